@@ -1,0 +1,320 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NodeState: all that one node must have, as a value.
+
+The fleet compiler makes one per node; drivers bring the kernel to it; a node keeps the last ones as its generations
+and applies the newest at boot. It is plain data: it can be compared, hashed, stored as JSON and read back without loss.
+Addresses are strings without a prefix length, CIDRs are strings with one, MTUs are bytes, AS numbers are integers.
+"""
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import typing as t
+
+VERSION = 1
+
+#: Protocol number of the routes that this collection writes, and its name in rt_protos (see iproute2's rt_protos.d).
+ROUTE_PROTOCOL = 179
+ROUTE_PROTOCOL_NAME = "calico"
+
+#: Stands for the device that carries the node's own address; the node fills it in (`resolve_underlay`).
+UNDERLAY = "{underlay}"
+
+TABLE_MAIN = 254
+#: Table, mark and rule priority by which marked probes take a pool's next mode before any live packet does.
+TABLE_PROBE = 179
+PROBE_MARK = 0xCA11
+PROBE_PRIORITY = 179
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """One IP pool as the node needs it. `encapsulation` is IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet or None."""
+
+    name: str
+    cidr: str
+    block_size: int
+    encapsulation: str
+    nat_outgoing: bool = False
+    disabled: bool = False
+    disable_bgp_export: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    cidr: str
+    pool: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Ipam:
+    """The node's own part of the lockfile: what was granted to it, and by which generation of the plan."""
+
+    generation: int = 0
+    blocks: tuple[Block, ...] = ()
+    spare_blocks: tuple[Block, ...] = ()
+    tunnels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {"ipip"|"vxlan": address}
+    workloads: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {workload name: address}
+
+
+@dataclasses.dataclass(frozen=True)
+class TunnelDevice:
+    """`tunl0` (kind ipip) or `vxlan.calico` (kind vxlan). `address` is a /32 on the device, or None."""
+
+    name: str
+    kind: str
+    mtu: int
+    local: str
+    address: t.Optional[str] = None
+    mac: t.Optional[str] = None  # vxlan
+    vni: t.Optional[int] = None  # vxlan
+    port: t.Optional[int] = None  # vxlan, UDP
+
+
+@dataclasses.dataclass(frozen=True)
+class Neighbor:
+    """A permanent neighbour entry: `address` is at `mac` on `device`."""
+
+    device: str
+    address: str
+    mac: str
+
+
+@dataclasses.dataclass(frozen=True)
+class FdbEntry:
+    """A permanent forwarding entry: frames to `mac` leave `device` in a tunnel to `destination`."""
+
+    device: str
+    mac: str
+    destination: str
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkloadEndpoint:
+    """A network namespace joined to the host by a veth pair.
+
+    `mtu` is that of both link ends. `route_mtu`, set only while a pool changes its mode, is put on the routes inside
+    the namespace, so that nothing larger is sent while link ends differ (a veth drops what its peer cannot take).
+    """
+
+    name: str
+    interface: str  # host side, cali...
+    address: str
+    mtu: int
+    pool: str
+    namespace: str = "default"  # Calico's namespace, a label; part of the interface's name
+    netns: str = ""  # name of the network namespace; made if missing
+    peer_interface: str = "eth0"
+    route_mtu: t.Optional[int] = None
+    labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Route:
+    """A route with our protocol number. `type` is unicast or blackhole; scope link when it has no gateway."""
+
+    destination: str  # CIDR, /32 included
+    type: str = "unicast"
+    device: t.Optional[str] = None
+    gateway: t.Optional[str] = None
+    onlink: bool = False
+    mtu: t.Optional[int] = None
+    table: int = TABLE_MAIN
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """A routing policy rule: packets with `fwmark` look in `table`."""
+
+    fwmark: int
+    table: int
+    priority: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Sysctl:
+    """`key` is the path below /proc/sys (`net/ipv4/conf/cali1/proxy_arp`). The order in NodeState.sysctls matters."""
+
+    key: str
+    value: str
+
+
+@dataclasses.dataclass(frozen=True)
+class IpSet:
+    name: str
+    type: str
+    members: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Hook:
+    """A rule of ours in a chain that is not ours (INPUT, POSTROUTING...), kept first in it."""
+
+    chain: str
+    rule: str
+
+
+@dataclasses.dataclass(frozen=True)
+class IptablesTable:
+    """Our chains (`cali-*`) of one iptables table, each a tuple of rules as iptables-restore reads them, without -A."""
+
+    name: str
+    chains: t.Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    hooks: tuple[Hook, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class BirdRoute:
+    """A route that BIRD is expected to write (protocol bird): for the plan and the checks, never written by a driver."""
+
+    destination: str
+    gateway: str
+    device: str = ""  # a tunnel device, or "" where the next hop decides
+    onlink: bool = False
+    node: str = ""
+    mtu: t.Optional[int] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class BirdPeer:
+    """One BGP session. `kind` is mesh, client (I reflect for it), reflector (it reflects for me) or external."""
+
+    name: str  # BIRD protocol name, Mesh_10_10_1_12
+    address: str
+    as_number: int
+    kind: str
+    passive: bool = False
+    node: str = ""  # inventory name, "" for external peers
+    multihop: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class BirdPool:
+    """What the kernel filter says of one pool: `device` "" for direct, `cross_subnet`: device only outside own subnet."""
+
+    cidr: str
+    device: str = ""
+    cross_subnet: bool = False
+    mtu: t.Optional[int] = None
+    export: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Bird:
+    """Data for the bird.cfg template; the template holds syntax, not decisions."""
+
+    router_id: str
+    address: str
+    as_number: int
+    subnet: str  # own underlay subnet, CIDR
+    listen_port: int = 179
+    blocks: tuple[str, ...] = ()  # own blocks, spare ones included, that may be announced
+    pools: tuple[BirdPool, ...] = ()
+    peers: tuple[BirdPeer, ...] = ()
+    cluster_id: t.Optional[str] = None  # set on a route reflector
+    workload_node: bool = True  # False: a pure reflector, writes no workload routes
+    log_severity: str = "Info"
+    graceful_restart_time: int = 120  # seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeState:
+    node: str
+    address: str  # of the node itself, CIDR: 10.10.1.11/24
+    plan: str = ""  # hash of the fleet that this was compiled from
+    phase: str = "converge"  # converge, or the phase of a change of mode: prepare, links, flip, retire
+    underlay_mtu: int = 1500
+    pools: tuple[Pool, ...] = ()
+    ipam: Ipam = Ipam()
+    devices: tuple[TunnelDevice, ...] = ()
+    neighbors: tuple[Neighbor, ...] = ()
+    fdb: tuple[FdbEntry, ...] = ()
+    workloads: tuple[WorkloadEndpoint, ...] = ()
+    routes: tuple[Route, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    sysctls: tuple[Sysctl, ...] = ()
+    ipsets: tuple[IpSet, ...] = ()
+    iptables: tuple[IptablesTable, ...] = ()
+    bird_routes: tuple[BirdRoute, ...] = ()
+    bird: t.Optional[Bird] = None  # None: BGP is disabled on this fleet
+
+    def to_dict(self) -> dict[str, t.Any]:
+        """JSON-ready form; `from_dict` reads it back."""
+        return {"version": VERSION, **_plain(self)}
+
+    @classmethod
+    def from_dict(cls, data: t.Mapping[str, t.Any]) -> NodeState:
+        """Raises ValueError for another version, an unknown field or a missing one."""
+        fields = dict(data)
+        version = fields.pop("version", None)
+        if version != VERSION:
+            raise ValueError(f"NodeState version {version!r} is not {VERSION}, the one that this release reads")
+        return t.cast(NodeState, _build(cls, fields))
+
+    @property
+    def digest(self) -> str:
+        """sha256 hex of the state without `plan` and `phase`: equal when nothing that the node has to have differs."""
+        plain = self.to_dict()
+        for field in ("plan", "phase"):
+            plain.pop(field)
+        plain["ipam"] = {**plain["ipam"], "generation": 0}
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+    def resolve_underlay(self, device: str) -> NodeState:
+        """The same state with the underlay device's name filled in for UNDERLAY."""
+
+        def fill(value: t.Any) -> t.Any:
+            if isinstance(value, str):
+                return value.replace(UNDERLAY, device)
+            if isinstance(value, tuple):
+                return tuple(fill(item) for item in value)
+            if isinstance(value, dict):
+                return {key: fill(item) for key, item in value.items()}
+            if dataclasses.is_dataclass(value) and not isinstance(value, type):
+                return dataclasses.replace(
+                    value, **{f.name: fill(getattr(value, f.name)) for f in dataclasses.fields(value)}
+                )
+            return value
+
+        return t.cast(NodeState, fill(self))
+
+
+def _plain(value: t.Any) -> t.Any:
+    """Dataclasses to dicts, tuples to lists; what `dataclasses.asdict` does, at a third of its cost."""
+    if isinstance(value, (str, int, type(None))):
+        return value
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, t.Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+
+
+_HINTS: dict[type, dict[str, t.Any]] = {}
+
+
+def _build(kind: t.Any, value: t.Any) -> t.Any:
+    origin = t.get_origin(kind)
+    if origin is t.Union:  # Optional[X]
+        return None if value is None else _build(t.get_args(kind)[0], value)
+    if origin is tuple:
+        item = t.get_args(kind)[0]
+        return tuple(_build(item, entry) for entry in value)
+    if origin is not None:  # Mapping[str, X]
+        item = t.get_args(kind)[1]
+        return {key: _build(item, entry) for key, entry in value.items()}
+    if dataclasses.is_dataclass(kind):
+        hints = _HINTS.get(t.cast(type, kind))
+        if hints is None:
+            hints = _HINTS[t.cast(type, kind)] = t.get_type_hints(kind)
+        unknown = sorted(set(value) - set(hints))
+        if unknown:
+            raise ValueError(f"{t.cast(type, kind).__name__} has no field {unknown[0]!r}")
+        try:
+            return t.cast(t.Any, kind)(**{name: _build(hints[name], entry) for name, entry in value.items()})
+        except TypeError as error:
+            raise ValueError(f"{t.cast(type, kind).__name__}: {error}") from error
+    return value
