@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 import typing as t
 
 VERSION = 1
@@ -22,6 +23,9 @@ ROUTE_PROTOCOL_NAME = "calico"
 
 #: Stands for the device that carries the node's own address; the node fills it in (`resolve_underlay`).
 UNDERLAY = "{underlay}"
+#: Stands for the gateway by which the underlay reaches an address; the node fills it in as well. `.format(address)`.
+UNDERLAY_GATEWAY = "{{via {}}}"
+_UNDERLAY_GATEWAY = re.compile(r"\{via ([0-9.]+)\}")
 
 TABLE_MAIN = 254
 #: Table, mark and rule priority by which marked probes take a pool's next mode before any live packet does.
@@ -168,7 +172,10 @@ class IptablesTable:
 
 @dataclasses.dataclass(frozen=True)
 class BirdRoute:
-    """A route that BIRD is expected to write (protocol bird): for the plan and the checks, never written by a driver."""
+    """A route that BIRD is expected to write (protocol bird): for the plan and the checks, never written by a driver.
+
+    `gateway` is "" where `next_hop` lies in another subnet and no tunnel is used: the underlay's routing decides then.
+    """
 
     destination: str
     gateway: str
@@ -176,6 +183,7 @@ class BirdRoute:
     onlink: bool = False
     node: str = ""
     mtu: t.Optional[int] = None
+    next_hop: str = ""  # BGP next hop: the address of `node`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,8 +271,23 @@ class NodeState:
         plain["ipam"] = {**plain["ipam"], "generation": 0}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
-    def resolve_underlay(self, device: str) -> NodeState:
-        """The same state with the underlay device's name filled in for UNDERLAY."""
+    @property
+    def underlay_gateways(self) -> tuple[str, ...]:
+        """The addresses whose gateways `resolve_underlay` has to be told."""
+        found = (_UNDERLAY_GATEWAY.fullmatch(route.gateway or "") for route in self.routes)
+        return tuple(sorted({match.group(1) for match in found if match}))
+
+    def resolve_underlay(self, device: str, gateways: t.Optional[t.Mapping[str, str]] = None) -> NodeState:
+        """The same state with the underlay device's name filled in for UNDERLAY, and `gateways` {address: gateway} for
+        UNDERLAY_GATEWAY. A route whose gateway is not known is left out: nothing leads there."""
+        known = gateways or {}
+        routes = []
+        for route in self.routes:
+            match = _UNDERLAY_GATEWAY.fullmatch(route.gateway or "")
+            if match is None:
+                routes.append(route)
+            elif match.group(1) in known:
+                routes.append(dataclasses.replace(route, gateway=known[match.group(1)]))
 
         def fill(value: t.Any) -> t.Any:
             if isinstance(value, str):
@@ -279,7 +302,7 @@ class NodeState:
                 )
             return value
 
-        return t.cast(NodeState, fill(self))
+        return t.cast(NodeState, fill(dataclasses.replace(self, routes=tuple(routes))))
 
 
 def _plain(value: t.Any) -> t.Any:

@@ -1,0 +1,33 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one error that a bad inventory ends in."""
+from __future__ import annotations
+
+import typing as t
+
+
+class FleetError(Exception):
+    """An inventory that cannot become a fleet.
+
+    `variable` is what to look for in the inventory (`calico_ip_pools[0].cidr`), `value` what stands there, `rule` one
+    sentence that says what is wrong, `remedy` one that says how to go on, `origin` the file and line where known.
+    """
+
+    def __init__(self, variable: str, value: t.Any, rule: str, remedy: str, origin: str = "") -> None:
+        self.variable = variable
+        self.value = value
+        self.rule = rule
+        self.remedy = remedy
+        self.origin = origin
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        where = f"{self.origin}: " if self.origin else ""
+        shown = "" if self.value is None else f" {_short(self.value)}"
+        return f"{where}{self.variable}{shown} {self.rule} {self.remedy}"
+
+
+def _short(value: t.Any) -> str:
+    text = value if isinstance(value, str) and value else repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

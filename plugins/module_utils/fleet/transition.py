@@ -1,0 +1,253 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The states between two states: how a node gets from what it is to what it shall be while traffic flows.
+
+Goals, in this order:
+ 1. Every state forwards everything, beside any neighbour that is one phase ahead or behind. So the receive paths of both
+    modes stand on all nodes before the first packet takes the new one, and until after the last one took the old one.
+ 2. No packet is ever larger than what any link on its way takes. A veth drops silently what its other end's MTU does not
+    take, so link ends change only while the routes in front of them already hold packets at the smaller MTU.
+ 3. The new mode is proven before live packets use it: its routes stand in a table of their own, chosen by a mark.
+ 4. Any state can be the start: of a run that was stopped half-way the next one makes a whole one, in either direction.
+
+All of it is derived from two NodeStates, whatever differs between them; so a switch of mode, a new MTU, a rollback and
+the completion of an interrupted run are one thing.
+"""
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from .compiler import OVERHEAD
+from .node_state import (
+    PROBE_MARK,
+    PROBE_PRIORITY,
+    TABLE_PROBE,
+    UNDERLAY_GATEWAY,
+    Bird,
+    BirdPool,
+    BirdRoute,
+    Hook,
+    IpSet,
+    IptablesTable,
+    NodeState,
+    Pool,
+    Route,
+    Rule,
+    Sysctl,
+    TunnelDevice,
+    WorkloadEndpoint,
+)
+
+PHASES = ("prepare", "links", "flip", "retire")
+
+T = t.TypeVar("T")
+
+
+def needed(current: t.Optional[NodeState], target: NodeState) -> bool:
+    """Whether `target` may only be reached through the phases: packets could be lost on the direct way."""
+    if current is None:
+        return False
+    if current.phase not in ("converge", "retire"):
+        return True
+    before = {pool.name: pool.encapsulation for pool in current.pools}
+    if any(before.get(pool.name, pool.encapsulation) != pool.encapsulation for pool in target.pools):
+        return True
+    mtus = {workload.interface: workload.mtu for workload in current.workloads}
+    return any(mtus.get(workload.interface, workload.mtu) != workload.mtu for workload in target.workloads)
+
+
+def phase_state(current: t.Optional[NodeState], target: NodeState, phase: str) -> NodeState:
+    """The state of `phase` on the way from `current` (None: a node that has nothing yet) to `target`."""
+    if phase in ("retire", "converge"):
+        return dataclasses.replace(target, phase=phase)
+    if current is None:
+        return dataclasses.replace(target, phase=phase)
+    if phase not in PHASES:
+        raise ValueError(f"phase {phase!r} is not one of {', '.join(PHASES)}")
+    limits = _limits(current, target)
+    flipped = phase == "flip"
+    state = dataclasses.replace(
+        target,
+        phase=phase,
+        devices=_devices(current, target),
+        neighbors=_union(target.neighbors, current.neighbors, key=lambda entry: (entry.device, entry.address)),
+        fdb=_union(target.fdb, current.fdb, key=lambda entry: (entry.device, entry.mac)),
+        workloads=_workloads(current, target, limits, links=phase in ("links", "flip")),
+        routes=_routes(current, target, limits, flipped) + _probe_routes(target),
+        rules=(Rule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY),),
+        sysctls=_union(target.sysctls, current.sysctls, key=_sysctl_key),
+        ipsets=_ipsets(current, target),
+        iptables=_iptables(current, target),
+    )
+    return dataclasses.replace(state, **_bird(current, target, limits, flipped))
+
+
+def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
+    """pool name -> the MTU that fits both modes, for the pools whose MTU differs or is held by an unfinished change."""
+    before = {pool.name: current.underlay_mtu - OVERHEAD[pool.encapsulation] for pool in current.pools}
+    held: dict[str, int] = {}
+    for workload in current.workloads:
+        if workload.route_mtu is not None:
+            held[workload.pool] = min(workload.route_mtu, held.get(workload.pool, workload.route_mtu))
+    for pool_cidr, mtu in _held_by_bird(current):
+        name = next((pool.name for pool in current.pools if pool.cidr == pool_cidr), None)
+        if name is not None:
+            held[name] = min(mtu, held.get(name, mtu))
+    limits = {}
+    for pool in target.pools:
+        after = target.underlay_mtu - OVERHEAD[pool.encapsulation]
+        sizes = {after, before.get(pool.name, after), held.get(pool.name, after)}
+        if len(sizes) > 1:
+            limits[pool.name] = min(sizes)
+    return limits
+
+
+def _held_by_bird(state: NodeState) -> t.Iterator[tuple[str, int]]:
+    for pool in state.bird.pools if state.bird else ():
+        if pool.mtu is not None:
+            yield pool.cidr, pool.mtu
+
+
+def _union(first: t.Sequence[T], second: t.Sequence[T], key: t.Callable[[T], t.Any]) -> tuple[T, ...]:
+    """All of `first`, then what only `second` has."""
+    known = {key(item) for item in first}
+    return tuple(first) + tuple(item for item in second if key(item) not in known)
+
+
+def _sysctl_key(sysctl: Sysctl) -> str:
+    return sysctl.key
+
+
+def _devices(current: NodeState, target: NodeState) -> tuple[TunnelDevice, ...]:
+    by_name = {device.name: device for device in current.devices}
+    devices = []
+    for device in target.devices:
+        old = by_name.get(device.name)
+        if old is not None and old.mtu < device.mtu:
+            # Larger only at the end, with the other links.
+            device = dataclasses.replace(device, mtu=old.mtu)
+        devices.append(device)
+    return _union(devices, current.devices, key=lambda device: device.name)
+
+
+def _workloads(
+    current: NodeState, target: NodeState, limits: t.Mapping[str, int], links: bool
+) -> tuple[WorkloadEndpoint, ...]:
+    before = {workload.interface: workload for workload in current.workloads}
+    workloads = []
+    for workload in target.workloads:
+        old = before.get(workload.interface)
+        limit = limits.get(workload.pool)
+        if limit is not None:
+            mtu = old.mtu if old is not None and not links else workload.mtu
+            workload = dataclasses.replace(workload, mtu=mtu, route_mtu=limit)
+        workloads.append(workload)
+    return _union(workloads, current.workloads, key=lambda workload: workload.interface)
+
+
+def _routes(
+    current: NodeState, target: NodeState, limits: t.Mapping[str, int], flipped: bool
+) -> tuple[Route, ...]:
+    first, second = (target, current) if flipped else (current, target)
+    live = _union(_live(first), _live(second), key=lambda route: route.destination)
+    wanted = {route.destination for route in _live(target)}
+    gone = {route.destination for route in _live(current)} - wanted
+    interfaces = {workload.interface: limits.get(workload.pool) for workload in target.workloads}
+    blocks = {block.cidr: limits.get(block.pool) for block in target.ipam.blocks + target.ipam.spare_blocks}
+    limited = []
+    pools = [(pool, limits[pool.name]) for pool in target.pools if pool.name in limits]
+    own = set(blocks)
+    for route in live:
+        if route.type == "unicast" and route.destination not in gone:
+            mtu = interfaces.get(route.device or "")
+            if mtu is None and route.gateway and route.destination not in own:
+                mtu = next((limit for pool, limit in pools if _inside(route.destination, pool)), None)
+            route = dataclasses.replace(route, mtu=mtu)
+        limited.append(route)
+    return tuple(limited)
+
+
+def _live(state: NodeState) -> tuple[Route, ...]:
+    return tuple(route for route in state.routes if route.table != TABLE_PROBE)
+
+
+def _inside(cidr: str, pool: Pool) -> bool:
+    network, length = _number(cidr)
+    base, size = _number(pool.cidr)
+    return length >= size and network >> (32 - size) == base >> (32 - size)
+
+
+def _number(cidr: str) -> tuple[int, int]:
+    address, _, length = cidr.partition("/")
+    a, b, c, d = address.split(".")
+    return int(a) << 24 | int(b) << 16 | int(c) << 8 | int(d), int(length)
+
+
+def _probe_routes(target: NodeState) -> tuple[Route, ...]:
+    """The routes that the target will have to the other nodes' blocks, in the table of the marked probes."""
+    routes = [
+        Route(
+            route.destination,
+            device=route.device or None,
+            gateway=route.gateway or UNDERLAY_GATEWAY.format(route.next_hop),
+            onlink=route.onlink,
+            table=TABLE_PROBE,
+        )
+        for route in target.bird_routes
+    ]
+    if target.bird is None:
+        routes = [
+            dataclasses.replace(route, table=TABLE_PROBE) for route in _live(target) if route.gateway is not None
+        ]
+    return tuple(routes)
+
+
+def _ipsets(current: NodeState, target: NodeState) -> tuple[IpSet, ...]:
+    before = {ipset.name: ipset for ipset in current.ipsets}
+    merged = [
+        dataclasses.replace(ipset, members=tuple(sorted({*ipset.members, *before[ipset.name].members})))
+        if ipset.name in before
+        else ipset
+        for ipset in target.ipsets
+    ]
+    return _union(merged, current.ipsets, key=lambda ipset: ipset.name)
+
+
+def _iptables(current: NodeState, target: NodeState) -> tuple[IptablesTable, ...]:
+    """The target's rules first: what they exempt from NAT stays exempt from the rules that go."""
+    tables: dict[str, tuple[dict[str, tuple[str, ...]], tuple[Hook, ...]]] = {}
+    for table in (*target.iptables, *current.iptables):
+        chains, hooks = tables.setdefault(table.name, ({}, ()))
+        for chain, rules in table.chains.items():
+            chains[chain] = _union(chains.get(chain, ()), rules, key=lambda rule: rule)
+        tables[table.name] = (chains, _union(hooks, table.hooks, key=lambda hook: hook))
+    return tuple(IptablesTable(name, chains, hooks) for name, (chains, hooks) in tables.items())
+
+
+def _bird(
+    current: NodeState, target: NodeState, limits: t.Mapping[str, int], flipped: bool
+) -> dict[str, t.Any]:
+    if target.bird is None:
+        return {"bird": None, "bird_routes": ()}
+    old: t.Optional[Bird] = current.bird
+    first = target.bird.pools if flipped or old is None else old.pools
+    second = () if old is None else (old.pools if flipped else target.bird.pools)
+    by_cidr = {pool.cidr: limits.get(pool.name) for pool in target.pools}
+    pools: list[BirdPool] = [
+        dataclasses.replace(pool, mtu=by_cidr.get(pool.cidr))
+        for pool in _union(first, second, key=lambda pool: pool.cidr)
+    ]
+    blocks = _union(target.bird.blocks, old.blocks if old else (), key=lambda block: block)
+    routes = target.bird_routes
+    if not flipped:
+        before = {route.destination: route for route in current.bird_routes}
+        routes = tuple(before.get(route.destination, route) for route in target.bird_routes)
+    names = {pool.cidr: pool.mtu for pool in pools}
+    limited = tuple(dataclasses.replace(route, mtu=_route_mtu(route, target.pools, names)) for route in routes)
+    return {"bird": dataclasses.replace(target.bird, pools=tuple(pools), blocks=blocks), "bird_routes": limited}
+
+
+def _route_mtu(route: BirdRoute, pools: t.Sequence[Pool], mtus: t.Mapping[str, t.Optional[int]]) -> t.Optional[int]:
+    return next((mtus.get(pool.cidr) for pool in pools if _inside(route.destination, pool)), None)

@@ -1,0 +1,258 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every variable that a user may set for a fleet: the one place that names, defaults and describes them.
+
+The compiler reads its defaults here and docs/variables.md is generated from here.
+"""
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import typing as t
+
+from .errors import FleetError
+
+FLEET, NODE = "fleet", "node"
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """`scope`: a fleet variable has one value for all nodes, a node variable one per node.
+
+    `type` is str, int, bool, dict or list. `default` is None where the variable is required or derived (then
+    `default_text` says how).
+    """
+
+    name: str
+    scope: str
+    type: str
+    description: str
+    default: t.Any = None
+    default_text: str = ""
+    required: bool = False
+    example: str = ""
+    minimum: t.Optional[int] = None
+    maximum: t.Optional[int] = None
+    choices: tuple[str, ...] = ()
+
+
+VARIABLES: tuple[Variable, ...] = (
+    Variable(
+        "calico_ip_pools",
+        FLEET,
+        "list",
+        "The IP pools. Each entry is flat (name, cidr, ipipMode, vxlanMode, natOutgoing, blockSize, nodeSelector, disabled, "
+        "disableBGPExport, allowedUses) or a whole Calico v3 IPPool document. ipipMode and vxlanMode are Always, CrossSubnet "
+        "or Never and exclude each other; both Never is direct routing.",
+        required=True,
+        example="[{name: default-ipv4-ippool, cidr: 10.244.0.0/16, ipipMode: CrossSubnet, natOutgoing: true}]",
+    ),
+    Variable(
+        "calico_node_address",
+        NODE,
+        "str",
+        "The node's own address on the underlay with its prefix length. Its subnet decides what CrossSubnet means.",
+        required=True,
+        example="10.10.1.11/24",
+    ),
+    Variable(
+        "calico_node_labels",
+        NODE,
+        "dict",
+        "Labels of the node, for the nodeSelector of pools and peers. kubernetes.io/hostname is always the node's name.",
+        default={},
+        example="{rack: a}",
+    ),
+    Variable(
+        "calico_workloads",
+        FLEET,
+        "list",
+        "Workloads for the whole fleet: name, node, and optionally namespace, labels, pool, address.",
+        default=[],
+        example="[{name: web-1, node: node1, labels: {app: web}}]",
+    ),
+    Variable(
+        "calico_node_workloads",
+        NODE,
+        "list",
+        "Workloads of one node; as calico_workloads without node. Both lists add up.",
+        default=[],
+        example="[{name: web-1, labels: {app: web}}]",
+    ),
+    Variable(
+        "calico_bgp_enabled",
+        FLEET,
+        "bool",
+        "Whether BIRD carries the blocks between nodes. False: no BIRD at all, the routes are written from the plan; "
+        "every pool must then use VXLAN.",
+        default=True,
+    ),
+    Variable(
+        "calico_bgp_as_number",
+        FLEET,
+        "int",
+        "AS number of all nodes.",
+        default=64512,
+        minimum=1,
+        maximum=4294967295,
+    ),
+    Variable(
+        "calico_bgp_node_to_node_mesh",
+        FLEET,
+        "bool",
+        "Whether every node peers with every other one.",
+        default_text="true without route reflectors (group calico_rr), false with them",
+    ),
+    Variable(
+        "calico_bgp_listen_port",
+        FLEET,
+        "int",
+        "TCP port of the BGP sessions between nodes.",
+        default=179,
+        minimum=1,
+        maximum=65535,
+    ),
+    Variable(
+        "calico_bgp_log_severity",
+        FLEET,
+        "str",
+        "How much BIRD logs, in BGPConfiguration's words.",
+        default="Info",
+        choices=("Debug", "Info", "Warning", "Error", "Fatal", "None"),
+    ),
+    Variable(
+        "calico_bgp_graceful_restart_time",
+        FLEET,
+        "int",
+        "Seconds that peers keep the routes of a BIRD that restarts.",
+        default=120,
+        minimum=1,
+        maximum=4095,
+    ),
+    Variable(
+        "calico_bgp_peers",
+        FLEET,
+        "list",
+        "Peers outside the fleet, such as routers: name, peerIP, asNumber, nodeSelector. Own blocks are announced to them, "
+        "nothing is accepted from them in this release.",
+        default=[],
+        example="[{name: tor-a, peerIP: 10.10.1.1, asNumber: 65000, nodeSelector: rack == 'a'}]",
+    ),
+    Variable(
+        "calico_node_bgp_peers",
+        NODE,
+        "list",
+        "Such peers of one node. Both lists add up.",
+        default=[],
+    ),
+    Variable(
+        "calico_rr_cluster_id",
+        FLEET,
+        "str",
+        "Cluster id of the route reflectors (group calico_rr), written as an IPv4 address.",
+        default="244.0.0.1",
+    ),
+    Variable(
+        "calico_underlay_mtu",
+        FLEET,
+        "int",
+        "MTU in bytes of the network between the nodes. Devices and workloads get it less 20 with IPIP, less 50 with VXLAN.",
+        default=1500,
+        minimum=1280,
+        maximum=65535,
+    ),
+    Variable(
+        "calico_vxlan_vni",
+        FLEET,
+        "int",
+        "VXLAN network identifier of vxlan.calico.",
+        default=4096,
+        minimum=1,
+        maximum=16777215,
+    ),
+    Variable(
+        "calico_vxlan_port",
+        FLEET,
+        "int",
+        "UDP port of vxlan.calico.",
+        default=4789,
+        minimum=1,
+        maximum=65535,
+    ),
+    Variable(
+        "calico_spare_blocks",
+        FLEET,
+        "int",
+        "Blocks granted ahead to each node of a pool, so that it can open its next one without asking anyone.",
+        default=1,
+        minimum=0,
+        maximum=64,
+    ),
+    Variable(
+        "calico_release_blocks",
+        FLEET,
+        "list",
+        "Names of removed nodes, or blocks, that leave quarantine in this run and may be granted again.",
+        default=[],
+        example="[node7, 10.244.9.64/26]",
+    ),
+    Variable(
+        "calico_rebuild_lockfile",
+        FLEET,
+        "bool",
+        "Plan anew although the lockfile is missing and some nodes could not be asked for their copies. Only when you know "
+        "that those nodes hold no blocks.",
+        default=False,
+    ),
+    Variable(
+        "calico_lockfile",
+        FLEET,
+        "str",
+        "The file in which the plan of blocks is kept; commit it with the inventory.",
+        default_text=".calico.lock.yml in the inventory's folder",
+    ),
+)
+
+BY_NAME = {variable.name: variable for variable in VARIABLES}
+
+_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "dict": (dict,), "list": (list, tuple)}
+_WORDS = {"str": "text", "int": "a whole number", "bool": "true or false", "dict": "a dictionary", "list": "a list"}
+
+
+def check(name: str, value: t.Any, where: str = "") -> t.Any:
+    """The value of variable `name` if it may stand there; raises FleetError. `where` is the node for node variables."""
+    variable = BY_NAME[name]
+    label = f"{name} of {where}" if where else name
+    if variable.type == "int" and isinstance(value, str) and value.strip().lstrip("-").isdigit():
+        value = int(value)
+    if variable.type == "bool" and isinstance(value, str) and value.lower() in ("true", "false", "yes", "no"):
+        value = value.lower() in ("true", "yes")
+    wrong = not isinstance(value, _TYPES[variable.type]) or (variable.type == "int" and isinstance(value, bool))
+    if wrong:
+        raise FleetError(label, value, f"is not {_WORDS[variable.type]}.", _example(variable))
+    if variable.minimum is not None and value < variable.minimum or variable.maximum is not None and value > variable.maximum:
+        raise FleetError(
+            label, value, "is out of range.", f"Choose a number from {variable.minimum} to {variable.maximum}."
+        )
+    if variable.choices and value not in variable.choices:
+        raise FleetError(label, value, "is not known.", f"Choose one of {', '.join(variable.choices)}.")
+    return value
+
+
+def _example(variable: Variable) -> str:
+    if variable.example:
+        return f"Write for example {variable.example}."
+    return f"Remove it to get the default {variable.default!r}." if variable.default is not None else "Remove it."
+
+
+def misspelt(names: t.Iterable[str]) -> t.Iterator[tuple[str, str]]:
+    """(name, what was probably meant) for each calico_* name that is nearly, but not, one of ours.
+
+    Names that are like none of ours are left alone: Kubespray's variables may stand in the same inventory.
+    """
+    for name in sorted(names):
+        if name.startswith("calico_") and name not in BY_NAME:
+            near = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0.9)
+            if near:
+                yield name, near[0]
