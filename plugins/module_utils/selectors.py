@@ -1,0 +1,555 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Calico's selector language: `parse("rack == 'a' && !has(spare)").matches(labels)`.
+
+    or          = and { "||" and }
+    and         = operation { "&&" operation }
+    operation   = { "!" } ( "(" or ")" | test )
+    test        = "all()" | "global()" | "has(" label ")" | label operator
+    operator    = ("==" | "!=" | "contains" | "starts with" | "ends with") string | ("in" | "not in") set
+    set         = "{" [ string { "," string } [ "," ] ] "}"
+    string      = '"' ... '"' | "'" ... "'"          (no escapes)
+    label       = 1 to 512 of [a-zA-Z0-9_./-]
+
+Words are keywords only where the grammar can use them, so `in in {"in"}` compares a label called `in`. Only space and
+tab separate tokens; inside `not in`, `starts with`, `ends with`, `has(...)`, `all(...)` line breaks pass too. An empty
+text is `all()`.
+
+Source: the selector syntax of the Calico documentation (EntityRule, "Selector syntax") and the verdicts of Calico's own
+parser. Everything here works without recursion: the depth of a selector is limited by memory, not by the stack.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import re
+import typing as t
+from dataclasses import dataclass
+
+Labels = t.Mapping[str, str]
+
+
+class SelectorError(ValueError):
+    """A text that is not a selector.
+
+    `text` is the whole text, `position` the offset (from 0) of the character at which it stopped making sense,
+    `expected` what could have stood there, in words.
+    """
+
+    def __init__(self, text: str, position: int, expected: str) -> None:
+        self.text = text
+        self.position = position
+        self.expected = expected
+        super().__init__(text, position, expected)
+
+    def __str__(self) -> str:
+        found = _excerpt(self.text[self.position :], 24) if self.position < len(self.text) else "the end of the text"
+        return (
+            f"selector {_excerpt(self.text, 120)} cannot be read at column {self.position + 1}: "
+            f"expected {self.expected}, found {found}."
+        )
+
+
+def _excerpt(text: str, limit: int) -> str:
+    return repr(text if len(text) <= limit else text[: limit - 3] + "...")
+
+
+# --- the tree -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Node:
+    """A part of a selector. Leaves have `test(labels) -> bool`; Not, And and Or have `operands`."""
+
+
+@dataclass(frozen=True)
+class Leaf(Node):
+    """A part that looks at labels by itself."""
+
+    def test(self, labels: Labels) -> bool:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class All(Leaf):
+    """`all()`: matches everything."""
+
+    def test(self, labels: Labels) -> bool:
+        return True
+
+    def __str__(self) -> str:
+        return "all()"
+
+
+@dataclass(frozen=True)
+class Global(Leaf):
+    """`global()`: matches everything by labels; as a namespaceSelector it stands for what has no namespace."""
+
+    def test(self, labels: Labels) -> bool:
+        return True
+
+    def __str__(self) -> str:
+        return "global()"
+
+
+@dataclass(frozen=True)
+class Has(Leaf):
+    """`has(label)`."""
+
+    label: str
+
+    def test(self, labels: Labels) -> bool:
+        return self.label in labels
+
+    def __str__(self) -> str:
+        return f"has({self.label})"
+
+
+@dataclass(frozen=True)
+class Comparison(Leaf):
+    """A label compared with one string."""
+
+    operator: t.ClassVar[str]
+
+    label: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.operator} {_quoted(self.value)}"
+
+
+class LabelEquals(Comparison):
+    """`label == "value"`."""
+
+    operator = "=="
+
+    def test(self, labels: Labels) -> bool:
+        return labels.get(self.label) == self.value
+
+
+class LabelNotEquals(Comparison):
+    """`label != "value"`: also true where the label is absent."""
+
+    operator = "!="
+
+    def test(self, labels: Labels) -> bool:
+        return labels.get(self.label) != self.value
+
+
+class LabelContains(Comparison):
+    """`label contains "part"`."""
+
+    operator = "contains"
+
+    def test(self, labels: Labels) -> bool:
+        return self.label in labels and self.value in labels[self.label]
+
+
+class LabelStartsWith(Comparison):
+    """`label starts with "prefix"`."""
+
+    operator = "starts with"
+
+    def test(self, labels: Labels) -> bool:
+        return self.label in labels and labels[self.label].startswith(self.value)
+
+
+class LabelEndsWith(Comparison):
+    """`label ends with "suffix"`."""
+
+    operator = "ends with"
+
+    def test(self, labels: Labels) -> bool:
+        return self.label in labels and labels[self.label].endswith(self.value)
+
+
+@dataclass(frozen=True)
+class Membership(Leaf):
+    """A label looked up in a set; `values` are sorted and unique."""
+
+    operator: t.ClassVar[str]
+
+    label: str
+    values: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.operator} {{{', '.join(map(_quoted, self.values))}}}"
+
+
+class LabelIn(Membership):
+    """`label in {"a", "b"}`."""
+
+    operator = "in"
+
+    def test(self, labels: Labels) -> bool:
+        return labels.get(self.label) in self.values
+
+
+class LabelNotIn(Membership):
+    """`label not in {"a", "b"}`: also true where the label is absent."""
+
+    operator = "not in"
+
+    def test(self, labels: Labels) -> bool:
+        return labels.get(self.label) not in self.values
+
+
+@dataclass(frozen=True)
+class Not(Node):
+    """`!operand`."""
+
+    operand: Node
+
+
+@dataclass(frozen=True)
+class And(Node):
+    """Two or more operands that must all match."""
+
+    operands: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Or(Node):
+    """Two or more operands of which one must match."""
+
+    operands: tuple[Node, ...]
+
+
+def _quoted(value: str) -> str:
+    # A value that was parsed never holds both kinds of quotes.
+    return f"'{value}'" if '"' in value else f'"{value}"'
+
+
+def leaves(root: Node) -> t.Iterator[Leaf]:
+    """All leaves below `root`, in the order of the text."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Leaf):
+            yield node
+        elif isinstance(node, Not):
+            pending.append(node.operand)
+        elif isinstance(node, (And, Or)):
+            pending.extend(reversed(node.operands))
+
+
+# --- the selector ---------------------------------------------------------------------------------------------------
+
+
+class Selector:
+    """A parsed selector. Two are equal when their canonical forms are.
+
+    `root` is the tree of nodes, `canonical` the normal form of the text, `uid` the name Calico derives from it for a
+    set of addresses ("s:" and the base64url SHA-224 of the canonical form).
+    """
+
+    __slots__ = ("_steps", "_uid", "canonical", "root")
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        self.canonical = _canonical(root)
+        self._uid = ""
+        self._steps = _steps(root)
+
+    def matches(self, labels: Labels) -> bool:
+        """Whether something that bears these labels is selected."""
+        steps = self._steps
+        at = 0
+        while at >= 0:
+            test, if_true, if_false = steps[at]
+            at = if_true if test(labels) else if_false
+        return at == _MATCH
+
+    @property
+    def uid(self) -> str:
+        if not self._uid:
+            digest = hashlib.sha224(f"s:{self.canonical}".encode("utf-8", "surrogatepass")).digest()
+            self._uid = "s:" + base64.urlsafe_b64encode(digest).decode("ascii").rstrip("=")
+        return self._uid
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The names of all labels that the verdict can depend on."""
+        return frozenset(leaf.label for leaf in leaves(self.root) if isinstance(leaf, (Has, Comparison, Membership)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Selector) and other.canonical == self.canonical
+
+    def __hash__(self) -> int:
+        return hash(self.canonical)
+
+    def __str__(self) -> str:
+        return self.canonical
+
+    def __repr__(self) -> str:
+        return f"Selector({self.canonical!r})"
+
+
+def _canonical(root: Node) -> str:
+    parts: list[str] = []
+    pending: list[t.Union[Node, str]] = [root]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Not):
+            parts.append("!")
+            pending.append(item.operand)
+        elif isinstance(item, (And, Or)):
+            glue = " && " if isinstance(item, And) else " || "
+            parts.append("(")
+            pending.append(")")
+            for index, operand in enumerate(reversed(item.operands)):
+                if index:
+                    pending.append(glue)
+                pending.append(operand)
+        else:
+            parts.append(str(item))
+    return "".join(parts)
+
+
+_MATCH, _NO_MATCH = -1, -2
+
+_Test = t.Callable[[Labels], bool]
+
+
+class _Place:
+    """Where evaluation goes on: a verdict, or the first leaf of a node that has yet to be laid out."""
+
+    __slots__ = ("step",)
+
+    def __init__(self, step: int = 0) -> None:
+        self.step = step
+
+
+def _steps(root: Node) -> list[tuple[_Test, int, int]]:
+    """The tree as a list of tests, each with the step to take on true and on false (short-circuit code)."""
+    laid_out: list[tuple[_Test, _Place, _Place]] = []
+    match, no_match = _Place(_MATCH), _Place(_NO_MATCH)
+    pending: list[tuple[Node, _Place, _Place, _Place]] = [(root, _Place(), match, no_match)]
+    while pending:
+        node, here, if_true, if_false = pending.pop()
+        # Leaves are laid out from left to right, so a node's first leaf is the next one.
+        here.step = len(laid_out)
+        if isinstance(node, Leaf):
+            laid_out.append((node.test, if_true, if_false))
+        elif isinstance(node, Not):
+            pending.append((node.operand, _Place(), if_false, if_true))
+        elif isinstance(node, (And, Or)):
+            # From the last operand to the first, each knowing where the one to its right begins.
+            following: t.Optional[_Place] = None
+            for operand in reversed(node.operands):
+                place = _Place()
+                if following is None:
+                    pending.append((operand, place, if_true, if_false))
+                elif isinstance(node, And):
+                    pending.append((operand, place, following, if_false))
+                else:
+                    pending.append((operand, place, if_true, following))
+                following = place
+    return [(test, if_true.step, if_false.step) for test, if_true, if_false in laid_out]
+
+
+# --- text to tokens -------------------------------------------------------------------------------------------------
+
+# What white space may stand inside a keyword made of two words, or inside the parentheses of has(), all() and global().
+_GAP = r"[\t\n\f\r ]*"
+_LABEL = r"[a-zA-Z0-9_./-]{1,512}"
+
+_BLANKS = re.compile(r"[ \t]*")
+_PUNCTUATION = re.compile(r"==|!=|&&|\|\||[(){},!]")
+_STRING = re.compile(r"\"([^\"]*)\"|'([^']*)'")
+_OPERATOR = re.compile(
+    rf"(?P<contains>contains)|(?P<starts>starts{_GAP}with)|(?P<ends>ends{_GAP}with)"
+    # "inside" is no "in"; but "containsx" is "contains" followed by x, as Calico reads it.
+    rf"|(?P<notin>not{_GAP}in\b)|(?P<in>in\b)",
+    re.ASCII,
+)
+_TERM = re.compile(
+    rf"has\({_GAP}(?P<has>{_LABEL}){_GAP}\)|(?P<all>all\({_GAP}\))|(?P<global>global\({_GAP}\))|(?P<label>{_LABEL})"
+)
+
+_AN_OPERATOR = "an operator (==, !=, in, not in, contains, starts with, ends with)"
+_A_TERM = 'a label, has(...), all(), global(), "!" or "("'
+_HALVES = {"=": '"=="', "&": '"&&"', "|": '"||"'}
+
+
+class _Token(t.NamedTuple):
+    kind: str  # the punctuation itself, or a group's name above, or string, end, error
+    value: str  # a label, a string, or for an error what was expected
+    start: int
+
+
+def _tokens(text: str) -> list[_Token]:
+    """The tokens of `text`; the last is `end`, or `error` where it cannot be cut any further."""
+    tokens: list[_Token] = []
+    at = 0
+    while True:
+        at = t.cast("re.Match[str]", _BLANKS.match(text, at)).end()
+        if at == len(text):
+            tokens.append(_Token("end", "", at))
+            return tokens
+        after_label = bool(tokens) and tokens[-1].kind == "label"
+        found = _PUNCTUATION.match(text, at)
+        if found:
+            tokens.append(_Token(found.group(), "", at))
+        elif text[at] in "\"'":
+            found = _STRING.match(text, at)
+            if not found:
+                tokens.append(_Token("error", f"a closing {text[at]} for the string that begins here", at))
+                return tokens
+            tokens.append(_Token("string", found.group()[1:-1], at))
+        elif text[at] in _HALVES:
+            tokens.append(_Token("error", _HALVES[text[at]], at))
+            return tokens
+        else:
+            found = (_OPERATOR if after_label else _TERM).match(text, at)
+            if not found:
+                tokens.append(_Token("error", _AN_OPERATOR if after_label else "", at))
+                return tokens
+            kind = t.cast(str, found.lastgroup)
+            tokens.append(_Token(kind, found.group(kind), at))
+        at = found.end()
+
+
+# --- tokens to tree -------------------------------------------------------------------------------------------------
+
+_COMPARISONS: dict[str, type[Comparison]] = {
+    "==": LabelEquals,
+    "!=": LabelNotEquals,
+    "contains": LabelContains,
+    "starts": LabelStartsWith,
+    "ends": LabelEndsWith,
+}
+_MEMBERSHIPS: dict[str, type[Membership]] = {"in": LabelIn, "notin": LabelNotIn}
+_FUNCTIONS = {"has": "has(label) with one label, without quotes,", "all": "all()", "global": "global()"}
+
+
+class _Group:
+    """What has been read since an open parenthesis (or the beginning): alternatives of conjunctions."""
+
+    __slots__ = ("alternatives", "conjunction", "negated")
+
+    def __init__(self, negated: bool) -> None:
+        self.negated = negated  # whether a "!" stood before the parenthesis
+        self.alternatives: list[Node] = []
+        self.conjunction: list[Node] = []
+
+    def close_conjunction(self) -> None:
+        node = self.conjunction[0] if len(self.conjunction) == 1 else And(tuple(self.conjunction))
+        self.alternatives.append(node)
+        self.conjunction = []
+
+    def close(self) -> Node:
+        self.close_conjunction()
+        node = self.alternatives[0] if len(self.alternatives) == 1 else Or(tuple(self.alternatives))
+        return Not(node) if self.negated else node
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = _tokens(text)
+        self.at = 0
+
+    def fail(self, expected: str) -> SelectorError:
+        token = self.tokens[self.at]
+        # The tokenizer knows better what is missing, except where any term would do.
+        return SelectorError(self.text, token.start, (token.kind == "error" and token.value) or expected)
+
+    def accept(self, kind: str) -> t.Optional[_Token]:
+        token = self.tokens[self.at]
+        if token.kind != kind:
+            return None
+        self.at += 1
+        return token
+
+    def selector(self) -> Node:
+        if self.accept("end"):
+            return All()
+        groups = [_Group(False)]
+        while True:
+            # An operation is due, after any number of "!" and "(".
+            negated = False
+            while self.accept("!"):
+                negated = not negated
+            if self.accept("("):
+                groups.append(_Group(negated))
+                continue
+            leaf = self.leaf()
+            groups[-1].conjunction.append(Not(leaf) if negated else leaf)
+            # After it, close what can be closed, up to the next "&&" or "||".
+            while self.accept(")"):
+                if len(groups) == 1:
+                    self.at -= 1
+                    raise self.fail('"&&", "||" or the end, for no "(" is open here')
+                closed = groups.pop().close()
+                groups[-1].conjunction.append(closed)
+            if self.accept("&&"):
+                continue
+            if self.accept("||"):
+                groups[-1].close_conjunction()
+                continue
+            if len(groups) > 1:
+                raise self.fail('"&&", "||" or ")"')
+            if not self.accept("end"):
+                raise self.fail('"&&", "||" or the end')
+            return groups[0].close()
+
+    def leaf(self) -> Leaf:
+        if self.accept("all"):
+            return All()
+        if self.accept("global"):
+            return Global()
+        token = self.accept("has")
+        if token:
+            return Has(token.value)
+        token = self.accept("label")
+        if not token:
+            raise self.fail(_A_TERM)
+        operator = self.tokens[self.at].kind
+        if operator in _COMPARISONS:
+            self.at += 1
+            value = self.accept("string")
+            if not value:
+                raise self.fail("a string in quotes")
+            return _COMPARISONS[operator](token.value, value.value)
+        if operator in _MEMBERSHIPS:
+            self.at += 1
+            return _MEMBERSHIPS[operator](token.value, self.set())
+        if operator == "(" and token.value.lower() in _FUNCTIONS:
+            # Not readable as a function above, so it was taken for a label: say what was probably meant.
+            raise SelectorError(self.text, token.start, f"{_FUNCTIONS[token.value.lower()]} in lower case")
+        raise self.fail(_AN_OPERATOR)
+
+    def set(self) -> tuple[str, ...]:
+        if not self.accept("{"):
+            raise self.fail('a set such as {"a", "b"}')
+        values: set[str] = set()
+        while True:
+            value = self.accept("string")
+            if value:
+                values.add(value.value)
+            if not value or not self.accept(","):
+                break
+        if not self.accept("}"):
+            raise self.fail('"," or "}"' if value else 'a string in quotes or "}"')
+        return tuple(sorted(values))
+
+
+def parse(text: str) -> Selector:
+    """The selector that `text` spells; SelectorError if it spells none."""
+    if not isinstance(text, str):
+        raise SelectorError(str(text), 0, "a text")
+    return _parse(text)
+
+
+# Fleets write the same few selectors again and again, and a Selector never changes.
+@functools.lru_cache(maxsize=1024)
+def _parse(text: str) -> Selector:
+    return Selector(_Parser(text).selector())

@@ -1,0 +1,353 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The selector language: Calico's verdicts, and a second, plainer implementation to compare with."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils import selectors
+from ansible_collections.baremetal.host_routing.plugins.module_utils.selectors import SelectorError, parse
+from hypothesis import given
+from hypothesis import strategies as st
+
+CASES = json.loads((pathlib.Path(__file__).parent.parent / "cases" / "selectors.json").read_text(encoding="utf-8"))
+
+
+def test_the_vectors_are_all_there() -> None:
+    assert (len(CASES["parse"]), len(CASES["match"])) == (559, 2927)
+
+
+@pytest.mark.parametrize("case", CASES["parse"], ids=lambda case: case["expr"][:40])
+def test_parses_as_calico_does(case: dict) -> None:
+    if case["valid"]:
+        selector = parse(case["expr"])
+        assert (selector.canonical, selector.uid) == (case["canonical"], case["uid"])
+    else:
+        with pytest.raises(SelectorError) as caught:
+            parse(case["expr"])
+        assert 0 <= caught.value.position <= len(case["expr"])
+
+
+def test_matches_as_calico_does() -> None:
+    wrong = [case for case in CASES["match"] if parse(case["expr"]).matches(case["labels"]) is not case["expect"]]
+    assert wrong == []
+
+
+# What the vectors leave open, from the grammar.
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ('a in-\n {"x"}', None),  # only space and tab separate tokens...
+        ('a not\r\n\f in {"x"}', 'a not in {"x"}'),  # ...but a keyword of two words may be broken anywhere
+        ("has(\n a \r)", "has(a)"),
+        ("global(\n)", "global()"),
+        ("has(\va)", None),  # vertical tab is no white space
+        ('a insid {"x"}', None),  # "in" ends at the word's end
+        ('a in{"x"}', 'a in {"x"}'),
+        ('a in_{"x"}', None),
+        ('a notin{"x"}', 'a not in {"x"}'),
+        ('a starts withx"', None),
+        ("a contains'x'", 'a contains "x"'),
+        ('a in {"x",,}', None),
+        ('a in {"x" "y"}', None),
+        ("has(a)has(b)", None),
+        ("has(a) all()", None),
+        ("hashas(a)", None),
+        ("!", None),
+        ("!!", None),
+        ("! ! !all()", "!all()"),
+        ("!\n!all()", None),
+        ('"a" == "b"', None),
+        ("a == '\"'", "a == '\"'"),
+        ("a == '\n'", 'a == "\n"'),
+        ("a == 'ü' ", 'a == "ü"'),
+        ("has(ü)", None),
+        ("a == 'x'\0", None),
+        ("\ufeffall()", None),
+        ("has(" + "a" * 512 + ")", "has(" + "a" * 512 + ")"),
+        ("has(" + "a" * 513 + ")", None),
+        ("a" * 512 + " == 'x'", "a" * 512 + ' == "x"'),
+        ("a" * 513 + " == 'x'", None),
+        # A label ends after 512 characters, and an operator may follow at once.
+        ("a" * 512 + "contains 'x'", "a" * 512 + ' contains "x"'),
+    ],
+)
+def test_edges_of_the_grammar(text: str, canonical: str | None) -> None:
+    if canonical is None:
+        with pytest.raises(SelectorError):
+            parse(text)
+    else:
+        assert parse(text).canonical == canonical
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "message"),
+    [
+        (
+            "rack = 'a'",
+            5,
+            "selector \"rack = 'a'\" cannot be read at column 6: expected \"==\", found \"= 'a'\".",
+        ),
+        (
+            "rack == a",
+            8,
+            "selector 'rack == a' cannot be read at column 9: expected a string in quotes, found 'a'.",
+        ),
+        (
+            "has(rack",
+            0,
+            "selector 'has(rack' cannot be read at column 1: expected has(label) with one label, without quotes, "
+            "in lower case, found 'has(rack'.",
+        ),
+        (
+            "has(a))",
+            6,
+            "selector 'has(a))' cannot be read at column 7: expected \"&&\", \"||\" or the end, for no \"(\" is open "
+            "here, found ')'.",
+        ),
+        (
+            "(has(a)",
+            7,
+            "selector '(has(a)' cannot be read at column 8: expected \"&&\", \"||\" or \")\", "
+            "found the end of the text.",
+        ),
+        (
+            "a == 'x",
+            5,
+            "selector \"a == 'x\" cannot be read at column 6: expected a closing ' for the string that begins here, "
+            "found \"'x\".",
+        ),
+        (
+            "a b",
+            2,
+            "selector 'a b' cannot be read at column 3: expected an operator (==, !=, in, not in, contains, "
+            "starts with, ends with), found 'b'.",
+        ),
+        (
+            "a in {'x' 'y'}",
+            10,
+            "selector \"a in {'x' 'y'}\" cannot be read at column 11: expected \",\" or \"}\", found \"'y'}\".",
+        ),
+        (
+            "has(a) && ",
+            10,
+            "selector 'has(a) && ' cannot be read at column 11: expected a label, has(...), all(), global(), \"!\" or "
+            "\"(\", found the end of the text.",
+        ),
+    ],
+)
+def test_errors_say_where_and_what(text: str, position: int, message: str) -> None:
+    with pytest.raises(SelectorError) as caught:
+        parse(text)
+    assert (caught.value.text, caught.value.position, str(caught.value)) == (text, position, message)
+
+
+def test_a_long_text_is_shortened_in_the_error() -> None:
+    with pytest.raises(SelectorError) as caught:
+        parse("has(a) && " * 1000 + "%")
+    assert caught.value.position == 10000
+    assert len(str(caught.value)) < 300
+
+
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(SelectorError, match="expected a text"):
+        parse(True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("depth", [1, 1000, 100_000])
+def test_depth_is_not_limited_by_the_stack(depth: int) -> None:
+    parentheses = parse("(" * depth + "has(a)" + ")" * depth)
+    assert parentheses.canonical == "has(a)"
+    negations = parse("!(" * depth + "has(a)" + ")" * depth)
+    assert negations.canonical == "!" * depth + "has(a)"
+    assert negations.matches({"a": ""}) is (depth % 2 == 0)
+    nested = parse("has(a) && (has(b) || (" * depth + "has(c)" + "))" * depth)
+    assert nested.matches({"a": "", "c": ""})
+    assert not nested.matches({"b": ""})
+    assert nested.labels == {"a", "b", "c"}
+    with pytest.raises(SelectorError) as caught:
+        parse("(" * depth)
+    assert caught.value.position == depth
+
+
+def test_the_tree_can_be_walked() -> None:
+    selector = parse('a in {"y", "x"} && !(b == "1" || has(c))')
+    assert selector.root == selectors.And(
+        (
+            selectors.LabelIn("a", ("x", "y")),
+            selectors.Not(selectors.Or((selectors.LabelEquals("b", "1"), selectors.Has("c")))),
+        )
+    )
+    assert [str(leaf) for leaf in selectors.leaves(selector.root)] == ['a in {"x", "y"}', 'b == "1"', "has(c)"]
+    assert selector.labels == {"a", "b", "c"}
+
+
+def test_equality_is_that_of_the_canonical_form() -> None:
+    assert parse("a=='x'") == parse('(a == "x")')
+    assert len({parse("a=='x'"), parse('(a == "x")'), parse("has(a)")}) == 2
+    assert parse("has(a)") != "has(a)"
+    assert str(parse(" has( a )")) == "has(a)"
+
+
+# --- a second implementation ----------------------------------------------------------------------------------------
+# Models are nested tuples; `spell` writes one down with random blanks and quotes, `holds` evaluates it the slow and
+# obvious way, `flat` gives the canonical form by recursion.
+
+LABELS = ["a", "b", "in", "not", "has", "all", "x.y/z-1"]
+VALUES = ["", "v", "vw", "w", "it's", 'say "hi"', "ü"]
+
+label_sets = st.dictionaries(st.sampled_from(LABELS), st.sampled_from(VALUES))
+leaf_models = st.one_of(
+    st.just(("all",)),
+    st.just(("global",)),
+    st.tuples(st.just("has"), st.sampled_from(LABELS)),
+    st.tuples(
+        st.sampled_from(["==", "!=", "contains", "starts with", "ends with"]),
+        st.sampled_from(LABELS),
+        st.sampled_from(VALUES),
+    ),
+    st.tuples(
+        st.sampled_from(["in", "not in"]), st.sampled_from(LABELS), st.lists(st.sampled_from(VALUES), max_size=4)
+    ),
+)
+models = st.recursive(
+    leaf_models,
+    lambda inner: st.one_of(
+        st.tuples(st.just("!"), inner),
+        st.tuples(st.sampled_from(["&&", "||"]), st.lists(inner, min_size=2, max_size=4)),
+    ),
+    max_leaves=12,
+)
+
+
+def holds(model: tuple, labels: dict[str, str]) -> bool:
+    kind = model[0]
+    if kind in ("all", "global"):
+        return True
+    if kind == "!":
+        return not holds(model[1], labels)
+    if kind == "&&":
+        return all(holds(operand, labels) for operand in model[1])
+    if kind == "||":
+        return any(holds(operand, labels) for operand in model[1])
+    present = model[1] in labels
+    if kind == "has":
+        return present
+    value = labels.get(model[1], "")
+    if kind == "==":
+        return present and value == model[2]
+    if kind == "!=":
+        return not present or value != model[2]
+    if kind == "contains":
+        return present and value.find(model[2]) >= 0
+    if kind == "starts with":
+        return present and value[: len(model[2])] == model[2]
+    if kind == "ends with":
+        return present and value[len(value) - len(model[2]) :] == model[2] and len(value) >= len(model[2])
+    if kind == "in":
+        return present and any(value == member for member in model[2])
+    assert kind == "not in"
+    return not present or all(value != member for member in model[2])
+
+
+def flat(model: tuple) -> str:
+    def quote(value: str) -> str:
+        return "'" + value + "'" if '"' in value else '"' + value + '"'
+
+    kind = model[0]
+    if kind in ("all", "global"):
+        return kind + "()"
+    if kind == "has":
+        return "has(" + model[1] + ")"
+    if kind == "!":
+        return "!" + flat(model[1])
+    if kind in ("&&", "||"):
+        return "(" + f" {kind} ".join(flat(operand) for operand in model[1]) + ")"
+    if kind in ("in", "not in"):
+        members = sorted(set(model[2]), key=lambda member: member.encode())
+        return f"{model[1]} {kind} " + "{" + ", ".join(map(quote, members)) + "}"
+    return f"{model[1]} {kind} {quote(model[2])}"
+
+
+@st.composite
+def spelled(draw: st.DrawFn) -> tuple[tuple, str]:
+    model = draw(models)
+
+    def blank() -> str:
+        return draw(st.sampled_from(["", " ", "\t", "  "]))
+
+    def gap() -> str:
+        return draw(st.sampled_from(["", " ", "\n", "\t \r\n"]))
+
+    def quote(value: str) -> str:
+        marks = [mark for mark in "'\"" if mark not in value]
+        mark = draw(st.sampled_from(marks))
+        return mark + value + mark
+
+    def spell(part: tuple) -> str:
+        kind = part[0]
+        if kind in ("all", "global"):
+            text = f"{kind}({gap()})"
+        elif kind == "has":
+            text = f"has({gap()}{part[1]}{gap()})"
+        elif kind == "!":
+            # In parentheses, for a "!" right after a "!" cancels it instead of nesting.
+            text = f"!{blank()}({spell(part[1])})"
+        elif kind in ("&&", "||"):
+            text = "(" + kind.join(spell(operand) for operand in part[1]) + ")"
+        elif kind in ("in", "not in"):
+            word = f"not{gap()}in" if kind == "not in" else "in"
+            comma = draw(st.sampled_from([",", ""])) if part[2] else ""
+            text = f"{part[1]} {word}{blank()}{{{blank()}{', '.join(map(quote, part[2]))}{comma}{blank()}}}"
+        elif kind in ("==", "!="):
+            text = f"{part[1]}{blank()}{kind}{blank()}{quote(part[2])}"
+        else:
+            text = f"{part[1]} {kind.replace(' ', gap())}{blank()}{quote(part[2])}"
+        return blank() + text + blank()
+
+    return model, spell(model)
+
+
+@given(spelled(), label_sets)
+def test_agrees_with_the_slow_evaluator(case: tuple[tuple, str], labels: dict[str, str]) -> None:
+    model, text = case
+    selector = parse(text)
+    assert selector.canonical == flat(model)
+    assert selector.matches(labels) is holds(model, labels)
+
+
+@given(spelled(), label_sets)
+def test_the_canonical_form_reads_back(case: tuple[tuple, str], labels: dict[str, str]) -> None:
+    selector = parse(case[1])
+    again = parse(selector.canonical)
+    assert again.matches(labels) is selector.matches(labels)
+    # "!(!x)" is written "!!x", which reads as x: so it can take one more round.
+    assert parse(again.canonical).canonical == again.canonical
+    if "!!" not in selector.canonical:
+        assert again.canonical == selector.canonical
+
+
+@given(st.text(alphabet="ab in\"'(){},!=&|has\tüall.notwh", max_size=40))
+def test_any_text_gives_a_selector_or_an_error_with_a_position(text: str) -> None:
+    try:
+        selector = parse(text)
+    except SelectorError as error:
+        assert 0 <= error.position <= len(text)
+        assert f"column {error.position + 1}" in str(error)
+    else:
+        assert parse(selector.canonical).matches({}) is selector.matches({})
+
+
+@given(spelled(), label_sets, label_sets)
+def test_labels_that_are_not_named_change_nothing(
+    case: tuple[tuple, str], labels: dict[str, str], others: dict[str, str]
+) -> None:
+    selector = parse(case[1])
+    named = {name: value for name, value in labels.items() if name in selector.labels}
+    unnamed = {name: value for name, value in others.items() if name not in selector.labels}
+    assert selector.matches({**named, **unnamed}) is selector.matches(labels)
