@@ -1,0 +1,18 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drivers: one module per kind of kernel object, all behind the `Kernel` port.
+
+    kernel.py     the port: what a kernel can be asked and told, as values (Link, Address, RouteAttributes, ...)
+    rtnetlink.py  packed rtnetlink messages: dumps and bulk routes, standard library alone
+    linux.py      LinuxKernel: the port on a real kernel
+    fake.py       FakeKernel: the port in memory, with the kernel's rules, for tests
+
+    change.py     Change, and ApplyError, which names every change that failed and why
+    tunnel.py neighbor.py workload.py route.py rule.py sysctl.py ipset.py iptables.py file.py
+                  drivers: observe(kernel, desired), diff(desired, observed), apply(kernel, changes)
+    node.py       all drivers for one NodeState: plan_node, apply_node
+
+Observing needs the standard library alone; writing links, addresses, neighbours and rules needs pyroute2, imported when
+the first such write is made. What does not carry our mark is never changed (see docs/architecture.md).
+"""

@@ -1,0 +1,91 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Changes, the common currency of the drivers, and the error that says which of them failed and why."""
+from __future__ import annotations
+
+import typing as t
+
+#: What `Change.action` can be. `!` stands in the way: nothing is touched and applying it fails with its note.
+#: `=` is kept on purpose although nothing desires it: nothing is applied and it does not count as a change.
+ACTIONS = ("+", "~", "-", "!", "=")
+
+#: Everything that the node's own kernel state is made of; `file` and `bird` are planned by the caller.
+KINDS = (
+    "device",
+    "address",
+    "neighbor",
+    "fdb",
+    "workload",
+    "route",
+    "rule",
+    "sysctl",
+    "ipset",
+    "iptables",
+    "file",
+    "bird",
+)
+
+
+class Change(t.NamedTuple):
+    """One difference between what is desired and what is observed, for people and for the driver that applies it.
+
+    `subject` names the object, `before` and `after` are one-line texts (None: absent), `note` says why in words.
+    `old` and `new` are the driver's own values. `detail` is a longer text (a unified diff), "" where there is none.
+    """
+
+    kind: str
+    action: str
+    subject: str
+    before: t.Optional[str] = None
+    after: t.Optional[str] = None
+    note: str = ""
+    old: t.Any = None
+    new: t.Any = None
+    detail: str = ""
+
+    def line(self) -> str:
+        """`~ route    10.244.7.0/26  via 10.10.1.12 dev eth0  ->  via 10.10.1.12 dev tunl0 onlink    note`."""
+        if self.before and self.after and self.action == "~":
+            text = f"{self.before}  ->  {self.after}"
+        else:
+            text = (self.before if self.action == "-" else self.after) or ""
+        note = f"    {self.note}" if self.note else ""
+        return f"{self.action} {self.kind:<8} {self.subject}  {text}".rstrip() + note
+
+
+class ApplyError(Exception):
+    """Changes that could not be made. `failures` has all of them as (change, reason); the others of the call were made.
+
+    `reason` is in words: what was refused, what the kernel said, how to go on.
+    """
+
+    def __init__(self, change: Change, reason: str, more: t.Sequence[tuple[Change, str]] = ()) -> None:
+        self.change = change
+        self.reason = reason
+        self.failures: list[tuple[Change, str]] = [(change, reason), *more]
+        super().__init__(change, reason)
+
+    def __str__(self) -> str:
+        lines = [f"{change.kind} {change.subject}: {reason}" for change, reason in self.failures[:5]]
+        if len(self.failures) > 5:
+            lines.append(f"... and {len(self.failures) - 5} more failures of this kind.")
+        return "\n".join(lines)
+
+
+class Failures:
+    """Collects what fails while the rest of a driver's changes are applied."""
+
+    def __init__(self) -> None:
+        self.failures: list[tuple[Change, str]] = []
+
+    def add(self, change: Change, reason: str) -> None:
+        self.failures.append((change, reason))
+
+    def extend(self, error: ApplyError) -> None:
+        self.failures.extend(error.failures)
+
+    def raise_if_any(self) -> None:
+        if self.failures:
+            (change, reason), *more = self.failures
+            raise ApplyError(change, reason, more)

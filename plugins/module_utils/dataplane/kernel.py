@@ -1,0 +1,247 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The `Kernel` port: what the drivers ask a kernel and tell it.
+
+Two things implement it: `linux.LinuxKernel` and, for tests, `fake.FakeKernel`. Addresses are strings, IPv4 so far;
+devices are named, not numbered; MTUs are bytes. Every method may raise KernelError.
+"""
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import typing as t
+
+# Routing protocol numbers (rtnetlink(7), /etc/iproute2/rt_protos).
+PROTOCOL_KERNEL = 2
+PROTOCOL_BOOT = 3
+PROTOCOL_BIRD = 12
+
+# Scopes of routes and addresses (rtnetlink(7)).
+SCOPE_UNIVERSE = 0
+SCOPE_LINK = 253
+SCOPE_HOST = 254
+
+
+class KernelError(OSError):
+    """The kernel refused. `errno` is its number, `operation` what it was asked, `extack` its own words if it had any."""
+
+    def __init__(self, number: int, operation: str, extack: str = "") -> None:
+        super().__init__(number, os.strerror(number))
+        self.operation = operation
+        self.extack = extack
+
+    def __str__(self) -> str:
+        return f"{self.operation}: {self.said}"
+
+    @property
+    def said(self) -> str:
+        """`File exists`, or `Invalid argument (Unknown device type)`."""
+        said = os.strerror(self.errno or errno.EIO)
+        return f"{said} ({self.extack.rstrip('.')})" if self.extack else said
+
+
+class MissingLibrary(Exception):
+    """pyroute2 is needed for writing and is not installed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """A network interface. `kind` is "" for hardware; the fields below it belong to one kind each."""
+
+    name: str
+    index: int
+    kind: str = ""
+    mtu: int = 1500
+    mac: str = ""
+    up: bool = False  # administratively (IFF_UP)
+    running: bool = False  # has carrier as well (IFF_RUNNING)
+    alias: str = ""
+    peer_index: int = 0  # veth: index of the other end, in its namespace
+    peer_elsewhere: bool = False  # veth: the other end is in another network namespace
+    vni: t.Optional[int] = None  # vxlan
+    port: t.Optional[int] = None  # vxlan
+    local: t.Optional[str] = None  # vxlan, ipip
+    learning: bool = False  # vxlan
+    external: bool = False  # vxlan: collects metadata, its VNI is chosen by route or OVS
+
+
+@dataclasses.dataclass(frozen=True)
+class NewLink:
+    """What `link_add` makes: down, without alias. A veth's other end is born in namespace `peer_netns` if it is named."""
+
+    name: str
+    kind: str  # veth, vxlan, ipip, bridge
+    mtu: t.Optional[int] = None
+    mac: t.Optional[str] = None
+    vni: t.Optional[int] = None
+    port: t.Optional[int] = None
+    local: t.Optional[str] = None
+    learning: bool = False
+    peer_name: str = ""
+    peer_netns: str = ""
+    peer_mac: t.Optional[str] = None
+
+
+class Address(t.NamedTuple):
+    device: str
+    address: str
+    prefix_length: int
+    scope: int = SCOPE_UNIVERSE
+
+
+class RouteAttributes(t.NamedTuple):
+    """All of a route but its destination. Many routes share one: that is what makes bulk work cheap.
+
+    `device` and `gateway` are those of the first next hop; `hops` counts them.
+    """
+
+    type: str = "unicast"
+    device: t.Optional[str] = None
+    gateway: t.Optional[str] = None
+    onlink: bool = False
+    mtu: t.Optional[int] = None
+    table: int = 254
+    protocol: int = PROTOCOL_BOOT
+    scope: int = SCOPE_UNIVERSE
+    metric: int = 0
+    source: t.Optional[str] = None
+    hops: int = 1
+
+
+#: (destination CIDR, attributes)
+KernelRoute = tuple[str, RouteAttributes]
+
+
+class RouteOperation(t.NamedTuple):
+    """`action` is add (fails when the destination and metric exist), replace (in place, or add) or delete."""
+
+    action: str
+    destination: str
+    attributes: RouteAttributes
+
+
+class RouteFailure(t.NamedTuple):
+    index: int  # of the operation in the batch
+    error: KernelError
+
+
+class NeighborEntry(t.NamedTuple):
+    device: str
+    address: str
+    mac: str
+    permanent: bool = True
+
+
+class ForwardingEntry(t.NamedTuple):
+    """An entry of a device's forwarding database; `destination` is that of a vxlan's remote, "" otherwise."""
+
+    device: str
+    mac: str
+    destination: str
+    permanent: bool = True
+
+
+class RuleEntry(t.NamedTuple):
+    """A policy rule. `plain` is False when it has selectors or actions beyond mark, table and priority."""
+
+    priority: int
+    table: int
+    fwmark: int = 0
+    fwmask: int = 0xFFFFFFFF
+    protocol: int = 0
+    plain: bool = True
+
+
+class Completed(t.NamedTuple):
+    """Result of a command; 127 when there is no such program, 124 when its time was up."""
+
+    code: int
+    output: str
+    errors: str
+
+
+class Kernel(t.Protocol):
+    # ---- observe
+
+    def links(self) -> list[Link]: ...
+
+    def link(self, name: str) -> t.Optional[Link]: ...
+
+    def addresses(self, device: t.Optional[str] = None) -> list[Address]:
+        """[] for a device that does not exist."""
+
+    def routes(self, table: t.Optional[int] = None, protocol: t.Optional[int] = None) -> list[KernelRoute]:
+        """Filtered by the kernel. Routes with a TOS are left out: nothing here writes them."""
+
+    def neighbors(self, device: str) -> list[NeighborEntry]:
+        """Entries with a MAC; [] for a device that does not exist."""
+
+    def fdb(self, device: str) -> list[ForwardingEntry]: ...
+
+    def rules(self) -> list[RuleEntry]: ...
+
+    def sysctl_read(self, key: str) -> t.Optional[str]:
+        """`key` is a path below /proc/sys; None when it is not there."""
+
+    def sockets_using(self, address: str) -> int:
+        """Number of open TCP and UDP sockets bound to this local address."""
+
+    # ---- write
+
+    def link_add(self, link: NewLink) -> None: ...
+
+    def link_set(
+        self,
+        name: str,
+        *,
+        up: t.Optional[bool] = None,
+        mtu: t.Optional[int] = None,
+        mac: t.Optional[str] = None,
+        alias: t.Optional[str] = None,
+    ) -> None: ...
+
+    def link_delete(self, name: str) -> None: ...
+
+    def address_add(self, address: Address) -> None: ...
+
+    def address_delete(self, address: Address) -> None: ...
+
+    def route_batch(self, operations: t.Sequence[RouteOperation]) -> list[RouteFailure]:
+        """Applies all in order, many per system call. A failing one does not stop the others."""
+
+    def neighbor_replace(self, entry: NeighborEntry) -> None: ...
+
+    def neighbor_delete(self, entry: NeighborEntry) -> None: ...
+
+    def fdb_replace(self, entry: ForwardingEntry) -> None: ...
+
+    def fdb_delete(self, entry: ForwardingEntry) -> None: ...
+
+    def rule_add(self, rule: RuleEntry) -> None: ...
+
+    def rule_delete(self, rule: RuleEntry) -> None: ...
+
+    def sysctl_write(self, key: str, value: str) -> None: ...
+
+    # ---- programs and namespaces
+
+    def run(self, argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> Completed:
+        """Runs a program in this kernel's network namespace, without a shell."""
+
+    def netns_list(self) -> list[str]:
+        """Names below /run/netns, as `ip netns list`."""
+
+    def netns_add(self, name: str, owner: str) -> None:
+        """Makes a named namespace and the marker that it is ours, made for `owner`."""
+
+    def netns_delete(self, name: str) -> None: ...
+
+    def netns_owners(self) -> dict[str, str]:
+        """{name: owner} of the namespaces that netns_add made and that are still the same ones."""
+
+    def inside(self, netns: str) -> Kernel:
+        """The kernel as seen from a named namespace. Belongs to this one, which closes it."""
+
+    def close(self) -> None: ...
