@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One NodeState per node, out of a Fleet. Pure, and linear in the number of nodes."""
+
 from __future__ import annotations
 
 import typing as t
@@ -29,7 +30,13 @@ from .node_state import (
 
 #: Bytes that an encapsulation adds to a packet (RFC 2003; RFC 7348 with an IPv4 underlay).
 OVERHEAD = {"IPIP": 20, "IPIPCrossSubnet": 20, "VXLAN": 50, "VXLANCrossSubnet": 50, "None": 0}
-DEVICE = {"IPIP": "tunl0", "IPIPCrossSubnet": "tunl0", "VXLAN": "vxlan.calico", "VXLANCrossSubnet": "vxlan.calico", "None": ""}
+DEVICE = {
+    "IPIP": "tunl0",
+    "IPIPCrossSubnet": "tunl0",
+    "VXLAN": "vxlan.calico",
+    "VXLANCrossSubnet": "vxlan.calico",
+    "None": "",
+}
 TUNNEL = {"tunl0": "ipip", "vxlan.calico": "vxlan"}
 
 
@@ -53,7 +60,9 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
     by_name = {pool.name: pool for pool in pools}
     devices = _devices(fleet, node, ipam, pools) if node.workload_node else ()
     workloads = _workloads(fleet, node, ipam, by_name)
-    remote = [(peer, fleet.ipam_of(peer.name)) for peer in fleet.nodes.values() if peer.name != name and peer.workload_node]
+    remote = [
+        (peer, fleet.ipam_of(peer.name)) for peer in fleet.nodes.values() if peer.name != name and peer.workload_node
+    ]
     vxlan = next((device for device in devices if device.kind == "vxlan"), None)
     routes = _own_routes(settings.bgp_enabled, ipam, workloads)
     bird: t.Optional[Bird] = None
@@ -72,9 +81,9 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
         ipam=ipam,
         devices=devices,
         neighbors=tuple(_neighbors(vxlan, remote, settings.bgp_enabled)),
-        fdb=tuple(
-            FdbEntry(vxlan.name, naming.vtep_mac(peer.name), peer.address) for peer, _ in remote
-        ) if vxlan else (),
+        fdb=tuple(FdbEntry(vxlan.name, naming.vtep_mac(peer.name), peer.address) for peer, _ in remote)
+        if vxlan
+        else (),
         workloads=workloads,
         routes=routes,
         sysctls=tuple(_sysctls(devices, workloads)) if node.workload_node else (),
@@ -211,6 +220,7 @@ def _bird(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Sequence[Pool]) ->
                 DEVICE[pool.encapsulation],
                 pool.encapsulation.endswith("CrossSubnet"),
                 export=not pool.disable_bgp_export,
+                block_size=pool.block_size,
             )
             for pool in pools
         ),

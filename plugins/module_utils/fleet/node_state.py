@@ -7,6 +7,7 @@ The fleet compiler makes one per node; drivers bring the kernel to it; a node ke
 and applies the newest at boot. It is plain data: it can be compared, hashed, stored as JSON and read back without loss.
 Addresses are strings without a prefix length, CIDRs are strings with one, MTUs are bytes, AS numbers are integers.
 """
+
 from __future__ import annotations
 
 import dataclasses
@@ -208,6 +209,7 @@ class BirdPool:
     cross_subnet: bool = False
     mtu: t.Optional[int] = None
     export: bool = True
+    block_size: t.Optional[int] = None  # prefix length of its blocks: peers are believed nothing longer or shorter
 
 
 @dataclasses.dataclass(frozen=True)
