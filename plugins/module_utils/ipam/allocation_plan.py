@@ -1,0 +1,75 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of blocks as a value: what the lockfile holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+#: Kinds of tunnel address.
+TUNNEL_KINDS = ("ipip", "vxlan")
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedPool:
+    cidr: str
+    block_size: int
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockGrant:
+    """A block (CIDR text) and the name of the pool it was cut from."""
+
+    cidr: str
+    pool: str
+
+
+@dataclasses.dataclass(frozen=True)
+class NodePlan:
+    """What one node owns. Blocks are in the order in which they were granted.
+
+    `blocks` are open: addresses are taken from them. `spare_blocks` may be opened by the node itself.
+    `tunnels` is {"ipip"|"vxlan": address}, `workloads` {name: address}; all addresses lie in `blocks`.
+    """
+
+    blocks: tuple[BlockGrant, ...] = ()
+    spare_blocks: tuple[BlockGrant, ...] = ()
+    tunnels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    workloads: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class QuarantinedBlock:
+    """A block that `node` gave up (the node left the inventory, its pool left the node, it had too many spare ones).
+
+    Its routes may still be live, so nobody else gets it until the operator releases it; `node` itself gets it back.
+    `generation` is that of the plan that put it here; `spare` that it was never opened as far as is known.
+    """
+
+    cidr: str
+    pool: str
+    node: str
+    generation: int
+    spare: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class AllocationPlan:
+    """`warnings` are sentences about this run; they are not part of the content."""
+
+    generation: int = 0
+    pools: t.Mapping[str, PlannedPool] = dataclasses.field(default_factory=dict)
+    nodes: t.Mapping[str, NodePlan] = dataclasses.field(default_factory=dict)
+    quarantine: tuple[QuarantinedBlock, ...] = ()
+    warnings: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+
+    def same_content(self, other: t.Optional[AllocationPlan]) -> bool:
+        """Whether both say the same, whatever their generations."""
+        return (
+            other is not None
+            and self.pools == other.pools
+            and self.nodes == other.nodes
+            and self.quarantine == other.quarantine
+        )
