@@ -91,7 +91,7 @@ def test_edges_of_the_grammar(text: str, canonical: str | None) -> None:
         (
             "rack = 'a'",
             5,
-            "selector \"rack = 'a'\" cannot be read at column 6: expected \"==\", found \"= 'a'\".",
+            'selector "rack = \'a\'" cannot be read at column 6: expected "==", found "= \'a\'".',
         ),
         (
             "rack == a",
@@ -107,20 +107,19 @@ def test_edges_of_the_grammar(text: str, canonical: str | None) -> None:
         (
             "has(a))",
             6,
-            "selector 'has(a))' cannot be read at column 7: expected \"&&\", \"||\" or the end, for no \"(\" is open "
+            'selector \'has(a))\' cannot be read at column 7: expected "&&", "||" or the end, for no "(" is open '
             "here, found ')'.",
         ),
         (
             "(has(a)",
             7,
-            "selector '(has(a)' cannot be read at column 8: expected \"&&\", \"||\" or \")\", "
-            "found the end of the text.",
+            'selector \'(has(a)\' cannot be read at column 8: expected "&&", "||" or ")", found the end of the text.',
         ),
         (
             "a == 'x",
             5,
             "selector \"a == 'x\" cannot be read at column 6: expected a closing ' for the string that begins here, "
-            "found \"'x\".",
+            'found "\'x".',
         ),
         (
             "a b",
@@ -131,13 +130,13 @@ def test_edges_of_the_grammar(text: str, canonical: str | None) -> None:
         (
             "a in {'x' 'y'}",
             10,
-            "selector \"a in {'x' 'y'}\" cannot be read at column 11: expected \",\" or \"}\", found \"'y'}\".",
+            'selector "a in {\'x\' \'y\'}" cannot be read at column 11: expected "," or "}", found "\'y\'}".',
         ),
         (
             "has(a) && ",
             10,
             "selector 'has(a) && ' cannot be read at column 11: expected a label, has(...), all(), global(), \"!\" or "
-            "\"(\", found the end of the text.",
+            '"(", found the end of the text.',
         ),
     ],
 )

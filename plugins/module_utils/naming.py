@@ -1,0 +1,181 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Names derived from names: devices, handles, endpoints, BIRD's symbols. The same ones that Calico gives.
+
+Pure functions of their arguments; what cannot be named raises NamingError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import typing as t
+
+INTERFACE_PREFIX = "cali"
+#: Characters in a device's name: IFNAMSIZ of linux/if.h, less its final zero.
+DEVICE_NAME_LIMIT = 15
+
+TUNNELS = ("ipip", "vxlan", "vxlan-v6", "wireguard", "wireguard-v6")
+
+_DEVICE_NAME = re.compile(rf"[^\s/:]{{1,{DEVICE_NAME_LIMIT}}}", re.ASCII)
+
+
+class NamingError(ValueError):
+    """Something that cannot have a name: which `field` it came from, its `value`, the `rule` broken, the `remedy`."""
+
+    def __init__(self, field: str, value: str, rule: str, remedy: str) -> None:
+        self.field = field
+        self.value = value
+        self.rule = rule
+        self.remedy = remedy
+        super().__init__(field, value, rule, remedy)
+
+    def __str__(self) -> str:
+        return f"{self.field} {self.value!r} {self.rule} {self.remedy}"
+
+
+# --- devices --------------------------------------------------------------------------------------------------------
+
+
+def check_device_name(name: str, field: str = "device name") -> str:
+    """`name`, if the kernel takes it as the name of a network device (dev_valid_name in net/core/dev.c)."""
+    if not _DEVICE_NAME.fullmatch(name) or len(name.encode("utf-8", "surrogatepass")) > DEVICE_NAME_LIMIT:
+        raise NamingError(
+            field,
+            name,
+            "cannot be the name of a device.",
+            f"Use 1 to {DEVICE_NAME_LIMIT} characters without white space, '/' and ':'.",
+        )
+    if name in (".", "..") or "\0" in name:
+        raise NamingError(field, name, "cannot be the name of a device.", "Use letters and digits.")
+    return name
+
+
+def interface_name(namespace: str, name: str, prefix: str = INTERFACE_PREFIX) -> str:
+    """Host side of a workload's veth pair: the prefix and 11 hex digits of the SHA-1 of "namespace.name"."""
+    digits = hashlib.sha1(f"{namespace}.{name}".encode(), usedforsecurity=False).hexdigest()[:11]
+    if len(prefix) + len(digits) > DEVICE_NAME_LIMIT:
+        raise NamingError(
+            "interface prefix",
+            prefix,
+            f"leaves no room for the {len(digits)} digits that follow it in a device's name.",
+            f"Use at most {DEVICE_NAME_LIMIT - len(digits)} characters, as {INTERFACE_PREFIX!r} has.",
+        )
+    return check_device_name(prefix + digits, "interface prefix")
+
+
+def container_interface_name(container_id: str, prefix: str = INTERFACE_PREFIX) -> str:
+    """Host side of the veth pair of a container that has no orchestrator: the prefix and the id's first 11 characters.
+
+    Container ids are random hex digits, so the beginning is enough.
+    """
+    return check_device_name(prefix + container_id[:11], "container id")
+
+
+def vtep_mac(node: str) -> str:
+    """MAC address of a node's VXLAN device: 66: and the first five bytes of the SHA-1 of the node's name.
+
+    0x66 makes it a locally administered unicast address (RFC 7042, section 2.1). Felix uses the same one.
+    """
+    digest = hashlib.sha1(node.encode(), usedforsecurity=False).digest()
+    return "66:" + ":".join(f"{byte:02x}" for byte in digest[:5])
+
+
+# --- BGP ------------------------------------------------------------------------------------------------------------
+
+
+def router_id(node: str) -> str:
+    """A BGP router id hashed from the node's name, for nodes without an IPv4 address (CALICO_ROUTER_ID=hash)."""
+    first, *others = hashlib.sha256(node.encode()).digest()[:4]
+    # Stay out of the multicast and reserved ranges.
+    return ".".join(str(byte) for byte in (first - 32 if first > 223 else first, *others))
+
+
+def bird_peer_name(kind: str, address: str, port: t.Optional[int] = None) -> str:
+    """Symbol of a BGP protocol in bird.cfg; `kind` is Mesh, Global, Node or Local_Workload."""
+    name = f"{kind}_{re.sub('[.:]', '_', address)}"
+    return name if port is None else f"{name}_port_{port}"
+
+
+#: BIRD symbols have at most 64 characters; what is around the filter's name takes the rest.
+_FILTER_NAME_LIMIT = 45
+
+
+def bird_filter_name(name: str, direction: str, version: int) -> str:
+    """Quoted symbol of the function made from a BGPFilter; `direction` is import or export, `version` 4 or 6."""
+    if len(name) > _FILTER_NAME_LIMIT:
+        digest = hashlib.sha256(name.encode()).hexdigest().upper()
+        name = f"{name[:28]}_{digest[:16]}"
+    return f"'bgp_{name}_{direction}FilterV{version}'"
+
+
+def mesh_passive(own_address: str, peer_address: str) -> bool:
+    """Whether Calico lets this side of a mesh session wait for the other: the lower address, compared as text, does.
+
+    Always true on one side of a pair and false on the other.
+    """
+    return peer_address > own_address
+
+
+# --- IPAM -----------------------------------------------------------------------------------------------------------
+
+
+def handle_id(network: str, container_id: str) -> str:
+    """Handle of a container's addresses."""
+    return f"{network}.{container_id}"
+
+
+def tunnel_handle_id(tunnel: str, node: str) -> str:
+    """Handle of a node's tunnel address; `tunnel` is one of TUNNELS."""
+    if tunnel not in TUNNELS:
+        raise NamingError("tunnel", tunnel, "is not a kind of tunnel.", f"Use one of {', '.join(TUNNELS)}.")
+    return f"{tunnel}-tunnel-addr-{node}"
+
+
+def stored_handle_id(text: str) -> str:
+    """A handle as read from a store: old versions on Windows left a carriage return at its end."""
+    return text.rstrip("\r")
+
+
+def cidr_key(cidr: str) -> str:
+    """A CIDR as the last part of an etcd path: 192.168.221.64-26."""
+    return cidr.replace("/", "-")
+
+
+def cidr_resource_name(cidr: str) -> str:
+    """A CIDR as the name of a resource: 192-168-221-64-26."""
+    return re.sub("[.:/]", "-", cidr)
+
+
+# --- workload endpoints ---------------------------------------------------------------------------------------------
+
+_SEGMENTS: dict[str, tuple[str, ...]] = {
+    "k8s": ("node", "orchestrator", "pod", "endpoint"),
+    "cni": ("node", "orchestrator", "containerID", "endpoint"),
+    "libnetwork": ("node", "orchestrator", "orchestrator", "endpoint"),
+}
+_OTHER_SEGMENTS = ("node", "orchestrator", "workload", "endpoint")
+
+
+def workload_endpoint_name(identifiers: t.Mapping[str, str]) -> str:
+    """Name of a WorkloadEndpoint: its identifiers joined by dashes, the dashes inside them doubled.
+
+    They are `node`, `orchestrator`, `endpoint` and, by orchestrator, `pod` (k8s), `containerID` (cni), nothing
+    (libnetwork) or `workload` (any other).
+    """
+    parts = []
+    for field in _SEGMENTS.get(identifiers.get("orchestrator", ""), _OTHER_SEGMENTS):
+        value = identifiers.get(field, "")
+        if not value:
+            raise NamingError(field, value, "is empty.", "A workload endpoint's name is made of it: set it.")
+        if value.startswith("-") or value.endswith("-"):
+            raise NamingError(
+                field,
+                value,
+                "begins or ends with a dash.",
+                "Dashes separate the parts of a workload endpoint's name: begin and end with something else.",
+            )
+        parts.append(value.replace("-", "--"))
+    return "-".join(parts)
