@@ -15,6 +15,9 @@ BIN := $(VENV)/bin
 STAMP := .build/setup.stamp
 
 export PATH := $(BIN):$(PATH)
+# Ansible refuses any other encoding, and a fresh machine has none.
+export LC_ALL := C.UTF-8
+export ANSIBLE_CONFIG := $(ROOT)/ansible.cfg
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help
@@ -26,6 +29,54 @@ setup: $(STAMP) ## Install what the other targets need into .venv
 
 $(STAMP): requirements-dev.lock.txt tests/run/setup
 	@tests/run/setup "$(PYTHON)"
+
+RUN_SUITES := $(BIN)/python tests/run/run_suites.py
+
+.PHONY: test
+test: setup ## Every test: native and emulated parts side by side, one summary
+	@$(RUN_SUITES)
+
+.PHONY: unit lint sanity build-test
+unit: setup ## The engine, and the modules against a fake kernel; seconds, no root
+	@$(RUN_SUITES) unit
+
+lint: setup ## ruff, mypy, yamllint, ansible-lint, licences, docs
+	@$(BIN)/python tests/run/lint.py
+
+sanity: setup ## ansible-test sanity, without containers
+	@$(RUN_SUITES) sanity
+
+build-test: setup ## Build the artifact, install it elsewhere, find everything in it
+	@$(RUN_SUITES) build
+
+.PHONY: build
+build: setup ## The artifact, baremetal-host_routing-VERSION.tar.gz
+	@ansible-galaxy collection build --force
+
+.PHONY: docs
+docs: setup ## Write the generated pages (docs/variables.md)
+	@$(BIN)/python docs/generate_variables.py
+
+.PHONY: demo
+demo: setup ## Start the lab, turn its hosts into routers, show what came of it (MODE=ipip: in an emulated machine)
+	@MODE="$(MODE)" tests/run/demo
+
+.PHONY: lab-down
+lab-down: ## Take away all that demo and tests started
+	@tests/lab/lab destroy --all
+
+.PHONY: bench
+bench: setup ## Measure the speed goals of docs/benchmarks.md
+	@bench/run
+
+.PHONY: soak
+soak: setup ## Longer runs, not part of test (SOAK_MINUTES=30)
+	@SOAK_MINUTES="$(or $(SOAK_MINUTES),30)" tests/run/soak
+
+.PHONY: clean
+clean: lab-down ## lab-down, then remove all that was built or downloaded
+	@rm -rf .build .venv .ansible .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/output
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: lock
 lock: ## Renew requirements-dev.lock.txt from requirements-dev.txt

@@ -19,7 +19,7 @@ attributes:
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying target.
   diff_mode:
-    description: Will return details on what has changed (or possibly needs changing in C(check_mode)), when in diff mode.
+    description: Returns details on what has changed, or needs changing in C(check_mode), when in diff mode.
   idempotent:
     description:
       - When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
@@ -34,7 +34,7 @@ attributes:
 options: {}
 attributes:
   action_group:
-    description: Use C(group/baremetal.host_routing.host_routing) in C(module_defaults) to set defaults for this module.
+    description: Use C(group/baremetal.host_routing.host_routing) in C(module_defaults) to set its defaults.
     support: full
     membership:
       - baremetal.host_routing.host_routing

@@ -1,0 +1,294 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs test suites: `run_suites.py` all of them, `run_suites.py unit lint` those, `run_suites.py --lane qemu` one lane.
+
+Suites of one lane run one after the other, the lanes beside each other. Each suite has a log in .build/logs/ and its
+JUnit files in .build/junit/. The last lines are a table and `N passed, N failed`; the exit status is 0 only if nothing
+failed, nothing hung and nothing was skipped without a reason given in suites.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import junit
+from suites import SUITES, Suite
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LOGS = ROOT / ".build" / "logs"
+JUNIT = ROOT / ".build" / "junit"
+BIN = ROOT / ".venv" / "bin"
+
+TOTAL_LIMIT = 45 * 60  # of a run of everything, in seconds
+PROGRESS_EVERY = 20
+GRACE = 20  # between SIGTERM and SIGKILL
+TAIL = 40  # lines of a failed suite's log that are shown
+
+
+@dataclasses.dataclass
+class Result:
+    suite: Suite
+    passed: int = 0
+    skipped: int = 0
+    failures: list[str] = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
+
+
+class Run:
+    """One run of some suites. `budget` is the time in seconds for all of them."""
+
+    def __init__(self, suites: list[Suite], budget: float, verbose: bool) -> None:
+        self.suites = suites
+        self.verbose = verbose
+        self.started = time.monotonic()
+        self.deadline = self.started + budget
+        self.results: dict[str, Result] = {}
+        self.running: dict[str, tuple[subprocess.Popen[bytes], float, pathlib.Path]] = {}
+        self.stopping = threading.Event()
+        self.console = threading.Lock()
+
+    def say(self, text: str) -> None:
+        minutes, seconds = divmod(int(time.monotonic() - self.started), 60)
+        with self.console:
+            print(f"[{minutes:02d}:{seconds:02d}] {text}", flush=True)
+
+    def all(self) -> list[Result]:
+        lanes: dict[str, list[Suite]] = {}
+        for suite in self.suites:
+            lanes.setdefault(suite.lane, []).append(suite)
+        threads = [threading.Thread(target=self.lane, args=(suites,), daemon=True) for suites in lanes.values()]
+        for thread in threads:
+            thread.start()
+        next_progress = time.monotonic() + PROGRESS_EVERY
+        while any(thread.is_alive() for thread in threads):
+            for thread in threads:
+                thread.join(0.2)
+            if time.monotonic() >= next_progress:
+                self.progress()
+                next_progress = time.monotonic() + PROGRESS_EVERY
+        return [self.results[suite.name] for suite in self.suites if suite.name in self.results]
+
+    def progress(self) -> None:
+        for name, (_process, started, log) in list(self.running.items()):
+            self.say(f"{name:<16} {time.monotonic() - started:4.0f} s  {last_line(log)}")
+
+    def lane(self, suites: list[Suite]) -> None:
+        for suite in suites:
+            if self.stopping.is_set():
+                return
+            try:
+                self.results[suite.name] = self.one(suite)
+            except Exception as error:  # noqa: BLE001 - a runner that dies must not look like a suite that passed
+                self.results[suite.name] = Result(suite, failures=[f"the runner failed: {error!r}"])
+            self.report(self.results[suite.name])
+
+    def one(self, suite: Suite) -> Result:
+        result = Result(suite)
+        started = time.monotonic()
+        folder = JUNIT / suite.name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        log = LOGS / f"{suite.name}.log"
+        limit = min(suite.limit, self.deadline - started)
+        if limit <= 0:
+            result.failures.append(f"not started: the time for all suites ({TOTAL_LIMIT // 60} minutes) is over")
+            return result
+        self.say(f"{suite.name:<16} starts: {suite.about} (log {log.relative_to(ROOT)})")
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                expand(suite.command, folder),
+                cwd=ROOT,
+                env=environment(folder),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            self.running[suite.name] = (process, started, log)
+            try:
+                status: int | None = process.wait(timeout=limit)
+            except subprocess.TimeoutExpired:
+                status = None
+                end(process)
+                if suite.clean_up:
+                    subprocess.run(
+                        expand(suite.clean_up, folder), cwd=ROOT, env=environment(folder), stdin=subprocess.DEVNULL,
+                        stdout=output, stderr=subprocess.STDOUT, timeout=120, check=False,
+                    )  # fmt: skip
+            finally:
+                del self.running[suite.name]
+        result.seconds = time.monotonic() - started
+        judge(result, status, limit, junit.read(folder))
+        return result
+
+    def report(self, result: Result) -> None:
+        verdict = "FAILED" if result.failures else "ok"
+        self.say(
+            f"{result.suite.name:<16} {verdict}: {result.passed} passed, {len(result.failures)} failed, "
+            f"{result.skipped} skipped in {result.seconds:.0f} s"
+        )
+        if result.failures:
+            with self.console:
+                print(indent(tail(LOGS / f"{result.suite.name}.log", TAIL)), flush=True)
+
+    def stop(self) -> None:
+        self.stopping.set()
+        for name, (process, _started, _log) in list(self.running.items()):
+            self.say(f"{name:<16} is stopped")
+            end(process)
+        for suite in self.suites:
+            if suite.name not in self.results and suite.clean_up:
+                command = expand(suite.clean_up, JUNIT)
+                subprocess.run(command, cwd=ROOT, env=environment(JUNIT), timeout=120, check=False)
+
+
+def judge(result: Result, status: int | None, limit: float, cases: list[junit.Case]) -> None:
+    """What exit status (None: killed at its limit) and cases say together. Either alone can fail a suite."""
+    for case in cases:
+        if case.outcome == "passed":
+            result.passed += 1
+        elif case.outcome == "failed":
+            result.failures.append(case.name)
+        elif any(part in case.name for part in result.suite.skips):
+            result.skipped += 1
+        else:
+            result.skipped += 1
+            result.failures.append(f"{case.name}: skipped, and suites.py gives no reason why it may be ({case.text})")
+    if status is None:
+        result.failures.append(f"killed after {limit:.0f} s")
+    elif status != 0 and not result.failures:
+        result.failures.append(f"exit status {status}")
+    elif status == 0 and not cases:
+        result.passed = 1
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ends the suite and all it started in its session."""
+    for number, wait in ((signal.SIGTERM, GRACE), (signal.SIGKILL, 5)):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(timeout=wait)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def expand(command: tuple[str, ...], folder: pathlib.Path) -> list[str]:
+    words = {"root": str(ROOT), "bin": str(BIN), "junit": str(folder), "logs": str(LOGS)}
+    return [word.format(**words) for word in command]
+
+
+def environment(folder: pathlib.Path) -> dict[str, str]:
+    env = dict(os.environ)
+    env.update(
+        PATH=f"{BIN}:{env.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}",
+        LC_ALL="C.UTF-8",  # Ansible refuses any other encoding, and a fresh machine has none
+        PYTHONUNBUFFERED="1",
+        ANSIBLE_CONFIG=str(ROOT / "ansible.cfg"),
+        ANSIBLE_COLLECTIONS_PATH=str(ROOT / ".build" / "collections"),
+        ANSIBLE_NOCOLOR="1",
+        SUITE_JUNIT=str(folder),
+    )
+    for name in ("PYTEST_ADDOPTS", "PYTHONPATH", "ANSIBLE_FORCE_COLOR"):
+        env.pop(name, None)
+    return env
+
+
+def tail(log: pathlib.Path, lines: int) -> str:
+    if not log.is_file():
+        return ""
+    return "\n".join(log.read_text("utf-8", "replace").rstrip().splitlines()[-lines:])
+
+
+def last_line(log: pathlib.Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 2000))
+        lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1][:110] if lines else ""
+
+
+def indent(text: str) -> str:
+    return "\n".join(f"    | {line}" for line in text.splitlines())
+
+
+def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
+    """Prints the closing table. True if all is well."""
+    done = {result.suite.name for result in results}
+    results = results + [Result(suite, failures=["did not run"]) for suite in wanted if suite.name not in done]
+    width = max(len(result.suite.name) for result in results)
+    print()
+    print(f"{'SUITE':<{width}}  {'PASSED':>6}  {'FAILED':>6}  {'SKIPPED':>7}  {'SECONDS':>7}")
+    for result in results:
+        print(
+            f"{result.suite.name:<{width}}  {result.passed:>6}  {len(result.failures):>6}  {result.skipped:>7}  "
+            f"{result.seconds:>7.0f}{'  <- failed' if result.failures else ''}"
+        )
+    failures = [(result.suite.name, text) for result in results for text in result.failures]
+    if failures:
+        print("\nFailed:")
+        for name, text in failures:
+            print(f"  {name}: {text.splitlines()[0][:300]}")
+    skipped = [(part, why) for result in results if result.skipped for part, why in result.suite.skips.items()]
+    if skipped:
+        print("\nSkipped on purpose:")
+        for part, why in skipped:
+            print(f"  {part}: {why}")
+    passed = sum(result.passed for result in results)
+    print(f"\nin {seconds / 60:.1f} minutes")
+    print(f"{passed} passed, {len(failures)} failed", flush=True)
+    return not failures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="suite", help="only these suites")
+    parser.add_argument("--lane", help="only the suites of this lane")
+    parser.add_argument("--list", action="store_true", help="name the suites and stop")
+    arguments = parser.parse_args()
+    known = {suite.name: suite for suite in SUITES}
+    unknown = [name for name in arguments.names if name not in known]
+    if unknown:
+        parser.error(f"no suite is called {', '.join(unknown)}; there are {', '.join(known)}")
+    wanted = [
+        suite
+        for suite in SUITES
+        if (not arguments.names or suite.name in arguments.names)
+        and (not arguments.lane or suite.lane == arguments.lane)
+    ]
+    if arguments.list:
+        for suite in wanted:
+            print(f"{suite.name:<16} {suite.lane:<7} {suite.limit:>5} s  {suite.about}")
+        return 0
+    if not wanted:
+        parser.error(f"lane {arguments.lane} has none of the suites asked for")
+    LOGS.mkdir(parents=True, exist_ok=True)
+    run = Run(wanted, TOTAL_LIMIT, verbose=bool(arguments.names))
+
+    def interrupted(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupted)
+    try:
+        results = run.all()
+    except KeyboardInterrupt:
+        run.stop()
+        results = list(run.results.values())
+    return 0 if summary(results, wanted, time.monotonic() - run.started) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`ansible-test sanity` without containers. Further arguments are handed on: `sanity.py --test validate-modules`.
+
+ansible-test insists on a folder called ansible_collections/<namespace>/<name> and resolves links, so the sources are
+copied. It keeps its virtual environments under $HOME, which therefore is a folder of ours. To make them it downloads
+pip from a server of its own, which not every network reaches: the same pip from the package index takes its place.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import lint
+
+ROOT = lint.ROOT
+BASE = ROOT / ".build" / "sanity"
+COPY = BASE / "ansible_collections" / "baremetal" / "host_routing"
+CACHE = BASE / "home" / ".ansible" / "test" / "cache"
+
+GET_PIP = """\
+import sys
+sys.path.insert(0, {wheel!r})
+from pip._internal.cli.main import main
+more = [argument for argument in sys.argv[1:] if not argument.startswith("--no-")]
+sys.exit(main(["install", "--upgrade", "--force-reinstall", "pip=={version}", *more]))
+"""
+
+
+def copy_sources() -> None:
+    """What is shipped, and ansible-test's own settings; the tests' and tools' style is for ruff to judge."""
+    kept = ("tests/config.yml", "tests/sanity")
+    shipped = ("plugins", "roles", "playbooks", "meta", "changelogs", "docs", "galaxy.yml", "README.md")
+    wanted = {path for path in lint.sources() if path.parts[0] in shipped or str(path).startswith(kept)}
+    COPY.mkdir(parents=True, exist_ok=True)
+    # A repository of its own, or ansible-test asks the clone's, where all of .build is ignored.
+    subprocess.run(["git", "init", "--quiet"], cwd=COPY, check=True)
+    for path in sorted(COPY.rglob("*"), reverse=True):
+        if path.relative_to(COPY).parts[0] == ".git":
+            continue
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif path.relative_to(COPY) not in wanted:
+            path.unlink()
+    for path in wanted:
+        (COPY / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / path, COPY / path)
+
+
+def pip_version() -> str:
+    """The pip that this ansible-test would download."""
+    import ansible_test._internal.python_requirements as requirements
+
+    return re.search(r"pip='([0-9.]+)'", pathlib.Path(requirements.__file__).read_text("utf-8")).group(1)
+
+
+def provide_pip() -> None:
+    version = pip_version()
+    script = CACHE / f"get_pip_{version.replace('.', '_')}.py"
+    wheels = BASE / "wheels"
+    if script.is_file() and list(wheels.glob(f"pip-{version}-*.whl")):
+        return
+    download = ("pip", "download", "--quiet", "--no-deps", "--dest", str(wheels), f"pip=={version}")
+    subprocess.run([sys.executable, "-m", *download], check=True)
+    wheel = next(wheels.glob(f"pip-{version}-*.whl"))
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(GET_PIP.format(wheel=str(wheel), version=version), "utf-8")
+
+
+def main() -> int:
+    copy_sources()
+    provide_pip()
+    env = dict(os.environ, HOME=str(BASE / "home"), PATH=f"{lint.BIN}:{os.environ['PATH']}", LC_ALL="C.UTF-8")
+    # Nothing that points Ansible at the clone instead of the copy
+    for name in [name for name in env if name.startswith("ANSIBLE_")]:
+        del env[name]
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    command = ["ansible-test", "sanity", "--local", "--python", python, "--junit", "--color", "no", *sys.argv[1:]]
+    reports = COPY / "tests" / "output" / "junit"
+    shutil.rmtree(reports, ignore_errors=True)
+    status = subprocess.run(command, cwd=COPY, env=env, check=False).returncode
+    if "SUITE_JUNIT" in os.environ and reports.is_dir():
+        shutil.copytree(reports, os.environ["SUITE_JUNIT"], dirs_exist_ok=True)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All test suites, in the order in which their lane runs them. A new one is one more entry in SUITES.
+
+The lanes run beside each other: `native` uses the machine itself, `qemu` an emulated machine (which needs one core
+for itself and has no more to do with the first lane than that).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+NATIVE, QEMU = "native", "qemu"
+
+PYTEST = ("{bin}/python", "-m", "pytest", "-v", "--junit-xml={junit}/pytest.xml")
+
+
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """One command whose exit status and JUnit files are its result.
+
+    `command` may hold {root}, {bin} (of the venv), {junit} (an empty folder whose *.xml are counted) and {logs}.
+    A command that writes no JUnit file counts as one test. `limit` is in seconds: then the suite is killed and
+    `clean_up` runs. `skips` maps a part of a test's name to the reason why it may be skipped: any other skip is a
+    failure. `covers` are the folders and files whose tests it runs.
+    """
+
+    name: str
+    about: str
+    command: tuple[str, ...]
+    limit: int
+    covers: tuple[str, ...] = ()
+    lane: str = NATIVE
+    clean_up: tuple[str, ...] = ()
+    skips: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+SUITES: tuple[Suite, ...] = (
+    Suite(
+        "unit",
+        "the engine, the modules against a fake kernel, the code's structure",
+        (*PYTEST, "-n", "2", "tests/unit"),
+        limit=180,
+        covers=("tests/unit",),
+    ),
+    Suite(
+        "lint",
+        "ruff, mypy, yamllint, ansible-lint, licences, changelog, docs",
+        ("{bin}/python", "tests/run/lint.py"),
+        limit=300,
+    ),
+    Suite("build", "the built artifact installs and its modules are found", ("tests/run/build_artifact",), limit=180),
+    Suite("sanity", "ansible-test sanity", ("{bin}/python", "tests/run/sanity.py"), limit=600),
+)

@@ -1,0 +1,177 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""docs/architecture.md in the form of tests: which room may know which, and what the engine must not touch."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+ENGINE = ROOT / "plugins" / "module_utils"
+
+# room -> the rooms it may import. A room is a folder or a file directly in module_utils.
+ALLOWED: dict[str, set[str]] = {
+    "selectors": set(),
+    "naming": set(),
+    "resources": {"selectors", "naming"},
+    "ipam": {"resources", "selectors", "naming"},
+    "fleet": {"ipam", "resources", "selectors", "naming"},
+    # Drivers consume NodeState, the contract; of the compiler they know nothing (see KNOWN_OF_FLEET).
+    "dataplane": {"fleet", "naming"},
+    "bird": {"fleet", "naming"},
+    "preflight": {"fleet", "naming"},
+    "node": {"dataplane", "bird", "preflight", "fleet", "naming"},
+}
+# What the rooms right of NodeState may import from fleet.
+KNOWN_OF_FLEET = {"node_state", "errors"}
+
+PURE = {"selectors", "naming", "resources", "ipam", "fleet"}
+# Modules with which code reads clocks, files, the kernel or chance. `time` and `random` are out for good.
+IMPURE = {
+    "asyncio", "fcntl", "glob", "http", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets",
+    "select", "shutil", "signal", "socket", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib",
+    "uuid",
+}  # fmt: skip
+IMPURE_CALLS = {"open", "input", "print", "exec", "eval", "compile", "__import__"}
+CLOCK_CALLS = {"now", "utcnow", "today"}
+
+# The only third-party library, imported inside functions of these rooms only.
+LIBRARY, LIBRARY_ROOMS = "pyroute2", {"dataplane"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Import:
+    """`target` is a dotted name: below module_utils for relative imports, else absolute. `lazy`: inside a function."""
+
+    path: pathlib.Path
+    line: int
+    relative: bool
+    target: str
+    lazy: bool
+    typing_only: bool
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT)}:{self.line} imports {self.target}"
+
+
+def files(room: str | None = None) -> list[pathlib.Path]:
+    return [path for path in sorted(ENGINE.rglob("*.py")) if room is None or room_of(path) == room]
+
+
+def room_of(path: pathlib.Path) -> str:
+    first = path.relative_to(ENGINE).parts[0]
+    return first[: -len(".py")] if first.endswith(".py") else first
+
+
+def imports(path: pathlib.Path) -> list[Import]:
+    package = path.relative_to(ENGINE).parts[:-1]
+    found: list[Import] = []
+
+    def visit(node: ast.AST, lazy: bool, typing_only: bool) -> None:
+        if isinstance(node, ast.Import):
+            found.extend(Import(path, node.lineno, False, name.name, lazy, typing_only) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                base = package[: len(package) - (node.level - 1)]
+                stem = ".".join((*base, *(node.module or "").split("."))).strip(".")
+                targets = [f"{stem}.{name.name}".strip(".") for name in node.names]
+            else:
+                targets = [node.module or ""]
+            found.extend(Import(path, node.lineno, node.level > 0, name, lazy, typing_only) for name in targets)
+        in_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for child in ast.iter_child_nodes(node):
+            visit(child, lazy or in_function, typing_only or guarded)
+
+    visit(ast.parse(path.read_text("utf-8")), False, False)
+    return found
+
+
+ALL_IMPORTS = [found for path in files() for found in imports(path)]
+
+
+def room_of_target(target: str) -> str:
+    return target.split(".")[0]
+
+
+def test_every_room_is_known() -> None:
+    rooms = {room_of(path) for path in files()} - {"__init__"}
+    assert rooms <= set(ALLOWED), f"draw {sorted(rooms - set(ALLOWED))} in docs/architecture.md and here"
+
+
+def test_own_code_is_imported_relatively() -> None:
+    """The same tree runs on a node without Ansible, where ansible_collections does not exist."""
+    wrong = [str(found) for found in ALL_IMPORTS if found.target.split(".")[0] in ("ansible", "ansible_collections")]
+    assert wrong == []
+
+
+def test_only_the_standard_library_is_imported() -> None:
+    wrong = []
+    for found in ALL_IMPORTS:
+        top = found.target.split(".")[0]
+        if found.relative or found.typing_only or top in sys.stdlib_module_names:
+            continue
+        if top == LIBRARY and found.lazy and room_of(found.path) in LIBRARY_ROOMS:
+            continue
+        wrong.append(str(found))
+    assert wrong == [], f"the standard library only, and {LIBRARY} inside functions of {sorted(LIBRARY_ROOMS)}"
+
+
+def test_arrows_point_one_way() -> None:
+    wrong = []
+    for found in ALL_IMPORTS:
+        here = room_of(found.path)
+        if not found.relative or here == "__init__":
+            continue
+        there = room_of_target(found.target)
+        if there != here and there not in ALLOWED[here]:
+            wrong.append(str(found))
+    assert wrong == []
+
+
+def test_drivers_know_the_contract_and_not_the_compiler() -> None:
+    wrong = [
+        str(found)
+        for found in ALL_IMPORTS
+        if found.relative
+        and room_of(found.path) in ALLOWED.keys() - PURE
+        and found.target.split(".")[0] == "fleet"
+        and found.target.split(".")[1] not in KNOWN_OF_FLEET
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("room", sorted(PURE))
+def test_the_engine_is_pure(room: str) -> None:
+    wrong = []
+    for path in files(room):
+        wrong += [str(found) for found in imports(path) if not found.relative and found.target.split(".")[0] in IMPURE]
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            where = f"{path.relative_to(ROOT)}:{node.lineno} calls"
+            if isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS:
+                wrong.append(f"{where} {node.func.id}")
+            if isinstance(node.func, ast.Attribute) and node.func.attr in CLOCK_CALLS:
+                wrong.append(f"{where} .{node.func.attr}")
+    assert wrong == []
+
+
+def test_observing_needs_no_library() -> None:
+    """Check mode works on a host on which nothing is installed yet."""
+    wrong = []
+    for path in files("dataplane"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("observe"):
+                wrong += [
+                    f"{path.relative_to(ROOT)}:{inner.lineno} in {node.name}"
+                    for inner in ast.walk(node)
+                    if isinstance(inner, (ast.Import, ast.ImportFrom)) and LIBRARY in ast.unparse(inner)
+                ]
+    assert wrong == []

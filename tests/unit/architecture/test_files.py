@@ -1,0 +1,102 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What holds for every file: its licence, its floor of Python, and that a suite of `make test` runs each test."""
+
+from __future__ import annotations
+
+import ast
+import json
+import pathlib
+import runpy
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PLUGINS = sorted((ROOT / "plugins").rglob("*.py"))
+# In two parts, or `reuse lint` takes this line for a header.
+HEADER = "SPDX-License" + "-Identifier: "
+HEADERLESS = {".json", ".pcap", ".png", ".svg", ".txt", ".rst", ".tsv", ".gz"}
+DECLARED = ("LICENSES", "changelogs", "tests/unit/cases")
+
+
+def known_to_git() -> list[pathlib.Path]:
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode()
+    return [ROOT / name for name in sorted(set(listed.split("\0")) - {""}) if (ROOT / name).is_file()]
+
+
+def name(path: pathlib.Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_every_file_has_a_licence_header() -> None:
+    without = []
+    for path in known_to_git():
+        if path.suffix in HEADERLESS or any(path.is_relative_to(ROOT / folder) for folder in DECLARED):
+            continue  # REUSE.toml speaks for these, and `reuse lint` checks that it does
+        head = path.read_bytes()[:1500].decode("utf-8", "replace")
+        if path.stat().st_size and HEADER not in head:
+            without.append(name(path))
+    assert without == []
+
+
+@pytest.mark.parametrize("path", PLUGINS, ids=name)
+def test_plugins_parse_on_the_oldest_python_of_nodes(path: pathlib.Path) -> None:
+    tree = ast.parse(path.read_text("utf-8"), feature_version=(3, 9))
+    if not tree.body or (len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr)):
+        return
+    futures = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"
+               for alias in node.names}  # fmt: skip
+    assert "annotations" in futures, "annotations may hold what 3.9 cannot evaluate"
+
+
+@pytest.mark.parametrize("path", PLUGINS, ids=name)
+def test_dataclasses_are_those_of_the_oldest_python(path: pathlib.Path) -> None:
+    """slots and kw_only came with 3.10, which a parser does not notice."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("dataclass"):
+            assert not {keyword.arg for keyword in node.keywords} & {"slots", "kw_only", "match_args"}
+
+
+def test_no_file_is_a_drawer_for_everything() -> None:
+    stems = {"utils", "util", "helper", "helpers", "manager", "misc", "common"}
+    assert [name(path) for path in known_to_git() if path.stem.lower() in stems] == []
+
+
+def test_every_module_is_in_the_action_group_and_no_other() -> None:
+    group = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text("utf-8"))["action_groups"]["host_routing"]
+    modules = {path.stem for path in (ROOT / "plugins" / "modules").glob("*.py") if path.stem != "__init__"}
+    assert set(group) == modules
+
+
+def suites() -> list:
+    folder = ROOT / "tests" / "run"
+    sys.path.insert(0, str(folder))
+    try:
+        return list(runpy.run_path(str(folder / "suites.py"))["SUITES"])
+    finally:
+        sys.path.remove(str(folder))
+
+
+def test_every_test_is_run_by_a_suite() -> None:
+    """A test file or a molecule scenario that nobody runs looks like one that passes."""
+    covered = [ROOT / folder for suite in suites() for folder in suite.covers]
+    tests = [path for path in known_to_git() if path.name.startswith("test_") and path.suffix == ".py"]
+    tests += [path.parent for path in known_to_git() if path.name == "molecule.yml"]
+    missed = [name(path) for path in tests if not any(path.is_relative_to(folder) for folder in covered)]
+    assert missed == [], "name them in tests/run/suites.py"
+
+
+def test_suites_cover_only_what_exists() -> None:
+    missing = [folder for suite in suites() for folder in suite.covers if not (ROOT / folder).exists()]
+    assert missing == []
+
+
+def test_json_files_are_json() -> None:
+    for path in known_to_git():
+        if path.suffix == ".json":
+            json.loads(path.read_text("utf-8"))
