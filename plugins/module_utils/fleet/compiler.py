@@ -9,7 +9,8 @@ import typing as t
 
 from .. import naming
 from . import firewall
-from .fleet import Fleet, FleetNode
+from .fleet import Fleet
+from .inventory import FleetNode
 from .node_state import (
     UNDERLAY,
     Bird,
@@ -120,7 +121,7 @@ def _devices(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Sequence[Pool])
 
 def _workloads(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Mapping[str, Pool]) -> tuple[WorkloadEndpoint, ...]:
     endpoints = []
-    for workload in fleet.workloads_of(node.name):
+    for workload in fleet.workloads.get(node.name, ()):
         address = ipam.workloads[workload.name]
         pool = pools[fleet.pool_of_address(address)]
         endpoints.append(
@@ -133,6 +134,7 @@ def _workloads(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Mapping[str, 
                 mtu=fleet.settings.underlay_mtu - OVERHEAD[pool.encapsulation],
                 pool=pool.name,
                 labels=workload.labels,
+                peer_interface=workload.endpoint,
             )
         )
     return tuple(endpoints)
@@ -257,18 +259,24 @@ def _peers(fleet: Fleet, node: FleetNode) -> t.Iterator[BirdPeer]:
             passive=listens(node.ip, peer.ip),
             node=peer.name,
         )
-    for external in fleet.bgp_peers_of(node.name):
+    for external in fleet.peers.get(node.name, ()):
         yield BirdPeer(
             naming.bird_peer_name("Global", external.address),
             external.address,
             external.as_number,
             "external",
-            multihop=not fleet.in_subnet(external.address, node),
+            multihop=not _same_subnet(external.address, node),
         )
 
 
+def _same_subnet(address: str, node: FleetNode) -> bool:
+    a, b, c, d = (int(part) for part in address.split("."))
+    return (a << 24 | b << 16 | c << 8 | d) >> (32 - node.prefix) == node.ip >> (32 - node.prefix)
+
+
 def listens(own: int, peer: int) -> bool:
-    """Whether this side of a pair is the passive one. One side always is, so that sessions never collide; which one
-    goes by the parity of both addresses, so that no node has to take all SYNs of a starting fleet (BIRD's backlog is 8)."""
+    """Whether this side of a pair is the passive one. One side always is, so that sessions never collide;
+    which one goes by the parity of both addresses: no node has to take all SYNs of a starting fleet (BIRD's backlog
+    is 8)."""
     lower_listens = (own + peer) % 2 == 0
     return (own < peer) == lower_listens

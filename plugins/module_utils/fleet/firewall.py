@@ -6,6 +6,7 @@
 Encapsulated packets are accepted from the fleet's nodes and from nobody else: whoever can send IPIP or VXLAN to a node
 could otherwise put packets with any source address behind its policy (Felix renders the same in its cali-INPUT).
 """
+
 from __future__ import annotations
 
 import typing as t
@@ -43,7 +44,9 @@ def _nat(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]) -> Iptables
     outgoing = [pool for pool in pools if pool.nat_outgoing]
     if outgoing:
         inside = [f"-d {pool.cidr} -j RETURN" for pool in pools]
-        chains["cali-nat-outgoing"] = tuple(inside + [f"-s {pool.cidr} -j MASQUERADE --random-fully" for pool in outgoing])
+        chains["cali-nat-outgoing"] = tuple(
+            inside + [f"-s {pool.cidr} -j MASQUERADE --random-fully" for pool in outgoing]
+        )
         jumps.append("-j cali-nat-outgoing")
     for device in devices:
         if device.address:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the variables of an inventory to the fleet that they mean, or to one FleetError. Pure: variables in, values out."""
+"""From the variables of an inventory to the fleet that they mean, or to one FleetError. Pure."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -20,11 +21,15 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _HOSTNAME_LABEL = "kubernetes.io/hostname"
 #: IFNAMSIZ less its final zero.
 _DEVICE_NAME_LIMIT = 15
+_DEVICE_NAME = re.compile(r"[^\s/:]{1,15}")
 
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """One host of the inventory as the inventory gives it. `origins` maps a variable to the file and line it stands in."""
+    """One host of the inventory as the inventory gives it.
+
+    `origins` maps variables, and what is in them (`calico_ip_pools[0].cidr`), to the file and line they stand in.
+    """
 
     name: str
     variables: t.Mapping[str, t.Any]
@@ -87,22 +92,43 @@ class Inventory:
     """What the variables say, checked against each other; without the blocks, which the lockfile decides."""
 
     settings: Settings
-    pools: tuple[resources.IPPool, ...]  # sorted by name
+    pools: tuple[resources.IPPool, ...]  # in order of the inventory
     nodes: t.Mapping[str, FleetNode]  # in order of names
     workloads: tuple[Workload, ...]
     peers: tuple[ExternalPeer, ...]
 
+    def labelled_pools(self) -> t.Iterator[tuple[str, resources.IPPool]]:
+        """Each pool with the variable that it is written in."""
+        return ((f"calico_ip_pools[{index}]", pool) for index, pool in enumerate(self.pools))
+
 
 def read(hosts: t.Sequence[Host]) -> Inventory:
     """Check and default everything. Raises FleetError for the first thing that is wrong."""
+    try:
+        return _read(hosts)
+    except FleetError as error:
+        error.origin = _locate(error.variable, hosts) or error.origin
+        raise
+
+
+def _locate(variable: str, hosts: t.Sequence[Host]) -> str:
+    """File and line of what an error names: of the field itself, else of the nearest thing around it."""
+    path, _, owner = variable.partition(" of ")
+    while path:
+        for host in hosts:
+            if path in host.origins and owner in ("", host.name):
+                return host.origins[path]
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return ""
+
+
+def _read(hosts: t.Sequence[Host]) -> Inventory:
     if not any(host.workload_node for host in hosts):
         raise FleetError("group calico_nodes", None, "has no hosts.", "Put the hosts that route for workloads into it.")
     reader = _Reader(hosts)
     for host in hosts:
         for name, meant in variables.misspelt(host.variables):
-            raise FleetError(
-                name, None, "is not a variable of this collection.", f"Did you mean {meant}?", host.origins.get(name, "")
-            )
+            raise FleetError(name, None, "is not a variable of this collection.", f"Did you mean {meant}?")
     settings = _settings(reader, hosts)
     pools = _pools(reader, settings)
     nodes = _nodes(hosts)
@@ -114,7 +140,6 @@ def read(hosts: t.Sequence[Host]) -> Inventory:
             False,
             "leaves the nodes without any BGP session.",
             "Put route reflectors into group calico_rr, name peers in calico_bgp_peers, or leave the mesh on.",
-            reader.origin("calico_bgp_node_to_node_mesh"),
         )
     return Inventory(settings, pools, nodes, tuple(_workloads(reader, hosts, pools, nodes)), peers)
 
@@ -124,16 +149,16 @@ class _Reader:
 
     def __init__(self, hosts: t.Sequence[Host]) -> None:
         self.hosts = hosts
-
-    def origin(self, name: str) -> str:
-        return next((host.origins[name] for host in self.hosts if name in host.origins), "")
+        self.pool_labels: dict[str, str] = {}  # pool name -> calico_ip_pools[i]
 
     def get(self, name: str) -> t.Any:
         variable = variables.BY_NAME[name]
         first = next((host for host in self.hosts if name in host.variables), None)
         if first is None:
             if variable.required:
-                raise FleetError(name, None, "is not set.", f"Set it in group_vars/all, for example to {variable.example}.")
+                raise FleetError(
+                    name, None, "is not set.", f"Set it in group_vars/all, for example to {variable.example}."
+                )
             return variable.default
         value = first.variables[name]
         for host in self.hosts:
@@ -145,13 +170,8 @@ class _Reader:
                     None,
                     f"differs between hosts: {first.name} has {value!r}, {host.name} has {shown}.",
                     "It is one value for the whole fleet: set it once, in group_vars/all.",
-                    host.origins.get(name, ""),
                 )
-        try:
-            return variables.check(name, value)
-        except FleetError as error:
-            error.origin = self.origin(name)
-            raise
+        return variables.check(name, value)
 
 
 def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> Settings:
@@ -159,7 +179,7 @@ def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> Settings:
     if mesh is None:
         mesh = not any(host.reflector for host in hosts)
     cluster_id = reader.get("calico_rr_cluster_id")
-    _address(cluster_id, "calico_rr_cluster_id", "A cluster id is written as an IPv4 address, for example 244.0.0.1.", reader)
+    _address(cluster_id, "calico_rr_cluster_id", "A cluster id is written as an IPv4 address, for example 244.0.0.1.")
     released = tuple(str(entry) for entry in reader.get("calico_release_blocks"))
     return Settings(
         bgp_enabled=reader.get("calico_bgp_enabled"),
@@ -177,39 +197,34 @@ def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> Settings:
     )
 
 
-def _address(value: t.Any, label: str, remedy: str, reader: t.Optional[_Reader] = None, origin: str = "") -> str:
+def _address(value: t.Any, label: str, remedy: str) -> str:
     try:
         return str(ipaddress.IPv4Address(value))
     except ValueError:
-        name = label.split("[")[0].split(" ")[0]
-        raise FleetError(
-            label, value, "is not an IPv4 address.", remedy, origin or (reader.origin(name) if reader else "")
-        ) from None
+        raise FleetError(label, value, "is not an IPv4 address.", remedy) from None
 
 
 def _pools(reader: _Reader, settings: Settings) -> tuple[resources.IPPool, ...]:
     entries = reader.get("calico_ip_pools")
-    origin = reader.origin("calico_ip_pools")
     if not entries:
-        raise FleetError("calico_ip_pools", None, "is empty.", "Workloads need at least one pool to get addresses from.", origin)
+        raise FleetError(
+            "calico_ip_pools", None, "is empty.", "Workloads need at least one pool to get addresses from."
+        )
     pools: list[resources.IPPool] = []
-    labels: dict[str, str] = {}
+    labels = reader.pool_labels
     for index, entry in enumerate(entries):
         label = f"calico_ip_pools[{index}]"
-        pool = t.cast(resources.IPPool, _resource("IPPool", entry, label, origin))
+        pool = t.cast(resources.IPPool, _resource("IPPool", entry, label))
         if pool.name in labels:
-            raise FleetError(f"{label}.name", pool.name, f"is also the name of {labels[pool.name]}.", "Rename one.", origin)
+            raise FleetError(f"{label}.name", pool.name, f"is also the name of {labels[pool.name]}.", "Rename one.")
         if ":" in pool.cidr:
-            raise FleetError(
-                f"{label}.cidr", pool.cidr, "is IPv6.", "This release routes IPv4 only: remove the pool.", origin
-            )
+            raise FleetError(f"{label}.cidr", pool.cidr, "is IPv6.", "This release routes IPv4 only: remove the pool.")
         if not settings.bgp_enabled and not pool.encapsulation.startswith("VXLAN"):
             raise FleetError(
                 f"{label}",
                 pool.name,
                 f"has encapsulation {pool.encapsulation}, but calico_bgp_enabled is false.",
                 "Without BGP only VXLAN pools work: set vxlanMode: Always or CrossSubnet, or leave BGP enabled.",
-                origin,
             )
         labels[pool.name] = label
         pools.append(pool)
@@ -221,19 +236,18 @@ def _pools(reader: _Reader, settings: Settings) -> tuple[resources.IPPool, ...]:
                 other.cidr,
                 f"overlaps {one.cidr} of {labels[one.name]} ({one.name}).",
                 "An address must belong to one pool: choose ranges that do not share addresses.",
-                origin,
             )
-    return tuple(sorted(pools, key=lambda pool: pool.name))
+    return tuple(pools)
 
 
-def _resource(kind: str, entry: t.Any, label: str, origin: str) -> t.Any:
+def _resource(kind: str, entry: t.Any, label: str) -> t.Any:
     if not isinstance(entry, t.Mapping):
-        raise FleetError(label, entry, "is not a dictionary.", f"Write the fields of one {kind} there.", origin)
+        raise FleetError(label, entry, "is not a dictionary.", f"Write the fields of one {kind} there.")
     try:
         return resources.parse_flat(kind, entry)
     except resources.ResourceError as error:
         field = f"{label}.{error.field}" if error.field else label
-        raise FleetError(field, error.value, error.rule, error.remedy, origin) from error
+        raise FleetError(field, error.value, error.rule, error.remedy) from error
 
 
 def _nodes(hosts: t.Sequence[Host]) -> dict[str, FleetNode]:
@@ -250,14 +264,12 @@ def _nodes(hosts: t.Sequence[Host]) -> dict[str, FleetNode]:
             )
         address, prefix = _node_address(host)
         label = f"calico_node_address of {host.name}"
-        origin = host.origins.get("calico_node_address", "")
         if address in owners:
             raise FleetError(
                 label,
                 f"{address}/{prefix}",
                 f"is also the address of {owners[address]}.",
                 "Every node needs an address of its own.",
-                origin,
             )
         owners[address] = host.name
         ip = int(ipaddress.IPv4Address(address))
@@ -266,18 +278,15 @@ def _nodes(hosts: t.Sequence[Host]) -> dict[str, FleetNode]:
         if subnet is None:
             subnet = subnets[key] = str(ipaddress.IPv4Network((key[0] << (32 - prefix), prefix)))
         labels = _labels(host)
-        nodes[host.name] = FleetNode(
-            host.name, address, prefix, ip, subnet, labels, host.workload_node, host.reflector
-        )
+        nodes[host.name] = FleetNode(host.name, address, prefix, ip, subnet, labels, host.workload_node, host.reflector)
     return nodes
 
 
 def _node_address(host: Host) -> tuple[str, int]:
     label = f"calico_node_address of {host.name}"
-    origin = host.origins.get("calico_node_address", "")
     if host.variables.get("calico_node_address") is None:
         raise FleetError(
-            label, None, "is not set.", f"Set it in host_vars/{host.name}.yml, for example to 10.10.1.11/24.", origin
+            label, None, "is not set.", f"Set it in host_vars/{host.name}.yml, for example to 10.10.1.11/24."
         )
     value = variables.check("calico_node_address", host.variables["calico_node_address"], host.name)
     address, slash, length = value.partition("/")
@@ -285,17 +294,17 @@ def _node_address(host: Host) -> tuple[str, int]:
     try:
         ip = ipaddress.IPv4Address(address)
     except ValueError:
-        raise FleetError(label, value, "is not an IPv4 address with a prefix length.", remedy, origin) from None
+        raise FleetError(label, value, "is not an IPv4 address with a prefix length.", remedy) from None
     if not slash or not length.isdigit() or not 1 <= int(length) <= 32:
-        raise FleetError(label, value, "has no prefix length from /1 to /32.", remedy, origin)
+        raise FleetError(label, value, "has no prefix length from /1 to /32.", remedy)
     prefix = int(length)
     if ip.is_loopback or ip.is_multicast or ip.is_link_local or ip.is_unspecified or ip.is_reserved:
-        raise FleetError(label, value, "is not an address that other nodes can reach.", remedy, origin)
+        raise FleetError(label, value, "is not an address that other nodes can reach.", remedy)
     if prefix < 31:
         host_part = int(ip) & ((1 << (32 - prefix)) - 1)
         if host_part in (0, (1 << (32 - prefix)) - 1):
             word = "network" if host_part == 0 else "broadcast"
-            raise FleetError(label, value, f"is the {word} address of its subnet.", remedy, origin)
+            raise FleetError(label, value, f"is the {word} address of its subnet.", remedy)
     return str(ip), prefix
 
 
@@ -309,15 +318,11 @@ def _labels(host: Host) -> dict[str, str]:
         try:
             resources.parse({"kind": "Node", "metadata": {"name": "node", "labels": texts}, "spec": {}})
         except resources.ResourceError as error:
-            raise FleetError(
-                label, error.value, error.rule, error.remedy, host.origins.get("calico_node_labels", "")
-            ) from error
+            raise FleetError(label, error.value, error.rule, error.remedy) from error
     return texts
 
 
-def _check_underlay(
-    reader: _Reader, pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, FleetNode]
-) -> None:
+def _check_underlay(reader: _Reader, pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, FleetNode]) -> None:
     """No pool may cover the addresses by which the nodes reach each other."""
     subnets: dict[str, FleetNode] = {}
     for node in nodes.values():
@@ -328,22 +333,19 @@ def _check_underlay(
         for subnet, node in networks:
             if not network.overlaps(subnet):
                 continue
-            inside = next(
-                (other for other in nodes.values() if ipaddress.IPv4Address(other.address) in network), None
+            inside = next((other for other in nodes.values() if ipaddress.IPv4Address(other.address) in network), None)
+            what = (
+                f"{inside.name}'s own address {inside.address}" if inside else f"part of {node.name}'s subnet {subnet}"
             )
-            what = f"{inside.name}'s own address {inside.address}" if inside else f"part of {node.name}'s subnet {subnet}"
             raise FleetError(
-                f"calico_ip_pools ({pool.name}).cidr",
+                f"{reader.pool_labels[pool.name]}.cidr",
                 pool.cidr,
                 f"covers {what}. Workload addresses would shadow the underlay.",
                 "Choose a range that no node, peer or gateway uses.",
-                reader.origin("calico_ip_pools"),
             )
 
 
-def _peers(
-    reader: _Reader, hosts: t.Sequence[Host], pools: t.Sequence[resources.IPPool]
-) -> t.Iterator[ExternalPeer]:
+def _peers(reader: _Reader, hosts: t.Sequence[Host], pools: t.Sequence[resources.IPPool]) -> t.Iterator[ExternalPeer]:
     entries = [(f"calico_bgp_peers[{i}]", entry, "") for i, entry in enumerate(reader.get("calico_bgp_peers"))]
     for host in hosts:
         own = host.variables.get("calico_node_bgp_peers")
@@ -352,17 +354,20 @@ def _peers(
             entries += [(f"calico_node_bgp_peers[{i}] of {host.name}", entry, host.name) for i, entry in enumerate(own)]
     ranges = [(ipaddress.IPv4Network(pool.cidr), pool) for pool in pools]
     for label, entry, node in entries:
-        origin = reader.origin(label.split("[")[0])
         named = {"name": "peer", **entry} if isinstance(entry, t.Mapping) and "metadata" not in entry else entry
-        peer = _resource("BGPPeer", named, label, origin)
+        peer = _resource("BGPPeer", named, label)
         if not peer.peerIP or not peer.asNumber:
-            raise FleetError(label, None, "needs peerIP and asNumber.", "Write for example peerIP: 10.10.1.1, asNumber: 65000.", origin)
-        address = _address(peer.peerIP, f"{label}.peerIP", "Write the address that the peer's BGP listens on.", None, origin)
+            raise FleetError(
+                label, None, "needs peerIP and asNumber.", "Write for example peerIP: 10.10.1.1, asNumber: 65000."
+            )
+        address = _address(peer.peerIP, f"{label}.peerIP", "Write the address that the peer's BGP listens on.", None)
         for network, pool in ranges:
             if ipaddress.IPv4Address(address) in network:
                 raise FleetError(
-                    f"{label}.peerIP", address, f"lies in pool {pool.name} ({pool.cidr}).",
-                    "A peer outside the fleet has an address outside the pools.", origin,
+                    f"{label}.peerIP",
+                    address,
+                    f"lies in pool {pool.name} ({pool.cidr}).",
+                    "A peer outside the fleet has an address outside the pools.",
                 )
         selector = None if node else selectors.parse(peer.nodeSelector or "all()")
         yield ExternalPeer(peer.name, address, peer.asNumber, selector, node)
@@ -384,16 +389,19 @@ def _workloads(
     addresses: dict[str, str] = {}
     names = {pool.name for pool in pools}
     for label, entry, node in entries:
-        origin = reader.origin(label.split("[")[0])
-        workload = _workload(label, entry, node, nodes, names, origin)
+        workload = _workload(label, entry, node, nodes, names)
         if workload.name in seen:
-            raise FleetError(f"{label}.name", workload.name, f"is also the name of {seen[workload.name]}.", "Rename one.", origin)
+            raise FleetError(
+                f"{label}.name", workload.name, f"is also the name of {seen[workload.name]}.", "Rename one."
+            )
         seen[workload.name] = label
         if workload.address:
             if workload.address in addresses:
                 raise FleetError(
-                    f"{label}.address", workload.address, f"is also the address of {addresses[workload.address]}.",
-                    "Give one of them another address, or none: it then gets a free one.", origin,
+                    f"{label}.address",
+                    workload.address,
+                    f"is also the address of {addresses[workload.address]}.",
+                    "Give one of them another address, or none: it then gets a free one.",
                 )
             addresses[workload.address] = label
         yield workload
@@ -405,45 +413,54 @@ def _workload(
     node: t.Optional[str],
     nodes: t.Mapping[str, FleetNode],
     pools: t.Collection[str],
-    origin: str,
 ) -> Workload:
     if not isinstance(entry, t.Mapping):
-        raise FleetError(label, entry, "is not a dictionary.", "Write at least a name and a node there.", origin)
+        raise FleetError(label, entry, "is not a dictionary.", "Write at least a name and a node there.")
     allowed = _WORKLOAD_FIELDS if node is None else tuple(field for field in _WORKLOAD_FIELDS if field != "node")
     for field in entry:
         if field not in allowed:
             raise FleetError(
-                f"{label}.{field}", None, "is not a field of a workload.", f"It may have {', '.join(allowed)}.", origin
+                f"{label}.{field}", None, "is not a field of a workload.", f"It may have {', '.join(allowed)}."
             )
     for field in ("name", "namespace"):
         value = entry.get(field, "default" if field == "namespace" else None)
         if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > 63:
             raise FleetError(
-                f"{label}.{field}", value, "is not a name.",
-                "Use at most 63 lower case letters, digits, '-' and '.', beginning and ending with a letter or digit.", origin,
+                f"{label}.{field}",
+                value,
+                "is not a name.",
+                "Use at most 63 lower case letters, digits, '-' and '.', beginning and ending with a letter or digit.",
             )
     node = entry.get("node") if node is None else node
     if node not in nodes or not nodes[node].workload_node:
         raise FleetError(
-            f"{label}.node", node, "is not a host of group calico_nodes.", "Name one of the inventory's nodes.", origin
+            f"{label}.node", node, "is not a host of group calico_nodes.", "Name one of the inventory's nodes."
         )
     pool = entry.get("pool")
     if pool is not None and pool not in pools:
-        raise FleetError(f"{label}.pool", pool, "is not a pool.", f"The pools are {', '.join(sorted(pools))}.", origin)
+        raise FleetError(f"{label}.pool", pool, "is not a pool.", f"The pools are {', '.join(sorted(pools))}.")
     address = entry.get("address")
     if address is not None:
         address = _address(
             str(address).partition("/32")[0] if str(address).endswith("/32") else address,
-            f"{label}.address", "Write one IPv4 address out of a pool, or leave it out to get a free one.", None, origin,
+            f"{label}.address",
+            "Write one IPv4 address out of a pool, or leave it out to get a free one.",
+            None,
         )
     endpoint = entry.get("endpoint", "eth0")
-    if not isinstance(endpoint, str) or not re.fullmatch(r"[^\s/:]{1,%d}" % _DEVICE_NAME_LIMIT, endpoint) or endpoint == "lo":
+    if (
+        not isinstance(endpoint, str)
+        or not _DEVICE_NAME.fullmatch(endpoint)
+        or endpoint == "lo"
+    ):
         raise FleetError(
-            f"{label}.endpoint", endpoint, "cannot be the name of a device.",
-            f"Use 1 to {_DEVICE_NAME_LIMIT} characters without spaces, '/' and ':'.", origin,
+            f"{label}.endpoint",
+            endpoint,
+            "cannot be the name of a device.",
+            f"Use 1 to {_DEVICE_NAME_LIMIT} characters without spaces, '/' and ':'.",
         )
     labels = entry.get("labels") or {}
     if not isinstance(labels, t.Mapping):
-        raise FleetError(f"{label}.labels", labels, "is not a dictionary.", "Write for example {app: web}.", origin)
+        raise FleetError(f"{label}.labels", labels, "is not a dictionary.", "Write for example {app: web}.")
     texts = {str(key): str(value).lower() if isinstance(value, bool) else str(value) for key, value in labels.items()}
     return Workload(entry["name"], node, entry.get("namespace", "default"), texts, pool, address, endpoint, label)

@@ -4,16 +4,18 @@
 """The states between two states: how a node gets from what it is to what it shall be while traffic flows.
 
 Goals, in this order:
- 1. Every state forwards everything, beside any neighbour that is one phase ahead or behind. So the receive paths of both
-    modes stand on all nodes before the first packet takes the new one, and until after the last one took the old one.
- 2. No packet is ever larger than what any link on its way takes. A veth drops silently what its other end's MTU does not
-    take, so link ends change only while the routes in front of them already hold packets at the smaller MTU.
+ 1. Every state forwards everything, beside any neighbour that is one phase ahead or behind. So the receive paths of
+    both modes stand on all nodes before the first packet takes the new one, and until after the last one took the
+    old one.
+ 2. No packet is ever larger than what any link on its way takes. A veth drops silently what its other end's MTU does
+    not take, so link ends change only while the routes in front of them already hold packets at the smaller MTU.
  3. The new mode is proven before live packets use it: its routes stand in a table of their own, chosen by a mark.
  4. Any state can be the start: of a run that was stopped half-way the next one makes a whole one, in either direction.
 
 All of it is derived from two NodeStates, whatever differs between them; so a switch of mode, a new MTU, a rollback and
 the completion of an interrupted run are one thing.
 """
+
 from __future__ import annotations
 
 import dataclasses
@@ -45,17 +47,20 @@ PHASES = ("prepare", "links", "flip", "retire")
 T = t.TypeVar("T")
 
 
-def needed(current: t.Optional[NodeState], target: NodeState) -> bool:
-    """Whether `target` may only be reached through the phases: packets could be lost on the direct way."""
+class _HasEncapsulation(t.Protocol):
+    name: str
+    encapsulation: str
+
+
+def needed(current: t.Optional[NodeState], pools: t.Iterable[_HasEncapsulation], underlay_mtu: int) -> bool:
+    """Whether a node may get from `current` to these pools only through the phases: packets could be lost on the
+    direct way. True as well for a node that was left in the middle of an earlier change."""
     if current is None:
         return False
-    if current.phase not in ("converge", "retire"):
+    if current.phase not in ("converge", "retire") or current.underlay_mtu != underlay_mtu:
         return True
     before = {pool.name: pool.encapsulation for pool in current.pools}
-    if any(before.get(pool.name, pool.encapsulation) != pool.encapsulation for pool in target.pools):
-        return True
-    mtus = {workload.interface: workload.mtu for workload in current.workloads}
-    return any(mtus.get(workload.interface, workload.mtu) != workload.mtu for workload in target.workloads)
+    return any(before.get(pool.name, pool.encapsulation) != pool.encapsulation for pool in pools)
 
 
 def phase_state(current: t.Optional[NodeState], target: NodeState, phase: str) -> NodeState:
@@ -91,8 +96,8 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
     for workload in current.workloads:
         if workload.route_mtu is not None:
             held[workload.pool] = min(workload.route_mtu, held.get(workload.pool, workload.route_mtu))
-    for pool_cidr, mtu in _held_by_bird(current):
-        name = next((pool.name for pool in current.pools if pool.cidr == pool_cidr), None)
+    for cidr, mtu in _held_by_routes(current):
+        name = next((pool.name for pool in current.pools if _inside(cidr, pool)), None)
         if name is not None:
             held[name] = min(mtu, held.get(name, mtu))
     limits = {}
@@ -104,10 +109,14 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
     return limits
 
 
-def _held_by_bird(state: NodeState) -> t.Iterator[tuple[str, int]]:
+def _held_by_routes(state: NodeState) -> t.Iterator[tuple[str, int]]:
+    """(CIDR, MTU) of everything that an unfinished change holds down."""
     for pool in state.bird.pools if state.bird else ():
         if pool.mtu is not None:
             yield pool.cidr, pool.mtu
+    for route in state.routes:
+        if route.mtu is not None:
+            yield route.destination, route.mtu
 
 
 def _union(first: t.Sequence[T], second: t.Sequence[T], key: t.Callable[[T], t.Any]) -> tuple[T, ...]:
@@ -147,9 +156,7 @@ def _workloads(
     return _union(workloads, current.workloads, key=lambda workload: workload.interface)
 
 
-def _routes(
-    current: NodeState, target: NodeState, limits: t.Mapping[str, int], flipped: bool
-) -> tuple[Route, ...]:
+def _routes(current: NodeState, target: NodeState, limits: t.Mapping[str, int], flipped: bool) -> tuple[Route, ...]:
     first, second = (target, current) if flipped else (current, target)
     live = _union(_live(first), _live(second), key=lambda route: route.destination)
     wanted = {route.destination for route in _live(target)}
@@ -198,9 +205,7 @@ def _probe_routes(target: NodeState) -> tuple[Route, ...]:
         for route in target.bird_routes
     ]
     if target.bird is None:
-        routes = [
-            dataclasses.replace(route, table=TABLE_PROBE) for route in _live(target) if route.gateway is not None
-        ]
+        routes = [dataclasses.replace(route, table=TABLE_PROBE) for route in _live(target) if route.gateway is not None]
     return tuple(routes)
 
 
@@ -226,9 +231,7 @@ def _iptables(current: NodeState, target: NodeState) -> tuple[IptablesTable, ...
     return tuple(IptablesTable(name, chains, hooks) for name, (chains, hooks) in tables.items())
 
 
-def _bird(
-    current: NodeState, target: NodeState, limits: t.Mapping[str, int], flipped: bool
-) -> dict[str, t.Any]:
+def _bird(current: NodeState, target: NodeState, limits: t.Mapping[str, int], flipped: bool) -> dict[str, t.Any]:
     if target.bird is None:
         return {"bird": None, "bird_routes": ()}
     old: t.Optional[Bird] = current.bird

@@ -5,6 +5,7 @@
 
 The compiler reads its defaults here and docs/variables.md is generated from here.
 """
+
 from __future__ import annotations
 
 import dataclasses
@@ -216,7 +217,13 @@ VARIABLES: tuple[Variable, ...] = (
 
 BY_NAME = {variable.name: variable for variable in VARIABLES}
 
-_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "dict": (dict,), "list": (list, tuple)}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "bool": (bool,),
+    "dict": (dict,),
+    "list": (list, tuple),
+}
 _WORDS = {"str": "text", "int": "a whole number", "bool": "true or false", "dict": "a dictionary", "list": "a list"}
 
 
@@ -231,7 +238,12 @@ def check(name: str, value: t.Any, where: str = "") -> t.Any:
     wrong = not isinstance(value, _TYPES[variable.type]) or (variable.type == "int" and isinstance(value, bool))
     if wrong:
         raise FleetError(label, value, f"is not {_WORDS[variable.type]}.", _example(variable))
-    if variable.minimum is not None and value < variable.minimum or variable.maximum is not None and value > variable.maximum:
+    if (
+        variable.minimum is not None
+        and value < variable.minimum
+        or variable.maximum is not None
+        and value > variable.maximum
+    ):
         raise FleetError(
             label, value, "is out of range.", f"Choose a number from {variable.minimum} to {variable.maximum}."
         )

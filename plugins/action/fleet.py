@@ -1,0 +1,124 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
+    fleet_source,
+    lockfile_store,
+    run_results,
+    targets,
+)
+
+
+class ActionModule(ActionBase):
+    """Compile the fleet once a run, on the controller; see the module of this name."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        _, args = self.validate_argument_spec(
+            {
+                "observed": {"type": "str", "required": True},
+                "pool": {"type": "str"},
+                "mode": {"type": "str"},
+                "as_observed": {"type": "bool", "default": False},
+                "restore": {"type": "str"},
+            },
+            required_together=[("pool", "mode")],
+        )
+        try:
+            result.update(self._compile(task_vars, args))
+        except FleetError as error:
+            result.update(failed=True, msg=str(error), variable=error.variable, origin=error.origin)
+        return result
+
+    def _compile(self, task_vars: dict[str, t.Any], args: dict[str, t.Any]) -> dict[str, t.Any]:
+        play_hosts = task_vars.get("ansible_play_hosts_all", [])
+        results = run_results.of_hosts(task_vars, args["observed"], play_hosts)
+        observed: dict[str, t.Optional[NodeState]] = {}
+        for host, answer in results.items():
+            if run_results.usable(answer):
+                observed[host] = _stored(host, answer)
+        if args["restore"]:
+            return self._restore(task_vars, args["restore"], observed)
+        pool, mode = args["pool"], args["mode"]
+        compiled = fleet_source.compile_targets(
+            task_vars, observed, pool=pool, mode=mode, as_observed=args["as_observed"]
+        )
+        changed = compiled.before != compiled.after
+        if changed and not self._task.check_mode:
+            lockfile_store.write(compiled.lockfile, compiled.fleet.allocation)
+        answer = {
+            "changed": changed,
+            "path": targets.save(compiled.targets),
+            "plan": compiled.fleet.digest,
+            "lockfile": compiled.lockfile,
+            "generation": compiled.fleet.allocation.generation,
+            "change": compiled.change,
+            "modes": compiled.modes,
+            "warnings": list(compiled.notices),
+        }
+        if changed:
+            answer["diff"] = {
+                "before_header": compiled.lockfile,
+                "after_header": compiled.lockfile,
+                "before": compiled.before,
+                "after": compiled.after,
+            }
+        return answer
+
+    def _restore(
+        self, task_vars: dict[str, t.Any], variable: str, observed: dict[str, t.Optional[NodeState]]
+    ) -> dict[str, t.Any]:
+        """The states that the nodes stored as a generation, read by node_info into `variable`."""
+        states: dict[str, NodeState] = {}
+        missing = []
+        for host in observed:
+            answer = task_vars["hostvars"][host].get(variable) or {}
+            content = (answer.get("generation") or {}).get("state")
+            if content:
+                states[host] = NodeState.from_dict(content)
+            else:
+                missing.append(host)
+        if missing:
+            raise FleetError(
+                "generation",
+                None,
+                f"is not stored on {', '.join(sorted(missing))}.",
+                "Choose one that every node has (ansible-playbook playbooks/rollback.yml without a generation lists them), "
+                "or leave those nodes out with --limit.",
+            )
+        plans = sorted({state.plan for state in states.values()})
+        return {
+            "changed": False,
+            "path": targets.save(targets.Targets(states=states)),
+            "plan": plans[0] if len(plans) == 1 else "",
+            "plans": plans,
+            "change": any(fleet_source.needs_phases(observed[host], states[host]) for host in states),
+            "modes": {
+                pool.name: fleet_source.MODE_OF[pool.encapsulation] for state in states.values() for pool in state.pools
+            },
+            "warnings": [],
+        }
+
+
+def _stored(host: str, answer: t.Mapping[str, t.Any]) -> t.Optional[NodeState]:
+    try:
+        return targets.observed_state(answer)
+    except ValueError as error:
+        raise FleetError(
+            f"stored state of {host}",
+            None,
+            f"cannot be read: {error}.",
+            "It was written by another release of this collection: use that release, or remove /var/lib/calico/state.json "
+            "on the node if its workloads may be planned anew.",
+        ) from error

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import typing as t
+
+from ansible import constants as C
+from ansible.template import trust_as_template
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
+
+_COLLECTION = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_ROLE = os.path.join(_COLLECTION, "roles", "calico_node")
+
+
+class ActionModule(StateAction):
+    """Work out the node's state, render its bird.cfg and send both in one call; see the module of this name."""
+
+    TRANSFERS_FILES = True
+
+    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        args = dict(self._task.args)
+        if "state" not in args:
+            own = {name: args.pop(name, None) for name in ("fleet", "observed", "pool", "mode")}
+            phase = args.pop("phase", None) or "converge"
+            try:
+                state = self.host_state(
+                    task_vars, own["fleet"], own["observed"], phase, own["pool"] or None, own["mode"] or None
+                )
+            except FleetError as error:
+                result.update(failed=True, msg=str(error))
+                return result
+            args["state"] = state.to_dict()
+            if state.bird is not None:
+                args["bird_config"] = self._bird_config(args["state"])
+        if args.get("files"):
+            args["files"] = [self._file(entry) for entry in args["files"]]
+            self._add_engine(args, task_vars)
+        args.setdefault("who", f"{getpass.getuser()}@{socket.gethostname()}")
+        result.update(
+            self._execute_module(module_name="baremetal.host_routing.node", module_args=args, task_vars=task_vars)
+        )
+        result["bgp"] = args["state"].get("bird") is not None
+        self._remove_tmp_path(self._connection._shell.tmpdir)
+        return result
+
+    def _bird_config(self, state: dict[str, t.Any]) -> str:
+        with open(os.path.join(_ROLE, "templates", "bird.cfg.j2"), encoding="utf-8") as stream:
+            template = trust_as_template(stream.read())
+        variables = {"calico_node_bird": state["bird"], "calico_node_name": state["node"]}
+        templar = self._templar.copy_with_new_env(available_variables=variables)
+        return str(
+            templar.template(template, escape_backslashes=False, overrides={"trim_blocks": True, "lstrip_blocks": True})
+        )
+
+    @staticmethod
+    def _file(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """{path, content, mode} of an entry that may name its content by `src`, a file of the role."""
+        entry = dict(entry)
+        source = entry.pop("src", None)
+        if source is not None:
+            with open(os.path.join(_ROLE, "files", source), encoding="utf-8") as stream:
+                entry["content"] = stream.read()
+        return entry
+
+    def _add_engine(self, args: dict[str, t.Any], task_vars: dict[str, t.Any]) -> None:
+        """Sends the engine along when the node has another one than this controller."""
+        source = os.path.join(_COLLECTION, "plugins", "module_utils")
+        digest = bundle.bundle_digest(source)
+        args["engine_digest"] = digest
+        observed = task_vars.get(self._task.args.get("observed") or "") or {}
+        if observed.get("engine_digest") == digest or self._task.check_mode:
+            return
+        local = os.path.join(str(C.DEFAULT_LOCAL_TMP), f"engine-{digest}.tar.gz")
+        if not os.path.exists(local):
+            with open(local + f".{os.getpid()}", "wb") as stream:
+                stream.write(bundle.build(source))
+            os.replace(local + f".{os.getpid()}", local)
+        if not self._connection._shell.tmpdir:
+            self._make_tmp_path()
+        remote = self._connection._shell.join_path(self._connection._shell.tmpdir, "engine.tar.gz")
+        args["engine"] = self._transfer_file(local, remote)

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
+
+
+class ActionModule(StateAction):
+    """Judge, on the controller, whether the observed host can take its state; see the module of this name."""
+
+    _requires_connection = False
+
+    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        _, args = self.validate_argument_spec(
+            {"fleet": {"type": "str", "required": True}, "observed": {"type": "str", "required": True}}
+        )
+        host = task_vars["inventory_hostname"]
+        try:
+            state = self.host_state(task_vars, args["fleet"], args["observed"], "converge")
+        except FleetError as error:
+            result.update(failed=True, msg=str(error))
+            return result
+        facts = task_vars[args["observed"]]["preflight"]
+        findings = judge.judge(facts, state)
+        errors = [finding for finding in findings if finding.severity == "error"]
+        result["findings"] = [str(finding) for finding in findings]
+        result["warnings"] = [f"{host}: {finding}" for finding in findings if finding.severity != "error"]
+        result["missing_packages"] = judge.missing_packages(facts, state)
+        if errors:
+            result["failed"] = True
+            result["msg"] = "\n".join(f"{host}: {finding}" for finding in errors)
+        return result

@@ -1,0 +1,150 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the inventory, the lockfile and the nodes' copies to the targets of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import read as read_inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import IpamError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuild import reconcile
+
+from . import inventory_source, lockfile_store
+from .targets import Targets
+
+#: What `mode` may be, in the words of people, and Calico's name for it.
+MODES = {
+    "ipip": "IPIP",
+    "ipip-crosssubnet": "IPIPCrossSubnet",
+    "vxlan": "VXLAN",
+    "vxlan-crosssubnet": "VXLANCrossSubnet",
+    "direct": "None",
+}
+MODE_OF = {encapsulation: mode for mode, encapsulation in MODES.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    targets: Targets
+    fleet: Fleet
+    lockfile: str
+    before: str  # text of the lockfile as it is, "" where there is none
+    after: str
+    notices: tuple[str, ...]
+    change: bool  # some node can only get there through the phases of a change
+    modes: t.Mapping[str, str]  # pool name -> mode that this run gives it
+    origins: t.Mapping[str, str]  # of calico_ip_pools entries: pool name -> file:line
+
+
+def compile_targets(
+    task_vars: t.Mapping[str, t.Any],
+    observed: t.Mapping[str, t.Optional[NodeState]],
+    *,
+    copies_complete: bool = True,
+    pool: t.Optional[str] = None,
+    mode: t.Optional[str] = None,
+    as_observed: bool = False,
+) -> Compiled:
+    """`observed`: the stored states of the nodes that could be read (None: it has none yet). `copies_complete` is False
+    where nobody asked the nodes (ad hoc): then the lockfile has to be there. `as_observed` compiles with the modes that
+    the nodes had, not those of the inventory. Raises FleetError."""
+    hosts = inventory_source.hosts(task_vars)
+    inventory = read_inventory(hosts)
+    modes = observed_modes(observed.values()) if as_observed else mode_overrides(inventory, pool, mode)
+    inventory = with_modes(inventory, modes)
+    path = lockfile_store.path_for(task_vars)
+    previous = lockfile_store.read(path)
+    if previous is None and not copies_complete:
+        raise FleetError(
+            "lockfile",
+            path,
+            "does not exist.",
+            "Run playbooks/site.yml first: it plans the blocks and writes this file.",
+        )
+    before = lockfile_store.text(previous) if previous is not None else ""
+    notices: tuple[str, ...] = ()
+    if copies_complete:
+        owners = [node.name for node in inventory.nodes.values() if node.workload_node]
+        limited = task_vars.get("ansible_play_hosts_all") or owners
+        try:
+            reconciled = reconcile(
+                previous,
+                {node: state.ipam for node, state in observed.items() if state is not None},
+                unreachable=[node for node in owners if node not in observed and node in limited],
+                not_asked=[node for node in owners if node not in observed and node not in limited],
+                inventory_nodes=owners,
+                accept_missing=bool(next((h.variables.get("calico_rebuild_lockfile") for h in hosts), False)),
+                lockfile_name=path,
+            )
+        except IpamError as error:
+            raise FleetError(error.variable, error.value, error.rule, error.remedy) from error
+        previous, notices = reconciled.plan, tuple(reconciled.notices)
+    fleet = Fleet.build(inventory, previous)
+    change = any(
+        transition.needed(state, fleet.pools, inventory.settings.underlay_mtu) for state in observed.values() if state
+    )
+    labels = {item.name: label for label, item in inventory.labelled_pools()}
+    origins = {
+        name: next((host.origins[label] for host in hosts if label in host.origins), "")
+        for name, label in labels.items()
+    }
+    return Compiled(
+        Targets(fleet=fleet),
+        fleet,
+        path,
+        before,
+        lockfile_store.text(fleet.allocation),
+        notices + fleet.allocation.warnings,
+        change,
+        {item.name: MODE_OF[item.encapsulation] for item in fleet.pools},
+        origins,
+    )
+
+
+def observed_modes(states: t.Iterable[t.Optional[NodeState]]) -> dict[str, str]:
+    """{pool: encapsulation} of the pools that all nodes at rest agree about."""
+    found: dict[str, set[str]] = {}
+    for state in states:
+        if state is not None and state.phase in ("converge", "retire"):
+            for pool in state.pools:
+                found.setdefault(pool.name, set()).add(pool.encapsulation)
+    return {name: next(iter(modes)) for name, modes in found.items() if len(modes) == 1}
+
+
+def needs_phases(current: t.Optional[NodeState], target: NodeState) -> bool:
+    return transition.needed(current, target.pools, target.underlay_mtu)
+
+
+def mode_overrides(inventory: Inventory, pool: t.Optional[str], mode: t.Optional[str]) -> dict[str, str]:
+    """{pool: encapsulation} that `pool` and `mode` ask for. Raises FleetError."""
+    if pool is None and mode is None:
+        return {}
+    names = [item.name for item in inventory.pools]
+    if pool not in names:
+        raise FleetError("pool", pool, "is not a pool of this inventory.", f"Choose one of {', '.join(names)}.")
+    if mode not in MODES:
+        raise FleetError("mode", mode, "is not a mode.", f"Choose one of {', '.join(MODES)}.")
+    if not inventory.settings.bgp_enabled and not mode.startswith("vxlan"):
+        raise FleetError(
+            "mode",
+            mode,
+            "needs BGP, but calico_bgp_enabled is false.",
+            "Choose vxlan or vxlan-crosssubnet, or enable BGP.",
+        )
+    return {pool: MODES[mode]}
+
+
+def with_modes(inventory: Inventory, modes: t.Mapping[str, str]) -> Inventory:
+    """The inventory as if its pools had these encapsulations ({pool: IPIP, ...})."""
+    if not modes:
+        return inventory
+    pools = tuple(pool.with_encapsulation(modes[pool.name]) if pool.name in modes else pool for pool in inventory.pools)
+    return dataclasses.replace(inventory, pools=pools)

@@ -1,0 +1,82 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lockfile on the controller's disk. Its content is the ipam room's business; here it is read and replaced whole."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
+
+NAME = ".calico.lock.yml"
+
+
+def path_for(task_vars: t.Mapping[str, t.Any]) -> str:
+    """calico_lockfile, or .calico.lock.yml in the inventory's folder. Raises FleetError when there is no such folder."""
+    chosen = task_vars.get("calico_lockfile")
+    if chosen:
+        return os.path.abspath(os.path.expanduser(str(chosen)))
+    folder = task_vars.get("inventory_dir")
+    if not folder:
+        raise FleetError(
+            "calico_lockfile",
+            None,
+            "is not set, and the inventory has no folder to keep the plan of blocks in.",
+            "Use an inventory that is a file or a folder, or set calico_lockfile to a path.",
+        )
+    return os.path.join(str(folder), NAME)
+
+
+def read(path: str) -> t.Optional[AllocationPlan]:
+    """None when there is no such file. Raises FleetError for one that cannot be read or understood."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise FleetError(
+            "lockfile", path, f"cannot be read: {reason}.", "Mend its permissions, or restore it from version control."
+        ) from error
+    try:
+        return lockfile.load(text, path)
+    except lockfile.LockfileError as error:
+        raise FleetError(error.variable, error.value, error.rule, error.remedy) from error
+
+
+def text(plan: AllocationPlan) -> str:
+    return lockfile.dump(plan)
+
+
+def write(path: str, plan: AllocationPlan) -> None:
+    """Replaces the file whole and on disk, or leaves the old one. Raises FleetError."""
+    folder = os.path.dirname(path)
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f"{NAME}.", dir=folder)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text(plan))
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+        directory = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        if temporary and os.path.exists(temporary):
+            os.unlink(temporary)
+        raise FleetError(
+            "lockfile",
+            path,
+            f"cannot be written: {error.strerror}.",
+            "No host was touched. Make the folder writable, or set calico_lockfile to another path.",
+        ) from error

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lines that a change of mode prints, one per phase."""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import run_results
+from .targets import Targets
+
+
+def phase(
+    name: str, hosts: t.Sequence[str], results: t.Mapping[str, t.Mapping[str, t.Any]], targets: Targets
+) -> tuple[str, list[str]]:
+    """(line, problems). The gate is open when there are no problems."""
+    problems = []
+    for host in hosts:
+        answer = results.get(host)
+        if not run_results.usable(answer):
+            problems.append(f"{host}: {run_results.reason(answer)}")
+    if name in ("prove", "soak"):
+        return _probes(name, results, problems)
+    done = f"{len(hosts) - len(problems)}/{len(hosts)}"
+    text = {
+        "prepare": "receive paths of both modes in place, packets held at the smaller MTU",
+        "flip": "routes replaced and checked in the kernel",
+        "retire": _retired(results),
+    }.get(name, "")
+    return f"{name:<9} {done}  {text}".rstrip(), problems
+
+
+def _probes(name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str]) -> tuple[str, list[str]]:
+    pairs = sent = lost = 0
+    for host, answer in sorted(results.items()):
+        for target in answer.get("targets", ()):
+            pairs += 1
+            sent += target["sent"]
+            lost += target["lost"]
+            if target["lost"]:
+                why = target.get("reason") or f"{target['lost']} of {target['sent']} lost"
+                problems.append(f"{host} -> {target.get('name') or target['address']}: {why}")
+    if name == "prove":
+        good = pairs - sum(1 for p in problems if " -> " in p)
+        return (
+            f"{name:<9} {good}/{pairs} paths answer over the new mode, full size (marked probes, live traffic untouched)",
+            problems,
+        )
+    return f"{name:<9} {lost} lost of {sent} probes over {pairs} paths", problems
+
+
+def _retired(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> str:
+    kept = [f"{host}: {line}" for host, answer in sorted(results.items()) for line in answer.get("kept", ())]
+    return "the old mode is gone" + (f" ({'; '.join(kept)})" if kept else "")
+
+
+def returned(hosts: t.Sequence[str], results: t.Mapping[str, t.Mapping[str, t.Any]], causes: t.Sequence[str]) -> str:
+    """Why a change did not happen and what is where now."""
+    back = [host for host in hosts if run_results.usable(results.get(host))]
+    left = [host for host in hosts if host not in back]
+    lines = ["The change of mode did not go through.", *(f"  {cause}" for cause in causes[:20])]
+    if len(causes) > 20:
+        lines.append(f"  ... and {len(causes) - 20} more.")
+    lines.append(f"{len(back)} of {len(hosts)} nodes run as before.")
+    for host in left:
+        lines.append(
+            f"  {host} could not be put back ({run_results.reason(results.get(host))}): it accepts both modes. Run the playbook again."
+        )
+    return "\n".join(lines)

@@ -1,0 +1,58 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the per-host actions share: finding out which state the host is meant to have in this phase."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+
+from . import fleet_source, targets
+
+
+class StateAction(ActionBase):
+    """Base of actions that send one host's NodeState to a module."""
+
+    def host_state(
+        self,
+        task_vars: dict[str, t.Any],
+        fleet: t.Optional[str],
+        observed: t.Optional[str],
+        phase: str,
+        pool: t.Optional[str] = None,
+        mode: t.Optional[str] = None,
+    ) -> NodeState:
+        """The state of `phase` for this host.
+
+        `fleet` is the folder that the fleet action made, None in an ad-hoc run: the fleet is then compiled here.
+        `observed` is the variable with this host's node_info result, None to ask the host now. Raises FleetError.
+        """
+        host = task_vars["inventory_hostname"]
+        answer = task_vars.get(observed) if observed else self.ask_node(task_vars)
+        current = targets.observed_state(answer)
+        if fleet:
+            found = targets.load(fleet)
+        else:
+            found = fleet_source.compile_targets(
+                task_vars, {host: current}, copies_complete=False, pool=pool, mode=mode
+            ).targets
+        try:
+            return found.phase(host, current, phase)
+        except KeyError:
+            raise FleetError(
+                f"host {host}", None, "is in neither group calico_nodes nor calico_rr.", "Put it into one of them."
+            ) from None
+
+    def ask_node(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        answer = self._execute_module(
+            module_name="baremetal.host_routing.node_info",
+            module_args={"gather": ["state", "engine"]},
+            task_vars=task_vars,
+        )
+        if answer.get("failed"):
+            raise FleetError(f"host {task_vars['inventory_hostname']}", None, str(answer.get("msg")), "")
+        return t.cast("dict[str, t.Any]", answer)

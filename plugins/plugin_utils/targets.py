@@ -1,0 +1,60 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each node shall become, kept for the length of a run in a private folder on the controller.
+
+Action plugins fork per host and share nothing: the fleet is compiled once, every host then reads its own part from here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pickle
+import tempfile
+import typing as t
+
+from ansible import constants as C
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, transition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+
+_FILE = "targets"
+
+
+@dataclasses.dataclass
+class Targets:
+    """Either a fleet, compiled per node on demand, or stored states of the nodes (a rollback)."""
+
+    fleet: t.Optional[Fleet] = None
+    states: t.Mapping[str, NodeState] = dataclasses.field(default_factory=dict)
+
+    def state(self, node: str) -> NodeState:
+        """Raises KeyError for a node without a target."""
+        if self.fleet is not None:
+            return compiler.node_state(self.fleet, node)
+        return self.states[node]
+
+    def phase(self, node: str, current: t.Optional[NodeState], phase: str) -> NodeState:
+        return transition.phase_state(current, self.state(node), phase)
+
+
+def save(targets: Targets) -> str:
+    """The folder's path. It is 0700 and goes when ansible-playbook ends."""
+    folder = tempfile.mkdtemp(prefix="host_routing-", dir=C.DEFAULT_LOCAL_TMP)
+    with open(os.path.join(folder, _FILE), "wb") as stream:
+        pickle.dump(targets, stream)
+    return folder
+
+
+def load(folder: str) -> Targets:
+    with open(os.path.join(folder, _FILE), "rb") as stream:
+        return t.cast(Targets, pickle.load(stream))
+
+
+def observed_state(result: t.Any) -> t.Optional[NodeState]:
+    """The stored NodeState in a node_info result, or None: a fresh node, or one that was not read."""
+    if not isinstance(result, t.Mapping):
+        return None
+    state = result.get("state")
+    return NodeState.from_dict(state) if state else None
