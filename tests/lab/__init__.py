@@ -1,0 +1,36 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A network of real systemd hosts on one machine, for the demo, molecule and the tests. See README.md in this folder."""
+
+from __future__ import annotations
+
+import json
+
+from .handle import BaseLab, Capture, CommandFailed
+from .topology import DEFAULT_NAME, NODES, STATE_ROOT, LabError, Node, Places
+
+__all__ = ["NODES", "BaseLab", "Capture", "CommandFailed", "Lab", "LabError", "Node", "names"]
+
+
+def Lab(name: str = DEFAULT_NAME, machine: str | None = None) -> BaseLab:  # noqa: N802 - reads as the class it stands for
+    """The lab called ``name``. ``machine`` is "native" or "qemu"; without it, what the running lab uses, else native."""
+    if machine is None:
+        try:
+            machine = json.loads((Places(name).state / "lab.json").read_text())["machine"]
+        except (OSError, ValueError, KeyError):
+            machine = "native"
+    if machine == "native":
+        from .native import NativeLab
+
+        return NativeLab(name)
+    if machine == "qemu":
+        from .machine import MachineLab
+
+        return MachineLab(name)
+    raise LabError(f"There is no machine {machine!r}: native or qemu.")
+
+
+def names() -> list[str]:
+    """Labs that are up, or left something behind."""
+    return sorted(path.name for path in STATE_ROOT.iterdir() if path.is_dir()) if STATE_ROOT.is_dir() else []

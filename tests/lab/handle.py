@@ -1,0 +1,223 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What tests do with a running lab, whichever machine carries it: run commands, copy files, capture packets."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import json
+import shlex
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .shell import progress
+from .topology import NODES, LabError, Node, Places, pick
+
+Command = str | Sequence[str | Path]
+
+
+class CommandFailed(LabError):
+    """A command inside the lab ended with another status than 0; ``done`` is its CompletedProcess."""
+
+    def __init__(self, where: str, done: subprocess.CompletedProcess) -> None:
+        self.done = done
+        said = "\n".join(text.strip()[-3000:] for text in (done.stdout, done.stderr) if isinstance(text, str) and text.strip())
+        super().__init__(f"{where}: exit status {done.returncode} of {shlex.join(map(str, done.args))}\n{said}")
+
+
+class Capture:
+    """Packets seen on a link of the underlay; made by ``Lab.capturing``. Read it after the with block."""
+
+    def __init__(self, lab: BaseLab, where: str, expression: str, count: int | None) -> None:
+        self.pcap = b""
+        self._lab = lab
+        interface = {"rack1": "br1", "rack2": "br2"}.get(where, where)
+        # -U and --immediate-mode: what was seen is written at once, so that stopping loses nothing.
+        argv = ["tcpdump", "-i", interface, "-n", "-U", "--immediate-mode", "-s", "256", "-w", "-"]
+        argv += ["-c", str(count)] if count else []
+        self._process = lab.popen("router", [*argv, *shlex.split(expression)], stderr=subprocess.PIPE)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        said = b""
+        assert self._process.stderr
+        while b"listening on" not in said:
+            line = self._process.stderr.readline()
+            if not line:
+                raise LabError(f"tcpdump on {where} did not start: {said.decode(errors='replace')}")
+            said += line
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        self.pcap = self._process.stdout.read()
+
+    def stop(self) -> None:
+        interface_filter = "tcpdump"
+        self._lab.stop_process(self._process, interface_filter)
+        self._reader.join(10)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until ``count`` packets were seen, at most ``seconds``."""
+        self._reader.join(seconds)
+
+    def text(self, *options: str) -> str:
+        """The packets as tcpdump prints them, one a line (``-e`` and ``-v`` may be given)."""
+        done = self._lab.exec("router", ["tcpdump", "-n", *options, "-r", "-"], input=self.pcap, text=False)
+        return done.stdout.decode(errors="replace")
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text().splitlines()
+
+
+class BaseLab(abc.ABC):
+    """A lab by name. ``exec`` and its like work while it is up; see README.md beside this file."""
+
+    machine = ""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.places = Places(name)
+
+    # What each kind of machine does in its own way.
+
+    @abc.abstractmethod
+    def up(self, hosts: str | Sequence[str] | None = None, baked: bool = True) -> None:
+        """Start the lab, or what of it is not running; returns when SSH answers on all hosts."""
+
+    @abc.abstractmethod
+    def down(self) -> None:
+        """Remove everything this lab put on the machine, whatever state it is in."""
+
+    @abc.abstractmethod
+    def argv(self, where: str, command: Sequence[str]) -> list[str]:
+        """The outer command line that runs ``command`` in a node, ``router``, ``outside`` or ``control``."""
+
+    @abc.abstractmethod
+    def reboot(self, node: str, wait: bool = True) -> None:
+        """``systemctl reboot`` inside; returns when SSH answers again."""
+
+    @abc.abstractmethod
+    def power_cut(self, node: str) -> None:
+        """The host is gone at once, without a word on the wire. Its disk stays."""
+
+    @abc.abstractmethod
+    def start(self, node: str, wait: bool = True) -> None:
+        """Power a host on."""
+
+    @abc.abstractmethod
+    def stop_process(self, process: subprocess.Popen, program: str) -> None:
+        """End a ``popen`` politely (SIGTERM reaches the program inside)."""
+
+    @abc.abstractmethod
+    def is_running(self, node: str) -> bool: ...
+
+    # The same for all.
+
+    @property
+    def state(self) -> dict:
+        """What ``up`` wrote down: machine, hosts, baked; empty when the lab is not up."""
+        try:
+            return json.loads((self.places.state / "lab.json").read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def write_state(self, hosts: Sequence[Node], baked: bool) -> None:
+        text = json.dumps({"machine": self.machine, "hosts": [node.name for node in hosts], "baked": baked})
+        (self.places.state / "lab.json").write_text(text + "\n")
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The hosts of this lab, each with name, address, rack, gateway, release, mac."""
+        return pick(self.state.get("hosts") or [])
+
+    @property
+    def ssh_config(self) -> Path:
+        return self.places.ssh_config
+
+    def _command(self, where: str, command: Command, netns: str | None) -> list[str]:
+        if where not in NODES and where not in ("router", "outside", "control", "machine"):
+            raise LabError(f"The lab has no {where!r}: name a host, 'router', 'outside' or 'control'.")
+        words = ["/bin/sh", "-c", command] if isinstance(command, str) else [str(word) for word in command]
+        if netns:
+            words = ["ip", "netns", "exec", netns, *words]
+        return self.argv(where, words)
+
+    def exec(
+        self,
+        where: str,
+        command: Command,
+        check: bool = True,
+        netns: str | None = None,
+        timeout: float = 60,
+        input: str | bytes | None = None,
+        text: bool = True,
+    ) -> subprocess.CompletedProcess:
+        """Run a command (list, or text for sh) in a host, in one of its named namespaces when ``netns`` is given.
+
+        Returns the CompletedProcess; CommandFailed on another status than 0 unless ``check`` is false.
+        """
+        argv = self._command(where, command, netns)
+        source = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
+        more = {"errors": "replace"} if text else {}
+        try:
+            done = subprocess.run(argv, capture_output=True, text=text, timeout=timeout, check=False, **source, **more)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"{where}: no end after {timeout:g} s of {command}") from None
+        done.args = [command] if isinstance(command, str) else list(map(str, command))
+        if check and done.returncode:
+            raise CommandFailed(where, done)
+        return done
+
+    def popen(self, where: str, command: Command, netns: str | None = None, **more: object) -> subprocess.Popen:
+        """Start a long-running program inside; stdin and stdout are pipes unless told otherwise. Bytes, not text."""
+        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **more}
+        return subprocess.Popen(self._command(where, command, netns), **options)  # type: ignore[call-overload]
+
+    def router_exec(self, command: Command, **more: object) -> subprocess.CompletedProcess:
+        return self.exec("router", command, **more)  # type: ignore[arg-type]
+
+    def outside_exec(self, command: Command, **more: object) -> subprocess.CompletedProcess:
+        return self.exec("outside", command, **more)  # type: ignore[arg-type]
+
+    def put(self, node: str, local: str | Path, remote: str, mode: str = "644") -> None:
+        """Copy a file into a host (or the router)."""
+        target = shlex.quote(remote)
+        script = f"mkdir -p \"$(dirname {target})\" && cat > {target}.new && chmod {mode} {target}.new && mv {target}.new {target}"
+        self.exec(node, script, input=Path(local).read_bytes(), text=False)
+
+    def get(self, node: str, remote: str) -> bytes:
+        return self.exec(node, ["cat", remote], text=False).stdout
+
+    def json(self, where: str, command: Command, netns: str | None = None) -> list | dict:
+        """The parsed output of a command that prints JSON, such as ``ip -j route``."""
+        return json.loads(self.exec(where, command, netns=netns).stdout or "[]")
+
+    @contextlib.contextmanager
+    def capturing(self, where: str, expression: str = "", count: int | None = None) -> Iterator[Capture]:
+        """Capture while the with block runs, on a host's underlay link ("node1") or a subnet's bridge ("rack1", "rack2")."""
+        capture = Capture(self, where, expression, count)
+        try:
+            yield capture
+        finally:
+            capture.stop()
+
+    def capture(self, where: str, seconds: float, expression: str = "", count: int | None = None) -> Capture:
+        """Capture for a time, or until ``count`` packets were seen."""
+        with self.capturing(where, expression, count) as capture:
+            capture.wait(seconds)
+        return capture
+
+    def link(self, node: str, up: bool) -> None:
+        """Plug or pull the cable of a host's eth0, at the router's end."""
+        self.exec("router", ["ip", "link", "set", node, "up" if up else "down"])
+
+    def wait_booted(self, node: str) -> None:
+        """Wait until systemd has done all it does at boot."""
+        self.exec(node, ["systemctl", "is-system-running", "--wait"], check=False, timeout=120)
+
+    def say(self, text: str) -> None:
+        progress(text)

@@ -1,0 +1,199 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One host of the lab: prepare its files, start it, cut its power, wait for its SSH."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+from . import images
+from .shell import run, wait_until
+from .topology import NODES, UNDERLAY_MTU, LabError, Node, Places
+
+HERE = Path(__file__).resolve().parent
+
+
+def prepare(places: Places, node: Node, baked: bool) -> None:
+    """Write the host's own files into the upper layer of its overlay (once) and the environment for run-host."""
+    work, here = places.work / node.name, places.state / node.name
+    here.mkdir(parents=True, exist_ok=True)
+    upper = work / "upper"
+    for folder in (work / "work", work / "root", upper / "etc/ssh", upper / "root/.ssh"):
+        folder.mkdir(parents=True, exist_ok=True)
+    (upper / "root").chmod(0o700)
+    (upper / "root/.ssh").chmod(0o700)
+    names = "".join(f"{other.address} {other.name}\n" for other in NODES.values())
+    identity = hashlib.sha256(f"{places.name}/{node.name}/{os.urandom(8).hex()}".encode()).hexdigest()[:32]
+    files = {
+        "etc/hostname": f"{node.name}\n",
+        "etc/hosts": f"127.0.0.1 localhost\n{names}",
+        "etc/machine-id": f"{identity}\n",
+        "root/.ssh/authorized_keys": (places.state / "id_ed25519.pub").read_text(),
+        "etc/ssh/ssh_host_ed25519_key": (places.state / "hostkeys" / node.name).read_text(),
+        "etc/ssh/ssh_host_ed25519_key.pub": (places.state / "hostkeys" / f"{node.name}.pub").read_text(),
+    }
+    for path, text in files.items():
+        target = upper / path
+        if not target.exists():
+            target.write_text(text)
+            target.chmod(0o600 if path.endswith("_key") else 0o644)
+    values = {
+        "LAB": places.name,
+        "MAC": node.mac,
+        "CONTROL_MAC": node.control_mac,
+        "ADDRESS": node.address,
+        "CONTROL_ADDRESS": node.control_address,
+        "GATEWAY": node.gateway,
+        "RACK": node.rack,
+        "MTU": UNDERLAY_MTU,
+        "WORK": work,
+        "LOWER": ":".join(map(str, images.layers(node.release, baked))),
+        "CGROUPS": " ".join(map(str, places.cgroups)),
+    }
+    (here / "env").write_text("".join(f"{name}='{value}'\n" for name, value in values.items()))
+
+
+def nspawn_pid(places: Places, node: Node) -> int | None:
+    """Process id of the host's systemd-nspawn, None when the host is off."""
+    try:
+        pid = int((places.state / node.name / "pid").read_text())
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (OSError, ValueError):
+        return None
+    return pid if b"systemd-nspawn" in command and f"--machine={node.name}".encode() in command else None
+
+
+def leader(places: Places, node: Node) -> int | None:
+    """Process id (out here) of the host's PID 1."""
+    pid = nspawn_pid(places, node)
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if pid else []
+        for child in children:
+            status = Path(f"/proc/{child}/status").read_text()
+            if [line for line in status.splitlines() if line.startswith("NSpid:") and line.split()[-1] == "1"]:
+                return int(child)
+    except OSError:
+        pass
+    return None
+
+
+def supervisor_pid(places: Places, node: Node) -> int | None:
+    """Process id of the host's run-host, which restarts it after a reboot."""
+    try:
+        pid = int((places.state / node.name / "supervisor").read_text())
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError):
+        return None
+    return pid if str(places.state).encode() in command and node.name.encode() in command else None
+
+
+def power_on(places: Places, node: Node) -> None:
+    """Start the host unless it runs; returns at once."""
+    if supervisor_pid(places, node):
+        return
+    here = places.state / node.name
+    with (here / "log").open("a") as log:
+        process = subprocess.Popen(
+            [HERE / "run-host", places.state, node.name],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+            env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"},
+        )
+    (here / "supervisor").write_text(f"{process.pid}\n")
+
+
+def power_off(places: Places, node: Node) -> None:
+    """Cut the power: the link goes first, so that nothing is said any more, then every process, then the namespace."""
+    for who in ("router", "control"):
+        run(["ip", "-n", places.netns(who), "link", "del", node.name], check=False)
+    pid = supervisor_pid(places, node)
+    if pid:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    kill_group(places, node.name)
+    (places.state / node.name / "pid").write_text("")
+    run(["ip", "netns", "del", places.netns(node.name)], check=False)
+    remove_group(places, node.name)
+
+
+def _group_pids(places: Places, who: str) -> set[int]:
+    pids: set[int] = set()
+    for top in places.cgroups:
+        for file in (top / who).rglob("cgroup.procs"):
+            with contextlib.suppress(OSError):
+                pids |= {int(word) for word in file.read_text().split()}
+    return pids - {0}
+
+
+def kill_group(places: Places, who: str) -> None:
+    """Kill all processes in the cgroups of ``who`` and wait until they are gone."""
+
+    def gone() -> bool:
+        pids = _group_pids(places, who)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return not pids
+
+    wait_until(f"the processes of {who} end", gone, 20, 0.02)
+
+
+def remove_group(places: Places, who: str) -> None:
+    for top in places.cgroups:
+        folders = sorted((top / who).rglob("*/"), key=lambda path: -len(path.parts)) if (top / who).is_dir() else []
+        for folder in [*folders, top / who]:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def remove_files(places: Places, node: Node) -> None:
+    for folder in (places.work / node.name, places.state / node.name):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _enter_netns(netns: str) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(f"/run/netns/{netns}") as handle:
+        if libc.setns(handle.fileno(), 0x40000000):
+            raise OSError(ctypes.get_errno(), f"setns {netns}")
+
+
+def ssh_banner(netns: str, address: str, timeout: float = 2) -> bool:
+    """True if a server at ``address`` port 22, seen from namespace ``netns``, says it speaks SSH."""
+    answers: list[bool] = []
+
+    def ask() -> None:
+        # Only this thread changes its namespace; it ends with the question.
+        with contextlib.suppress(OSError):
+            _enter_netns(netns)
+            with socket.create_connection((address, 22), timeout) as connection:
+                connection.settimeout(timeout)
+                answers.append(connection.recv(4) == b"SSH-")
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    return bool(answers and answers[0])
+
+
+def wait_for_ssh(places: Places, node: Node, timeout: float = 60) -> None:
+    def ready() -> bool:
+        if not supervisor_pid(places, node):
+            log = (places.state / node.name / "log").read_text(errors="replace")[-1500:]
+            raise LabError(f"{node.name} did not start. Its console said:\n{log}")
+        return ssh_banner(places.netns("control"), node.control_address)
+
+    wait_until(f"SSH of {node.name} answers (console: {places.state / node.name / 'log'})", ready, timeout, 0.05)

@@ -1,0 +1,218 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Root trees for the hosts, as layers that an overlay stacks: base, repo (packages to install), baked (installed).
+
+Each layer is a folder under the cache, named by a hash of everything it is made from; a layer that exists is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from . import packages
+from .shell import locked, progress, run
+from .topology import CACHE_ROOT, LabError
+
+RELEASES = ("bookworm", "trixie")
+
+# A plain server, as an installer would leave it: nothing in it is there for the product's sake.
+BASE_PACKAGES = (
+    "systemd systemd-sysv dbus openssh-server python3 python3-apt iproute2 kmod procps iputils-ping netbase"
+).split()
+# What roles may install; they and their dependencies stand in a file: repository inside every host.
+REPO_PACKAGES = (
+    "bird2 ipset iptables nftables conntrack tcpdump ethtool arping socat "
+    "python3-pyroute2 python3-netaddr python3-jinja2"
+).split()
+
+# The tree is stripped of what no test looks at.
+EXCLUDES = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+
+# Run inside the fresh base. The consoles and timers of a real server only cost memory and noise here.
+BASE_SCRIPT = """
+set -eu
+for unit in console-getty.service getty@.service container-getty@.service apt-daily.timer apt-daily-upgrade.timer \
+        dpkg-db-backup.timer e2scrub_all.timer fstrim.timer systemd-networkd.service systemd-networkd.socket; do
+    ln -sf /dev/null /etc/systemd/system/$unit
+done
+rm -f /etc/ssh/ssh_host_*
+: > /etc/machine-id
+rm -f /etc/resolv.conf
+: > /etc/resolv.conf
+mkdir -p /etc/ssh/sshd_config.d /srv/repo
+printf '%s\\n' 'PermitRootLogin prohibit-password' 'PasswordAuthentication no' 'UseDNS no' \
+    'MaxSessions 100' 'MaxStartups 100' > /etc/ssh/sshd_config.d/lab.conf
+rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* /var/lib/apt/lists/* /var/cache/apt/*.bin /var/log/*.log /var/log/apt
+echo 'deb [trusted=yes] file:/srv/repo ./' > /etc/apt/sources.list.d/lab.list
+echo 'Acquire::Languages "none";' > /etc/apt/apt.conf.d/90lab
+"""
+
+BAKE_SCRIPT = """
+set -eu
+printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d
+chmod 755 /usr/sbin/policy-rc.d
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o DPkg::Options::=--force-unsafe-io {packages}
+rm -f /usr/sbin/policy-rc.d /var/cache/apt/*.bin
+rm -rf /var/log/apt /var/log/dpkg.log
+# Debian starts BIRD at installation; the product brings a unit of its own.
+ln -sf /dev/null /etc/systemd/system/bird.service
+rm -f /etc/systemd/system/*.wants/bird.service /etc/systemd/system/*.wants/nftables.service
+"""
+
+
+def _mirror() -> str:
+    """The Debian archive this machine itself uses, so that a local mirror serves the lab too."""
+    done = run(["apt-get", "indextargets", "--format", "$(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)"], check=False)
+    for line in done.stdout.splitlines():
+        words = line.split()
+        if len(words) == 4 and words[:2] == ["Debian", "main"] and words[2] in RELEASES:
+            return words[3].rstrip("/")
+    return "http://deb.debian.org/debian"
+
+
+def _apt_options() -> list[str]:
+    """Proxy and validity settings of the machine's own apt, which also hold for the archive it gives us."""
+    done = run(["apt-config", "dump"], check=False)
+    wanted = ("Acquire::http::Proxy", "Acquire::https::Proxy", "Acquire::Check-Valid-Until")
+    options = ['Acquire::Languages "none";', 'APT::Sandbox::User "root";']
+    return options + [line for line in done.stdout.splitlines() if line.startswith(wanted) and '""' not in line]
+
+
+def digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:12]
+
+
+def _base_key(release: str) -> str:
+    return digest("base", release, BASE_PACKAGES, EXCLUDES, BASE_SCRIPT)
+
+
+def layer_path(kind: str, release: str) -> Path:
+    """Where the layer is (or will be): kind is base, repo or baked."""
+    key = _base_key(release)
+    if kind != "base":
+        key = digest(key, "repo", REPO_PACKAGES)
+    if kind == "baked":
+        key = digest(key, "baked", BAKE_SCRIPT)
+    return CACHE_ROOT / f"{kind}-{release}-{key}"
+
+
+def layers(release: str, baked: bool) -> list[Path]:
+    """Folders to stack, topmost first, as overlayfs wants its lowerdir."""
+    kinds = ["baked", "repo", "base"] if baked else ["repo", "base"]
+    return [layer_path(kind, release) for kind in kinds]
+
+
+@contextlib.contextmanager
+def _mounted(lower: list[Path], upper: Path, scratch: Path) -> Iterator[Path]:
+    """The stacked tree with /proc, /dev and /sys, for chroot; what is written lands in ``upper``."""
+    root, work = scratch / "root", scratch / "work"
+    for folder in (root, work, upper):
+        folder.mkdir(parents=True, exist_ok=True)
+    mounts: list[Path] = []
+    try:
+        stack = ":".join(map(str, lower))
+        run(["mount", "-t", "overlay", "overlay", "-o", f"lowerdir={stack},upperdir={upper},workdir={work}", root])
+        mounts.append(root)
+        for kind, where in (("proc", "proc"), ("sysfs", "sys"), ("devtmpfs", "dev")):
+            run(["mount", "-t", kind, kind, root / where])
+            mounts.append(root / where)
+        yield root
+    finally:
+        for where in reversed(mounts):
+            run(["umount", "-l", where], check=False)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _chroot(root: Path, script: str, timeout: float = 600) -> None:
+    clean = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+    clean.update({name: os.environ[name] for name in ("http_proxy", "https_proxy") if name in os.environ})
+    run(["chroot", root, "/bin/sh", "-c", script], env=clean, timeout=timeout)
+
+
+def _build_base(release: str, target: Path) -> None:
+    progress(f"{release}: installing a plain Debian (once; under a minute with a near mirror)")
+    command = ["mmdebstrap", "--quiet", "--variant=minbase", "--format=directory", f"--include={','.join(BASE_PACKAGES)}"]
+    command += [f"--aptopt={option}" for option in _apt_options()]
+    command += ["--dpkgopt=force-unsafe-io", *(f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDES)]
+    # mmdebstrap works in a temporary folder of its own only for archives; a folder is filled in place.
+    run([*command, release, target, _mirror()], timeout=900)
+    (target / "etc/apt/apt.conf.d/99mmdebstrap").unlink(missing_ok=True)
+    run(["chroot", target, "/bin/sh", "-c", BASE_SCRIPT])
+
+
+def _build_repo(release: str, target: Path) -> None:
+    progress(f"{release}: fetching the packages that roles install")
+    base = layer_path("base", release)
+    scratch = Path(f"{target}.scratch")
+    fetched = scratch / "fetched"
+    with _mounted([base], fetched, scratch) as root:
+        (root / "etc/apt/sources.list.d/lab.list").unlink()
+        (root / "etc/apt/sources.list").write_text(f"deb {_mirror()} {release} main\n")
+        (root / "etc/apt/apt.conf.d/90fetch").write_text("\n".join(_apt_options()) + "\n")
+        shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+        _chroot(root, f"apt-get update -qq && apt-get install -y -qq --download-only --no-install-recommends {' '.join(REPO_PACKAGES)}")
+        repo = target / "srv/repo"
+        repo.mkdir(parents=True)
+        for package in (root / "var/cache/apt/archives").glob("*.deb"):
+            shutil.copy(package, repo / package.name.replace("%3a", "_"))
+    listing = run(["apt-ftparchive", "packages", "."], cwd=repo).stdout
+    if "Package: bird2" not in listing:
+        raise LabError(f"The package index in {repo} does not name bird2: apt-ftparchive said nothing useful.")
+    (repo / "Packages").write_text(listing)
+    # With the lists read beforehand `apt-get install` works at once, `apt-get update` too.
+    with _mounted([base], target, scratch) as root:
+        _chroot(root, "apt-get update -qq && rm -f /var/cache/apt/*.bin")
+
+
+def _build_baked(release: str, target: Path) -> None:
+    progress(f"{release}: installing them into a layer of its own")
+    scratch = Path(f"{target}.scratch")
+    with _mounted(layers(release, baked=False), target, scratch) as root:
+        _chroot(root, BAKE_SCRIPT.format(packages=" ".join(REPO_PACKAGES)))
+
+
+_BUILDERS = {"base": _build_base, "repo": _build_repo, "baked": _build_baked}
+
+
+def build(releases: tuple[str, ...] = RELEASES, baked: bool = True) -> None:
+    """Make the layers that are missing, two releases side by side."""
+    kinds = ["base", "repo", "baked"] if baked else ["base", "repo"]
+    if all(layer_path(kind, release).is_dir() for release in releases for kind in kinds):
+        return
+    packages.install(packages.NATIVE)
+
+    def one(release: str) -> None:
+        for kind in kinds:
+            target = layer_path(kind, release)
+            if target.is_dir():
+                continue
+            half = Path(f"{target}.half")
+            shutil.rmtree(half, ignore_errors=True)
+            half.mkdir(parents=True)
+            half.chmod(0o755)
+            _BUILDERS[kind](release, half)
+            half.rename(target)
+
+    with locked(CACHE_ROOT / ".images.lock"), ThreadPoolExecutor(2) as pool:
+        list(pool.map(one, releases))
+    progress("images are ready")
+
+
+def drop_stale() -> list[Path]:
+    """Remove layers that no present recipe names, and leftovers of interrupted builds."""
+    wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in RELEASES}
+    gone = []
+    for path in sorted(CACHE_ROOT.glob("*-*-*")):
+        if path.name.split("-")[0] in _BUILDERS and path.name not in wanted and path.is_dir():
+            subprocess.run(["rm", "-rf", "--one-file-system", str(path)], check=False)
+            gone.append(path)
+    return gone

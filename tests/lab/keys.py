@@ -1,0 +1,66 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What SSH needs to reach the hosts from outside of their namespaces: keys, known_hosts, ssh_config."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from .shell import run
+from .topology import CONTROL_NET, NODES, Places
+
+
+def _key(path: Path, comment: str) -> str:
+    if not path.exists():
+        run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", path])
+    return path.with_name(path.name + ".pub").read_text()
+
+
+def make(places: Places) -> None:
+    """Write the lab's key, one host key per host (so that known_hosts is complete before they boot) and ssh_config."""
+    state = places.state
+    (state / "cp").mkdir(parents=True, exist_ok=True)
+    (state / "cp").chmod(0o700)
+    _key(state / "id_ed25519", f"host-routing-lab-{places.name}")
+    known = ""
+    machine = {"machine": f"{CONTROL_NET}.2"}
+    for name in [*NODES, *machine]:
+        (state / "hostkeys").mkdir(exist_ok=True)
+        kind, key, *_ = _key(state / "hostkeys" / name, name).split()
+        known += f"{name} {kind} {key}\n"
+    (state / "known_hosts").write_text(known)
+    text = f"# Written by tests/lab/lab up, for the lab called {places.name}.\n"
+    addresses = {node.name: node.control_address for node in NODES.values()} | machine
+    for name, address in addresses.items():
+        text += f"Host {name}\n    HostName {address}\n    HostKeyAlias {name}\n"
+    # nc hands the connected socket over and goes away: the connection lives in the lab's namespace, nothing relays it.
+    text += (
+        "Host *\n"
+        "    User root\n"
+        f"    IdentityFile {state}/id_ed25519\n"
+        "    IdentitiesOnly yes\n"
+        f"    UserKnownHostsFile {state}/known_hosts\n"
+        "    GlobalKnownHostsFile /dev/null\n"
+        "    StrictHostKeyChecking yes\n"
+        "    ConnectTimeout 20\n"
+        "    ServerAliveInterval 5\n"
+        "    ServerAliveCountMax 6\n"
+        "    LogLevel ERROR\n"
+        f"    ControlPath {state}/cp/%C\n"
+        f"    ProxyCommand nsenter --net=/run/netns/{places.netns('control')} nc -F %h %p\n"
+        "    ProxyUseFdpass yes\n"
+    )
+    places.ssh_config.write_text(text)
+
+
+def drop_connections(places: Places) -> None:
+    """End the shared SSH connections of this lab, which otherwise hang on a host that is gone."""
+    for socket in (places.state / "cp").glob("*"):
+        command = ["ssh", "-F", "/dev/null", "-o", f"ControlPath={socket}", "-O", "exit", "lab"]
+        try:
+            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
+        except subprocess.TimeoutExpired:
+            pass
+        socket.unlink(missing_ok=True)

@@ -1,0 +1,147 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab on this machine's own kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from . import hosts as power
+from . import images, keys, packages, underlay
+from .handle import BaseLab
+from .shell import locked, progress, run, wait_until
+from .topology import CACHE_ROOT, NODES, STATE_ROOT, LabError, Node, Places, pick
+
+HERE = Path(__file__).resolve().parent
+
+
+class NativeLab(BaseLab):
+    machine = "native"
+
+    def up(self, hosts: str | Sequence[str] | None = None, baked: bool = True) -> None:
+        nodes = pick(list(hosts) if hosts and not isinstance(hosts, str) else hosts)
+        packages.install(packages.NATIVE)
+        # The router's BIRD runs from a baked image, whatever the hosts are made of.
+        images.build(("bookworm",))
+        others = tuple({node.release for node in nodes} - {"bookworm"})
+        images.build(others, baked=baked)
+        with locked(STATE_ROOT / f".{self.name}.lock"):
+            known = self.state
+            if known and known["machine"] != self.machine:
+                raise LabError(f"The lab {self.name!r} is up in another machine ({known['machine']}); take it down first.")
+            if known and known["baked"] != baked and any(power.supervisor_pid(self.places, node) for node in self.nodes):
+                kind = "baked" if known["baked"] else "plain"
+                raise LabError(f"The lab {self.name!r} is up with {kind} hosts; take it down first.")
+            self.places.state.mkdir(parents=True, exist_ok=True)
+            keys.make(self.places)
+            underlay.make(self.places)
+            underlay.start_router(self.places)
+            # `up --hosts node5` on a running lab adds a host to those it has.
+            members = pick([*known.get("hosts", []), *(node.name for node in nodes)])
+            self.write_state(members, baked)
+            off = [node for node in nodes if not power.supervisor_pid(self.places, node)]
+            for node in off:
+                power.prepare(self.places, node, baked)
+                power.power_on(self.places, node)
+            if off:
+                progress(f"booting {', '.join(node.name for node in off)}")
+            self._wait(nodes, booted=bool(off))
+        if off:
+            progress("SSH answers on " + ", ".join(node.name for node in nodes))
+
+    def _wait(self, nodes: Sequence[Node], booted: bool = True) -> None:
+        def one(node: Node) -> None:
+            power.wait_for_ssh(self.places, node, float(os.environ.get("HOST_ROUTING_LAB_BOOT_TIMEOUT", "90")))
+            if booted:
+                self.wait_booted(node.name)
+
+        with ThreadPoolExecutor(len(nodes)) as pool:
+            list(pool.map(one, nodes))
+
+    def down(self) -> None:
+        with locked(STATE_ROOT / f".{self.name}.lock"):
+            remove(self.places)
+        with contextlib.suppress(OSError):
+            (STATE_ROOT / f".{self.name}.lock").unlink()
+
+    def argv(self, where: str, command: Sequence[str]) -> list[str]:
+        return [str(HERE / "enter"), str(self.places.state), where, *command]
+
+    def is_running(self, node: str) -> bool:
+        return power.leader(self.places, NODES[node]) is not None
+
+    def reboot(self, node: str, wait: bool = True) -> None:
+        before = power.nspawn_pid(self.places, NODES[node])
+        if before is None:
+            raise LabError(f"{node} is off; `start` powers it on.")
+        keys.drop_connections(self.places)
+        self.exec(node, ["systemctl", "reboot"], check=False)
+        if wait:
+            wait_until(
+                f"{node} goes down and comes back",
+                lambda: power.nspawn_pid(self.places, NODES[node]) not in (None, before),
+                100,
+                0.05,
+            )
+            self._wait([NODES[node]])
+
+    def power_cut(self, node: str) -> None:
+        power.power_off(self.places, NODES[node])
+        keys.drop_connections(self.places)
+
+    def start(self, node: str, wait: bool = True) -> None:
+        if not (self.places.state / node / "env").exists():
+            raise LabError(f"{node} is no host of the lab {self.name!r}; `up --hosts {node}` adds it.")
+        power.power_on(self.places, NODES[node])
+        if wait:
+            self._wait([NODES[node]])
+
+    def stop_process(self, process: subprocess.Popen, program: str) -> None:
+        # nsenter forks to enter a process namespace and passes no signals on, so the child is told itself.
+        targets = [process.pid]
+        with contextlib.suppress(OSError):
+            targets = [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()] or targets
+        for pid in targets:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def remove(places: Places) -> None:
+    """Remove a lab, complete or not: processes, links, namespaces, cgroups, files."""
+    if not places.state.exists() and not places.work.exists() and not underlay.namespaces() & _namespaces(places):
+        return
+    keys.drop_connections(places)
+    for node in NODES.values():
+        if (places.state / node.name).exists() or places.netns(node.name) in underlay.namespaces():
+            (places.state / node.name).mkdir(parents=True, exist_ok=True)
+            power.power_off(places, node)
+    power.kill_group(places, "router")
+    power.remove_group(places, "router")
+    for netns in sorted(underlay.namespaces() & _namespaces(places)):
+        run(["ip", "netns", "del", netns], check=False)
+    for top in places.cgroups:
+        for folder in (top, top.parent):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+    shutil.rmtree(places.work, ignore_errors=True)
+    shutil.rmtree(places.state, ignore_errors=True)
+    for folder in (CACHE_ROOT / "labs", STATE_ROOT):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+    progress(f"the lab {places.name!r} is gone")
+
+
+def _namespaces(places: Places) -> set[str]:
+    return {places.netns(who) for who in (*NODES, "router", "outside", "control")}

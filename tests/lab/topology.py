@@ -1,0 +1,111 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who is who in the lab: names, addresses, namespaces and folders. Pure data, nothing is touched here."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+STATE_ROOT = Path("/run/host-routing-lab")
+CACHE_ROOT = Path(os.environ.get("HOST_ROUTING_LAB_CACHE") or "/var/cache/host-routing-lab")
+DEFAULT_NAME = os.environ.get("HOST_ROUTING_LAB") or "lab"
+
+UNDERLAY_MTU = 1500
+CONTROL_NET = "192.168.200"  # the management network; 1 is the control namespace, 2 the emulated machine, 254 the outside of it
+OUTSIDE_ADDRESS = "192.0.2.10"
+OUTSIDE_ROUTER = "192.0.2.1"
+RACKS = {1: "10.10.1", 2: "10.10.2"}
+ROUTER_AS = 65000
+NODE_AS = 64512
+
+
+@dataclass(frozen=True)
+class Node:
+    """One host: ``number`` gives its MAC and management address, ``rack`` its subnet."""
+
+    name: str
+    number: int
+    rack: int
+    address: str
+    release: str
+
+    @property
+    def gateway(self) -> str:
+        return RACKS[self.rack] + ".1"
+
+    @property
+    def control_address(self) -> str:
+        return f"{CONTROL_NET}.{10 + self.number}"
+
+    @property
+    def mac(self) -> str:
+        return f"02:10:00:00:0{self.rack}:{self.number:02x}"
+
+    @property
+    def control_mac(self) -> str:
+        return f"02:20:00:00:00:{self.number:02x}"
+
+
+def _node(number: int, rack: int, last: int) -> Node:
+    release = "bookworm" if number % 2 else "trixie"
+    return Node(f"node{number}", number, rack, f"{RACKS[rack]}.{last}", release)
+
+
+# node5 and node6 are spares (a third host of each subnet) for tests that add a host to a running fleet.
+NODES = {
+    node.name: node
+    for node in (_node(1, 1, 11), _node(2, 1, 12), _node(3, 2, 11), _node(4, 2, 12), _node(5, 1, 13), _node(6, 2, 13))
+}
+DEFAULT_HOSTS = ("node1", "node2", "node3", "node4")
+
+
+class LabError(Exception):
+    """Something the person at the keyboard has to know; the text is a whole sentence."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Folders and namespaces of the lab called ``name``."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9-]{0,19}", self.name):
+            raise LabError(f"Lab name {self.name!r}: up to 20 of a-z, 0-9 and '-', beginning with a letter.")
+
+    @property
+    def state(self) -> Path:
+        """Keys, ssh_config, process ids, logs."""
+        return STATE_ROOT / self.name
+
+    @property
+    def work(self) -> Path:
+        """What the hosts write: the upper halves of their overlays."""
+        return CACHE_ROOT / "labs" / self.name
+
+    def netns(self, who: str) -> str:
+        return f"{self.name}-{who}"
+
+    @property
+    def ssh_config(self) -> Path:
+        return self.state / "ssh_config"
+
+    @property
+    def cgroups(self) -> list[Path]:
+        """One folder per mounted cgroup hierarchy that systemd needs (two on a hybrid machine)."""
+        top = Path("/sys/fs/cgroup")
+        roots = [top] if (top / "cgroup.controllers").exists() else [top / "systemd", top / "unified"]
+        return [root / "host-routing-lab" / self.name for root in roots if root.is_dir()]
+
+
+def pick(names: str | list[str] | tuple[str, ...] | None) -> list[Node]:
+    """The nodes called ``names`` (a list, or one string with commas), in the lab's own order; None is the usual four."""
+    wanted = list(DEFAULT_HOSTS) if not names else names.split(",") if isinstance(names, str) else list(names)
+    unknown = [name for name in wanted if name not in NODES]
+    if unknown:
+        raise LabError(f"The lab has no host {unknown[0]!r}; it has {', '.join(NODES)}.")
+    return [node for node in NODES.values() if node.name in wanted]

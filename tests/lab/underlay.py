@@ -1,0 +1,146 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Namespaces, bridges and the router: what stands between the hosts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from . import images
+from .shell import run, wait_until
+from .topology import (
+    CONTROL_NET,
+    NODE_AS,
+    NODES,
+    OUTSIDE_ADDRESS,
+    OUTSIDE_ROUTER,
+    RACKS,
+    ROUTER_AS,
+    LabError,
+    Places,
+)
+
+HERE = Path(__file__).resolve().parent
+
+
+def namespaces() -> set[str]:
+    folder = Path("/run/netns")
+    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+
+
+def ip_batch(netns: str, lines: str) -> None:
+    run(["ip", "-n", netns, "-batch", "-"], input=lines)
+
+
+def _settings(netns: str, script: str) -> None:
+    run(["nsenter", f"--net=/run/netns/{netns}", "sh", "-ec", script])
+
+
+def make(places: Places) -> None:
+    """Make the router's, the outside's and the control namespace, where missing."""
+    there = namespaces()
+    router, outside, control = (places.netns(who) for who in ("router", "outside", "control"))
+    if control not in there:
+        run(["ip", "netns", "add", control])
+        ip_batch(
+            control,
+            "link set lo up\n"
+            "link add br0 address 02:20:00:00:ff:01 type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
+            f"addr add {CONTROL_NET}.1/24 dev br0\n"
+            "link set br0 up\n",
+        )
+    if router not in there:
+        run(["ip", "netns", "add", router])
+        lines = "link set lo up\n"
+        for rack, prefix in RACKS.items():
+            lines += (
+                f"link add br{rack} address 02:10:00:00:0{rack}:fe type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
+                f"addr add {prefix}.1/24 brd + dev br{rack}\n"
+                f"link set br{rack} up\n"
+            )
+        ip_batch(router, lines)
+        _settings(
+            router,
+            "cd /proc/sys/net/ipv4; echo 1 > ip_forward\n"
+            "for scope in all default br1 br2; do\n"
+            "echo 0 > conf/$scope/rp_filter; echo 0 > conf/$scope/send_redirects; echo 0 > conf/$scope/proxy_arp\n"
+            "echo 1 > conf/$scope/forwarding\ndone",
+        )
+    if outside not in there:
+        # It knows the way back to the hosts and to nothing else: a packet that keeps its pool address gets no answer.
+        run(["ip", "netns", "add", outside])
+        ip_batch(
+            outside,
+            f"link set lo up\nlink add eth0 type veth peer name outside netns {router}\n"
+            f"addr add {OUTSIDE_ADDRESS}/24 dev eth0\nlink set eth0 up\nroute add 10.10.0.0/16 via {OUTSIDE_ROUTER}\n",
+        )
+        ip_batch(router, f"addr add {OUTSIDE_ROUTER}/24 dev outside\nlink set outside up\n")
+
+
+def bird_conf() -> str:
+    """The router's BIRD: it waits for every host, takes blocks, and tells nothing back."""
+    text = f"""log stderr {{ warning, error, fatal, bug, auth }};
+router id {RACKS[1]}.1;
+protocol device {{ scan time 10; }}
+protocol kernel {{ metric 64; ipv4 {{ import none; export where source = RTS_BGP; }}; }}
+filter blocks {{
+    if net ~ 10.10.0.0/16 || net ~ {CONTROL_NET}.0/24 || net ~ {OUTSIDE_ROUTER[:-1]}0/24 then reject;
+    if net ~ [ 10.0.0.0/8{{12,32}}, 172.16.0.0/12{{14,32}}, 192.168.0.0/16{{16,32}}, 198.18.0.0/15{{16,32}} ] then accept;
+    reject;
+}}
+template bgp host {{
+    passive on;
+    direct;
+    connect delay time 1;
+    ipv4 {{ import filter blocks; export none; }};
+}}
+"""
+    for node in NODES.values():
+        # `external` takes any AS number but our own, so that tests may give a host another than the usual one.
+        text += f"protocol bgp {node.name} from host {{ local {node.gateway} as {ROUTER_AS}; neighbor {node.address} external; }}\n"
+    return text + f"# The hosts' usual AS number is {NODE_AS}.\n"
+
+
+def router_pid(places: Places) -> int | None:
+    try:
+        pid = int((places.state / "router/pid").read_text())
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (OSError, ValueError):
+        return None
+    return pid if b"bird" in command else None
+
+
+def start_router(places: Places) -> None:
+    """Start the router's BIRD unless it runs."""
+    here = places.state / "router"
+    (here / "root").mkdir(parents=True, exist_ok=True)
+    (here / "bird.conf").write_text(bird_conf())
+    lower = ":".join(map(str, images.layers("bookworm", baked=True)))
+    groups = " ".join(map(str, places.cgroups))
+    (here / "env").write_text(f"LAB={places.name}\nLOWER='{lower}'\nCGROUPS='{groups}'\n")
+    if router_pid(places):
+        return
+    with (here / "log").open("w") as log:
+        subprocess.Popen(
+            [HERE / "run-router", places.state],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+            env={"PATH": os.defpath + ":/usr/sbin:/sbin"},
+        )
+
+    def answers() -> bool:
+        if not router_pid(places):
+            return False
+        done = run([HERE / "enter", places.state, "router", "birdc", "-s", "/run/bird/bird.ctl", "show", "status"], check=False)
+        return "Daemon is up" in done.stdout
+
+    try:
+        wait_until("the router's BIRD answers", answers, 30)
+    except LabError as error:
+        raise LabError(f"{error} It said: {(here / 'log').read_text()[-1000:]}") from None
