@@ -49,9 +49,8 @@ class Result:
 class Run:
     """One run of some suites. `budget` is the time in seconds for all of them."""
 
-    def __init__(self, suites: list[Suite], budget: float, verbose: bool) -> None:
+    def __init__(self, suites: list[Suite], budget: float) -> None:
         self.suites = suites
-        self.verbose = verbose
         self.started = time.monotonic()
         self.deadline = self.started + budget
         self.results: dict[str, Result] = {}
@@ -276,7 +275,7 @@ def main() -> int:
     if not wanted:
         parser.error(f"lane {arguments.lane} has none of the suites asked for")
     LOGS.mkdir(parents=True, exist_ok=True)
-    run = Run(wanted, TOTAL_LIMIT, verbose=bool(arguments.names))
+    run = Run(wanted, TOTAL_LIMIT)
 
     def interrupted(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

@@ -1,0 +1,110 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The runner behind `make test` must not call anything a pass that is not one."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import time
+
+import pytest
+
+RUN = pathlib.Path(__file__).resolve().parents[2] / "run"
+sys.path.insert(0, str(RUN))
+
+import run_suites  # noqa: E402
+from suites import QEMU, Suite  # noqa: E402
+
+REPORT = """\
+import pathlib, sys
+pathlib.Path(sys.argv[1], "x.xml").write_text('<testsuites><testsuite>' + sys.argv[2] + '</testsuite></testsuites>')
+sys.exit(int(sys.argv[3]))
+"""
+GOOD = '<testcase classname="a" name="good"/>'
+BAD = '<testcase classname="a" name="bad"><failure message="2 is not 3"/></testcase>'
+SKIPPED = '<testcase classname="a" name="left_out"><skipped message="no ipip"/></testcase>'
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOGS", "JUNIT"):
+        folder = tmp_path / name
+        folder.mkdir()
+        monkeypatch.setattr(run_suites, name, folder)
+    monkeypatch.setattr(run_suites, "ROOT", tmp_path)
+    monkeypatch.setattr(run_suites, "GRACE", 1)
+
+
+def reporting(cases: str, status: int, **more: object) -> Suite:
+    return Suite("one", "", (sys.executable, "-c", REPORT, "{junit}", cases, str(status)), limit=20, **more)
+
+
+def closing(suites: list[Suite], capsys: pytest.CaptureFixture[str], budget: float = 60) -> tuple[bool, str]:
+    """(all is well, the last line)"""
+    run = run_suites.Run(suites, budget)
+    well = run_suites.summary(run.all(), suites, 0)
+    return well, capsys.readouterr().out.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("suite", "well", "line"),
+    [
+        (reporting(GOOD + GOOD, 0), True, "2 passed, 0 failed"),
+        (reporting(GOOD + BAD, 1), False, "1 passed, 1 failed"),
+        (reporting(GOOD + BAD, 0), False, "1 passed, 1 failed"),
+        (reporting(GOOD, 3), False, "1 passed, 1 failed"),
+        (reporting(GOOD + SKIPPED, 0), False, "1 passed, 1 failed"),
+        (reporting(GOOD + SKIPPED, 0, skips={"left_out": "shown elsewhere"}), True, "1 passed, 0 failed"),
+        (reporting("<testcase", 0), False, "0 passed, 1 failed"),
+        (Suite("one", "", ("true",), limit=20), True, "1 passed, 0 failed"),
+        (Suite("one", "", ("false",), limit=20), False, "0 passed, 1 failed"),
+        (Suite("one", "", ("/nowhere/to/be/found",), limit=20), False, "0 passed, 1 failed"),
+    ],
+    ids=("good bad bad-but-exit-0 good-but-exit-3 skip declared-skip broken-report true false missing").split(),
+)
+def test_what_counts(suite: Suite, well: bool, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert closing([suite], capsys) == (well, line)
+
+
+def test_a_hung_suite_is_killed_with_its_children_and_failed(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The child ignores SIGTERM, as a hung ansible would.
+    script = f"trap '' TERM; sleep 60 & echo $! > {tmp_path}/child; wait; sleep 60"
+    suite = Suite("hung", "", ("bash", "-c", script), limit=1, clean_up=("touch", str(tmp_path / "cleaned")))
+    started = time.monotonic()
+    assert closing([suite], capsys) == (False, "0 passed, 1 failed")
+    assert time.monotonic() - started < 15
+    assert (tmp_path / "cleaned").exists()
+    child = int((tmp_path / "child").read_text())
+    stat = pathlib.Path(f"/proc/{child}/stat")
+    assert not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def test_suites_for_which_no_time_is_left_are_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    late = Suite("late", "", ("true",), limit=20)
+    assert closing([late], capsys, budget=0) == (False, "0 passed, 1 failed")
+
+
+def test_lanes_run_beside_each_other(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each waits for the other's file: in turn they would both fail."""
+    script = f"touch {tmp_path}/$0; for i in $(seq 100); do [ -e {tmp_path}/$1 ] && exit 0; sleep 0.1; done; exit 1"
+    one = Suite("one", "", ("bash", "-c", script, "one", "other"), limit=30)
+    other = Suite("other", "", ("bash", "-c", script, "other", "one"), limit=30, lane=QEMU)
+    assert closing([one, other], capsys) == (True, "2 passed, 0 failed")
+
+
+def test_a_suite_that_never_ran_is_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    ran, never = Suite("ran", "", ("true",), limit=20), Suite("never", "", ("true",), limit=20)
+    assert not run_suites.summary([run_suites.Result(ran, passed=1)], [ran, never], 0)
+    assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed"
+
+
+def test_suites_do_not_inherit_what_would_change_them(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k nothing")
+    env = run_suites.environment(tmp_path)
+    assert "PYTEST_ADDOPTS" not in env
+    assert env["PATH"].split(os.pathsep)[0].endswith(".venv/bin")
