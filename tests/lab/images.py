@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -183,15 +183,16 @@ def _build_baked(release: str, target: Path) -> None:
 _BUILDERS = {"base": _build_base, "repo": _build_repo, "baked": _build_baked}
 
 
-def build(releases: tuple[str, ...] = RELEASES, baked: bool = True) -> None:
-    """Make the layers that are missing, two releases side by side."""
-    kinds = ["base", "repo", "baked"] if baked else ["base", "repo"]
-    if all(layer_path(kind, release).is_dir() for release in releases for kind in kinds):
+def build(releases: Iterable[str] = RELEASES, baked: bool = True) -> None:
+    """Make the layers that are missing, two releases side by side. Bookworm's baked one is always wanted: the router's."""
+    wanted = {release: ["base", "repo", "baked"] if baked else ["base", "repo"] for release in releases}
+    wanted["bookworm"] = ["base", "repo", "baked"]
+    if all(layer_path(kind, release).is_dir() for release, kinds in wanted.items() for kind in kinds):
         return
     packages.install(packages.NATIVE)
 
     def one(release: str) -> None:
-        for kind in kinds:
+        for kind in wanted[release]:
             target = layer_path(kind, release)
             if target.is_dir():
                 continue
@@ -203,7 +204,7 @@ def build(releases: tuple[str, ...] = RELEASES, baked: bool = True) -> None:
             half.rename(target)
 
     with locked(CACHE_ROOT / ".images.lock"), ThreadPoolExecutor(2) as pool:
-        list(pool.map(one, releases))
+        list(pool.map(one, sorted(wanted)))
     progress("images are ready")
 
 

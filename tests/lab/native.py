@@ -29,10 +29,7 @@ class NativeLab(BaseLab):
     def up(self, hosts: str | Sequence[str] | None = None, baked: bool = True) -> None:
         nodes = pick(list(hosts) if hosts and not isinstance(hosts, str) else hosts)
         packages.install(packages.NATIVE)
-        # The router's BIRD runs from a baked image, whatever the hosts are made of.
-        images.build(("bookworm",))
-        others = tuple({node.release for node in nodes} - {"bookworm"})
-        images.build(others, baked=baked)
+        images.build({node.release for node in nodes}, baked=baked)
         with locked(STATE_ROOT / f".{self.name}.lock"):
             known = self.state
             if known and known["machine"] != self.machine:
