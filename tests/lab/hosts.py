@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 from . import images
@@ -63,14 +64,26 @@ def prepare(places: Places, node: Node, baked: bool) -> None:
     (here / "env").write_text("".join(f"{name}='{value}'\n" for name, value in values.items()))
 
 
+def _alive(file: Path, *words: str) -> int | None:
+    """The process id in ``file`` if that process runs and has all ``words`` on its command line."""
+    for _ in range(20):
+        try:
+            pid = int(file.read_text())
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (OSError, ValueError):
+            return None
+        if command != [b""]:
+            return pid if all(word.encode() in command for word in words) else None
+        if state == "Z":
+            return None
+        time.sleep(0.005)  # within exec the command line is empty for a moment
+    return None
+
+
 def nspawn_pid(places: Places, node: Node) -> int | None:
     """Process id of the host's systemd-nspawn, None when the host is off."""
-    try:
-        pid = int((places.state / node.name / "pid").read_text())
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (OSError, ValueError):
-        return None
-    return pid if b"systemd-nspawn" in command and f"--machine={node.name}".encode() in command else None
+    return _alive(places.state / node.name / "pid", "systemd-nspawn", f"--machine={node.name}")
 
 
 def leader(places: Places, node: Node) -> int | None:
@@ -89,12 +102,7 @@ def leader(places: Places, node: Node) -> int | None:
 
 def supervisor_pid(places: Places, node: Node) -> int | None:
     """Process id of the host's run-host, which restarts it after a reboot."""
-    try:
-        pid = int((places.state / node.name / "supervisor").read_text())
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (OSError, ValueError):
-        return None
-    return pid if str(places.state).encode() in command and node.name.encode() in command else None
+    return _alive(places.state / node.name / "supervisor", str(places.state), node.name)
 
 
 def power_on(places: Places, node: Node) -> None:
