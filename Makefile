@@ -7,17 +7,16 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
-ROOT := $(CURDIR)
 # Debian's own interpreter: a `python3` found on PATH may be a pyenv shim of any version.
 PYTHON ?= /usr/bin/python3
-VENV := $(ROOT)/.venv
-BIN := $(VENV)/bin
+
+BIN := .venv/bin
 STAMP := .build/setup.stamp
 
-export PATH := $(BIN):$(PATH)
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Ansible refuses any other encoding, and a fresh machine has none.
 export LC_ALL := C.UTF-8
-export ANSIBLE_CONFIG := $(ROOT)/ansible.cfg
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help
@@ -48,6 +47,16 @@ sanity: setup ## ansible-test sanity, without containers
 
 build-test: setup ## Build the artifact, install it elsewhere, find everything in it
 	@$(RUN_SUITES) build
+
+.PHONY: integration lab-test ipip-test
+integration: setup ## Drivers and BIRD on this machine's kernel, in network namespaces; root
+	@$(RUN_SUITES) --part integration
+
+lab-test: setup ## The lab on this machine: molecule and the tests of the whole fleet; root
+	@$(RUN_SUITES) --part lab
+
+ipip-test: setup ## The lab with IPIP inside an emulated machine; root
+	@$(RUN_SUITES) --part ipip
 
 .PHONY: build
 build: setup ## The artifact, baremetal-host_routing-VERSION.tar.gz

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs test suites: `run_suites.py` all of them, `run_suites.py unit lint` those, `run_suites.py --lane qemu` one lane.
+"""Runs test suites: all of them, those named (`run_suites.py unit lint`), or a part (`run_suites.py --part lab`).
 
 Suites of one lane run one after the other, the lanes beside each other. Each suite has a log in .build/logs/ and its
 JUnit files in .build/junit/. The last lines are a table and `N passed, N failed`; the exit status is 0 only if nothing
@@ -100,6 +100,9 @@ class Run:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         log = LOGS / f"{suite.name}.log"
+        if suite.root and os.geteuid() != 0:
+            result.failures.append("not started: it needs root, for network namespaces")
+            return result
         limit = min(suite.limit, self.deadline - started)
         if limit <= 0:
             result.failures.append(f"not started: the time for all suites ({TOTAL_LIMIT // 60} minutes) is over")
@@ -255,7 +258,7 @@ def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="suite", help="only these suites")
-    parser.add_argument("--lane", help="only the suites of this lane")
+    parser.add_argument("--part", choices=sorted({suite.part for suite in SUITES}), help="only the suites of this part")
     parser.add_argument("--list", action="store_true", help="name the suites and stop")
     arguments = parser.parse_args()
     known = {suite.name: suite for suite in SUITES}
@@ -266,14 +269,14 @@ def main() -> int:
         suite
         for suite in SUITES
         if (not arguments.names or suite.name in arguments.names)
-        and (not arguments.lane or suite.lane == arguments.lane)
+        and (not arguments.part or suite.part == arguments.part)
     ]
     if arguments.list:
         for suite in wanted:
-            print(f"{suite.name:<16} {suite.lane:<7} {suite.limit:>5} s  {suite.about}")
+            print(f"{suite.name:<16} {suite.part:<11} {suite.lane:<7} {suite.limit:>5} s  {suite.about}")
         return 0
     if not wanted:
-        parser.error(f"lane {arguments.lane} has none of the suites asked for")
+        parser.error(f"part {arguments.part} has none of the suites asked for")
     LOGS.mkdir(parents=True, exist_ok=True)
     run = Run(wanted, TOTAL_LIMIT)
 

@@ -23,7 +23,8 @@ class Suite:
     `command` may hold {root}, {bin} (of the venv), {junit} (an empty folder whose *.xml are counted) and {logs}.
     A command that writes no JUnit file counts as one test. `limit` is in seconds: then the suite is killed and
     `clean_up` runs. `skips` maps a part of a test's name to the reason why it may be skipped: any other skip is a
-    failure. `covers` are the folders and files whose tests it runs.
+    failure. `covers` are the folders and files whose tests it runs, `part` is the make target that runs it with its
+    like, `root` says that it needs root.
     """
 
     name: str
@@ -31,7 +32,9 @@ class Suite:
     command: tuple[str, ...]
     limit: int
     covers: tuple[str, ...] = ()
+    part: str = "static"
     lane: str = NATIVE
+    root: bool = False
     clean_up: tuple[str, ...] = ()
     skips: dict[str, str] = dataclasses.field(default_factory=dict)
 
