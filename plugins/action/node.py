@@ -8,7 +8,7 @@ import os
 import socket
 import typing as t
 
-from ansible import constants as C
+from ansible import constants
 from ansible.template import trust_as_template
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle
@@ -78,7 +78,7 @@ class ActionModule(StateAction):
         observed = task_vars.get(self._task.args.get("observed") or "") or {}
         if observed.get("engine_digest") == digest or self._task.check_mode:
             return
-        local = os.path.join(str(C.DEFAULT_LOCAL_TMP), f"engine-{digest}.tar.gz")
+        local = os.path.join(str(constants.DEFAULT_LOCAL_TMP), f"engine-{digest}.tar.gz")
         if not os.path.exists(local):
             with open(local + f".{os.getpid()}", "wb") as stream:
                 stream.write(bundle.build(source))

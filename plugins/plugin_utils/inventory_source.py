@@ -63,3 +63,14 @@ def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             _origins(f"{path}[{index}]", item, found)
+
+
+def pool_origin(task_vars: t.Mapping[str, t.Any], pool: str) -> str:
+    """File and line in which a pool is written, "" where that is not known."""
+    for host in hosts(task_vars):
+        for index, entry in enumerate(host.variables.get("calico_ip_pools") or ()):
+            if isinstance(entry, dict) and pool in (entry.get("name"), (entry.get("metadata") or {}).get("name")):
+                origin = host.origins.get(f"calico_ip_pools[{index}]")
+                if origin:
+                    return origin
+    return ""

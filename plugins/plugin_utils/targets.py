@@ -14,10 +14,10 @@ import pickle
 import tempfile
 import typing as t
 
-from ansible import constants as C
+from ansible import constants
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Ipam, NodeState
 
 _FILE = "targets"
 
@@ -35,13 +35,21 @@ class Targets:
             return compiler.node_state(self.fleet, node)
         return self.states[node]
 
+    def ipams(self) -> dict[str, Ipam]:
+        """What each node that routes for workloads owns."""
+        if self.fleet is not None:
+            return {
+                node.name: self.fleet.ipam_of(node.name) for node in self.fleet.nodes.values() if node.workload_node
+            }
+        return {name: state.ipam for name, state in self.states.items()}
+
     def phase(self, node: str, current: t.Optional[NodeState], phase: str) -> NodeState:
         return transition.phase_state(current, self.state(node), phase)
 
 
 def save(targets: Targets) -> str:
     """The folder's path. It is 0700 and goes when ansible-playbook ends."""
-    folder = tempfile.mkdtemp(prefix="host_routing-", dir=C.DEFAULT_LOCAL_TMP)
+    folder = tempfile.mkdtemp(prefix="host_routing-", dir=constants.DEFAULT_LOCAL_TMP)
     with open(os.path.join(folder, _FILE), "wb") as stream:
         pickle.dump(targets, stream)
     return folder

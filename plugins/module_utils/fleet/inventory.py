@@ -448,11 +448,7 @@ def _workload(
             None,
         )
     endpoint = entry.get("endpoint", "eth0")
-    if (
-        not isinstance(endpoint, str)
-        or not _DEVICE_NAME.fullmatch(endpoint)
-        or endpoint == "lo"
-    ):
+    if not isinstance(endpoint, str) or not _DEVICE_NAME.fullmatch(endpoint) or endpoint == "lo":
         raise FleetError(
             f"{label}.endpoint",
             endpoint,

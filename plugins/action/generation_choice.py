@@ -1,0 +1,50 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import typing as t
+
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):
+    """Pick the stored generation that a rollback means; see the module of this name."""
+
+    _requires_connection = False
+
+    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        _, args = self.validate_argument_spec(
+            {"observed": {"type": "str", "required": True}, "plan": {"type": "str", "default": ""}}
+        )
+        host = task_vars["inventory_hostname"]
+        generations = sorted(task_vars[args["observed"]].get("generations", ()), key=lambda entry: entry["n"])
+        chosen = choose(generations, args["plan"])
+        if chosen is None:
+            wanted = f"has no generation of plan {args['plan']}" if args["plan"] else "can return to"
+            result["failed"] = True
+            result["msg"] = f"{host} {wanted}{':' if not args['plan'] else '. It has:'}\n{table(generations)}"
+            if not args["plan"]:
+                result["msg"] += "\nName one: -e plan=<plan>, or -e plan=previous."
+            return result
+        result["generation"] = chosen["n"]
+        result["plan"] = chosen["plan"]
+        return result
+
+
+def choose(generations: t.Sequence[t.Mapping[str, t.Any]], plan: str) -> t.Optional[t.Mapping[str, t.Any]]:
+    """`generations`: oldest first. `plan`: previous, or the beginning of a plan's hash (its newest generation counts)."""
+    if plan == "previous":
+        return generations[-2] if len(generations) > 1 else None
+    if not plan:
+        return None
+    return next((entry for entry in reversed(generations) if str(entry["plan"]).startswith(plan)), None)
+
+
+def table(generations: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+    lines = [f"  {'GENERATION':<11} {'WHEN':<21} {'PLAN':<13} WHO"]
+    for entry in reversed(generations):
+        lines.append(f"  {entry['n']:<11} {entry['when']:<21} {entry['plan']:<13} {entry['who']}")
+    return "\n".join(lines if generations else ["  nothing yet"])

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import os
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import inventory_source, pool_entry
+
+
+class ActionModule(ActionBase):
+    """Say where the inventory has to change for a switched mode to last, or change it; see the module of this name."""
+
+    _requires_connection = False
+
+    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        _, args = self.validate_argument_spec(
+            {
+                "pool": {"type": "str", "required": True},
+                "mode": {"type": "str", "required": True, "choices": list(pool_entry.FIELDS)},
+                "write": {"type": "bool", "default": False},
+            }
+        )
+        pool, mode = args["pool"], args["mode"]
+        origin = inventory_source.pool_origin(task_vars or {}, pool)
+        path = origin.rsplit(":", 1)[0]
+        lines = [f"pool {pool} is {mode} now. To keep it, set in {origin or 'the inventory'} (pool {pool}):"]
+        lines += [f"    {line}" for line in pool_entry.lines_to_set(mode)]
+        if args["write"] and os.path.isfile(path):
+            with open(path, encoding="utf-8") as stream:
+                before = stream.read()
+            try:
+                after = pool_entry.with_mode(before, pool, mode)
+            except pool_entry.CannotEdit as error:
+                lines.insert(0, f"{path} is left as it is: {error}.")
+            else:
+                result["changed"] = after != before
+                result["diff"] = {"before_header": path, "after_header": path, "before": before, "after": after}
+                if not self._task.check_mode:
+                    with open(path + ".new", "w", encoding="utf-8") as stream:
+                        stream.write(after)
+                    os.replace(path + ".new", path)
+                lines = [f"pool {pool} is {mode} now, and {path} says so."]
+        for line in lines:
+            Display().display(line)
+        result["lines"] = lines
+        return result

@@ -1,0 +1,50 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import PROBE_MARK
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import targets
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
+
+#: Probes a second and path while a change soaks: enough to see a gap, little enough for a thousand paths.
+_SOAK_RATE = 10
+_PROOF_COUNT = 3
+
+
+class ActionModule(StateAction):
+    """Work out what to probe from the fleet; see the module of this name."""
+
+    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        args = dict(self._task.args)
+        fleet = args.pop("fleet", None)
+        observed = args.pop("observed", None)
+        proof = args.pop("proof", False)
+        sample = int(args.pop("sample", 0) or 0)
+        seconds = int(args.pop("seconds", 0) or 0)
+        if fleet:
+            host = task_vars["inventory_hostname"]
+            try:
+                state = self.host_state(task_vars, fleet, observed, "flip")
+            except FleetError as error:
+                result.update(failed=True, msg=str(error))
+                return result
+            paths = probing.paths(state, targets.load(fleet).ipams(), sample)
+            args["targets"] = [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
+            if proof:
+                args.update(mark=PROBE_MARK, count=_PROOF_COUNT)
+            elif seconds:
+                args.update(count=seconds * _SOAK_RATE, interval=1000 // _SOAK_RATE)
+            if not paths:
+                result.update(changed=False, targets=[], msg=f"{host} has no other node's block to probe.")
+                return result
+        result.update(
+            self._execute_module(module_name="baremetal.host_routing.probe", module_args=args, task_vars=task_vars)
+        )
+        return result

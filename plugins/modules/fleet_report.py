@@ -1,0 +1,62 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of an action that runs on the controller; the code is in plugins/action."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fleet_report
+short_description: Say in a few lines what a run did to the fleet
+version_added: 0.1.0
+description:
+  - Sums up what all hosts of the play registered; in check mode what a run would do. Names the hosts that could not be reached.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+  platform:
+    support: full
+    platforms: posix
+options:
+  plan:
+    description:
+      - Name of the variable in which M(baremetal.host_routing.node) was registered.
+    type: str
+    required: true
+  convergence:
+    description:
+      - Name of the variable in which M(baremetal.host_routing.convergence_info) was registered.
+    type: str
+  reachability:
+    description:
+      - Name of the variable in which M(baremetal.host_routing.probe) was registered.
+    type: str
+  started:
+    description:
+      - When the run began, in seconds since the epoch.
+    type: float
+"""
+
+EXAMPLES = r"""
+- name: Report
+  baremetal.host_routing.fleet_report:
+    plan: calico_node_result
+    convergence: calico_node_convergence
+  run_once: true
+"""
+
+RETURN = r"""
+lines:
+  description: What was printed.
+  returned: success
+  type: list
+  elements: str
+"""

@@ -1,0 +1,58 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of an action that runs on the controller; the code is in plugins/action."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: generation_choice
+short_description: Pick the stored generation that a rollback means
+version_added: 0.1.0
+description:
+  - Runs on the controller. Without a plan it fails with the table of what the host can return to.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+  platform:
+    support: full
+    platforms: posix
+options:
+  observed:
+    description:
+      - Name of the variable with the host's M(baremetal.host_routing.node_info) result.
+    type: str
+    required: true
+  plan:
+    description:
+      - V(previous), or the beginning of a plan's hash.
+    type: str
+    default: ""
+"""
+
+EXAMPLES = r"""
+- name: Choose the generation before this one
+  baremetal.host_routing.generation_choice:
+    observed: calico_node_observed
+    plan: previous
+  register: calico_node_choice
+"""
+
+RETURN = r"""
+generation:
+  description: Number of the generation on this host.
+  returned: success
+  type: int
+plan:
+  description: Hash of the plan that it was compiled from.
+  returned: success
+  type: str
+"""

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of an action that runs on the controller; the code is in plugins/action."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: phase_gate
+short_description: Hold the fleet at a barrier between two phases
+version_added: 0.1.0
+description:
+  - Looks at what all hosts of the play registered for a phase, says it in one line and returns whether the next phase may begin.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+  platform:
+    support: full
+    platforms: posix
+options:
+  fleet:
+    description:
+      - Folder that M(baremetal.host_routing.fleet) returned.
+    type: str
+    required: true
+  phase:
+    description:
+      - Name of the phase. V(return) ends a change that did not go through: it fails with the reasons.
+    type: str
+    required: true
+  results:
+    description:
+      - Name of the variable that each host registered.
+    type: str
+    required: true
+  failed:
+    description:
+      - For V(return), names of the variables in which the reasons are looked for.
+    type: list
+    elements: str
+    default: []
+"""
+
+EXAMPLES = r"""
+- name: Gate after preparing
+  baremetal.host_routing.phase_gate:
+    fleet: "{{ calico_node_fleet.path }}"
+    phase: prepare
+    results: calico_node_prepare
+  register: calico_node_prepare_gate
+  run_once: true
+"""
+
+RETURN = r"""
+ok:
+  description: Whether the phase succeeded on all hosts.
+  returned: success
+  type: bool
+line:
+  description: What was printed.
+  returned: success
+  type: str
+problems:
+  description: One entry for each host or path that failed.
+  returned: success
+  type: list
+  elements: str
+"""

@@ -1,0 +1,61 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of an action that runs on the controller; the code is in plugins/action."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: pool_mode_in_inventory
+short_description: Make a switched mode last
+version_added: 0.1.0
+description:
+  - Says which lines of the inventory give a pool its new mode, or changes them.
+  - Only the lines of the mode are changed; an entry that is not written line by line is left alone.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+  platform:
+    support: full
+    platforms: posix
+options:
+  pool:
+    description:
+      - Name of the pool.
+    type: str
+    required: true
+  mode:
+    description:
+      - The mode: V(ipip), V(ipip-crosssubnet), V(vxlan), V(vxlan-crosssubnet) or V(direct).
+    type: str
+    required: true
+  write:
+    description:
+      - Whether to change the file.
+    type: bool
+    default: false
+"""
+
+EXAMPLES = r"""
+- name: Say what to change in the inventory
+  baremetal.host_routing.pool_mode_in_inventory:
+    pool: default-ipv4-ippool
+    mode: direct
+  run_once: true
+"""
+
+RETURN = r"""
+lines:
+  description: What was printed.
+  returned: success
+  type: list
+  elements: str
+"""

@@ -1,0 +1,61 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of an action that runs on the controller; the code is in plugins/action."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: preflight
+short_description: Say whether a host can be used
+version_added: 0.1.0
+description:
+  - Judges, on the controller, what M(baremetal.host_routing.node_info) found on the host against the state that it shall have.
+  - Fails with one sentence for each thing that stands in the way, before anything is changed.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+  platform:
+    support: full
+    platforms: posix
+options:
+  fleet:
+    description:
+      - Folder that M(baremetal.host_routing.fleet) returned.
+    type: str
+    required: true
+  observed:
+    description:
+      - Name of the variable with the host's M(baremetal.host_routing.node_info) result.
+    type: str
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Check that the host can be used
+  baremetal.host_routing.preflight:
+    fleet: "{{ calico_node_fleet.path }}"
+    observed: calico_node_observed
+"""
+
+RETURN = r"""
+findings:
+  description: Everything that was found, errors and warnings, in words.
+  returned: always
+  type: list
+  elements: str
+missing_packages:
+  description: Packages of the distribution that the state needs and the host does not have.
+  returned: success
+  type: list
+  elements: str
+  sample: [bird2]
+"""

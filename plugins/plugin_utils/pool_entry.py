@@ -1,0 +1,98 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Changing the mode of one pool in the text of an inventory file, and nothing else in it."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+import yaml
+
+#: mode -> (ipipMode, vxlanMode)
+FIELDS = {
+    "ipip": ("Always", "Never"),
+    "ipip-crosssubnet": ("CrossSubnet", "Never"),
+    "vxlan": ("Never", "Always"),
+    "vxlan-crosssubnet": ("Never", "CrossSubnet"),
+    "direct": ("Never", "Never"),
+}
+
+
+class CannotEdit(Exception):
+    """The entry is not written in a way that can be changed line by line; the message says why."""
+
+
+def lines_to_set(mode: str) -> list[str]:
+    ipip, vxlan = FIELDS[mode]
+    return [f"ipipMode: {ipip}", f"vxlanMode: {vxlan}"]
+
+
+def with_mode(text: str, pool: str, mode: str) -> str:
+    """The file's text with the pool's mode changed. Raises CannotEdit."""
+    before = _pools(text)
+    wanted = [_changed(entry, pool, mode) for entry in before]
+    if wanted == before and not any(_name(entry) == pool for entry in before):
+        raise CannotEdit(f"pool {pool} is not written in this file")
+    lines = text.splitlines(keepends=True)
+    start, end, indent = _entry_lines(lines, pool)
+    body = [line for line in lines[start:end] if not re.match(r"\s*(ipipMode|vxlanMode|encapsulation)\s*:", line)]
+    if len(body) == 0 or not re.match(r"\s*-\s", body[0]):
+        raise CannotEdit("its first line holds its mode")
+    position = len(body)
+    while position > 1 and not body[position - 1].strip():
+        position -= 1
+    if not body[position - 1].endswith("\n"):
+        body[position - 1] += "\n"
+    body[position:position] = [f"{indent}{line}\n" for line in lines_to_set(mode)]
+    changed = "".join(lines[:start] + body + lines[end:])
+    if _pools(changed) != wanted:
+        raise CannotEdit("it is not written line by line")
+    return changed
+
+
+def _pools(text: str) -> list[t.Any]:
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise CannotEdit("it cannot be read as plain YAML") from error
+    pools = document.get("calico_ip_pools") if isinstance(document, dict) else None
+    if not isinstance(pools, list) or not all(isinstance(entry, dict) for entry in pools):
+        raise CannotEdit("calico_ip_pools is not a list of dictionaries in it")
+    return pools
+
+
+def _name(entry: t.Mapping[str, t.Any]) -> t.Any:
+    return entry.get("name")
+
+
+def _changed(entry: dict[str, t.Any], pool: str, mode: str) -> dict[str, t.Any]:
+    if _name(entry) != pool:
+        return entry
+    ipip, vxlan = FIELDS[mode]
+    rest = {key: value for key, value in entry.items() if key not in ("ipipMode", "vxlanMode", "encapsulation")}
+    return {**rest, "ipipMode": ipip, "vxlanMode": vxlan}
+
+
+def _entry_lines(lines: t.Sequence[str], pool: str) -> tuple[int, int, str]:
+    """(first line, line after the last, indentation of its fields) of the pool's list entry."""
+    name = re.compile(r"(\s*)(-\s+)?name:\s*[\"']?" + re.escape(pool) + r"[\"']?\s*(#.*)?$")
+    for index, line in enumerate(lines):
+        match = name.match(line.rstrip("\n"))
+        if not match:
+            continue
+        start = index
+        while start >= 0 and not re.match(r"\s*-\s", lines[start]):
+            start -= 1
+        dash = re.match(r"(\s*)(-\s+)", lines[start]) if start >= 0 else None
+        if dash is None:
+            continue
+        indent = " " * len(dash.group(0))
+        end = index + 1
+        while end < len(lines) and (lines[end].startswith(indent) or not lines[end].strip()):
+            end += 1
+        while end > index + 1 and not lines[end - 1].strip():
+            end -= 1
+        return start, end, indent
+    raise CannotEdit(f"pool {pool} has no line `name: {pool}` of its own in it")

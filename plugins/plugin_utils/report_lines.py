@@ -1,0 +1,66 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The last lines of a run: what the fleet is like now, or what a plan would change."""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import run_results
+
+Results = t.Mapping[str, t.Mapping[str, t.Any]]
+
+
+def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
+    """One line for the fleet, and one for each host that could not be planned."""
+    usable = {host: answer for host, answer in plans.items() if run_results.usable(answer)}
+    changing = [host for host, answer in usable.items() if answer.get("changed")]
+    resets = sum(answer.get("sessions_reset", 0) for answer in usable.values())
+    withdrawn = sum(answer.get("routes_withdrawn", 0) for answer in usable.values())
+    lines = [f"! {host}: {run_results.reason(plans.get(host))}" for host in hosts if host not in usable]
+    if not changing:
+        return [*lines, f"fleet  nothing to change on {len(usable)} of {len(hosts)} nodes"]
+    lines.append(
+        f"fleet  {len(changing)} of {len(hosts)} nodes change · {resets} BGP sessions reset · {withdrawn} routes withdrawn"
+    )
+    return lines
+
+
+def converged(
+    hosts: t.Sequence[str],
+    plans: Results,
+    convergence: Results,
+    reachability: Results,
+    elapsed: t.Optional[float],
+) -> list[str]:
+    """`elapsed` is in seconds, None where nobody took the time."""
+    lines = []
+    good = 0
+    up = wanted = 0
+    for host in hosts:
+        answer = convergence.get(host)
+        sessions = (answer or {}).get("sessions", {})
+        up += sessions.get("established", 0)
+        wanted += sessions.get("expected", 0)
+        if run_results.usable(answer) and run_results.usable(plans.get(host)):
+            good += 1
+            continue
+        why = answer if answer is not None and not run_results.usable(answer) else plans.get(host)
+        lines.append(f"! {host}: {run_results.reason(why)}")
+    parts = [f"{good}/{len(hosts)} nodes"]
+    if wanted:
+        parts.append(f"{up // 2}/{wanted // 2} sessions Established")
+    sent = lost = paths = answered = 0
+    for answer in reachability.values():
+        for target in answer.get("targets", ()):
+            paths += 1
+            answered += target["lost"] < target["sent"]
+            sent += target["sent"]
+            lost += target["lost"]
+    if paths:
+        parts += [f"{answered}/{paths} paths answer", f"{lost} lost of {sent} probes"]
+    if elapsed is not None:
+        parts.append(f"{elapsed:.0f} s")
+    word = "converged" if good == len(hosts) else "incomplete"
+    return [*lines, f"{word}  {' · '.join(parts)}"]
