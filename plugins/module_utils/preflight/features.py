@@ -1,0 +1,68 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether the running kernel can do what a node needs, found out without loading anything."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import typing as t
+import zlib
+
+from .files import Files
+
+
+class Feature(t.NamedTuple):
+    option: str  # kernel configuration symbol
+    module: str
+    symbol: str  # a function of it, in kallsyms
+
+
+FEATURES = {
+    "ipip": Feature("CONFIG_NET_IPIP", "ipip", "ipip_newlink"),
+    "vxlan": Feature("CONFIG_VXLAN", "vxlan", "vxlan_newlink"),
+    "veth": Feature("CONFIG_VETH", "veth", "veth_newlink"),
+    "ip_set": Feature("CONFIG_IP_SET", "ip_set", "ip_set_create"),
+    "nf_tables": Feature("CONFIG_NF_TABLES", "nf_tables", "nf_tables_newtable"),
+}
+
+
+def observe(files: Files, release: t.Optional[str] = None) -> dict[str, t.Optional[bool]]:
+    """{feature: True, False or None}; None: it cannot be known here (a container does not see the host's modules)."""
+    release = release or os.uname().release
+    folder = f"/lib/modules/{release}"
+    available = files.read(f"{folder}/modules.builtin") + files.read(f"{folder}/modules.dep")
+    known: dict[str, t.Optional[bool]] = {}
+    for name, feature in FEATURES.items():
+        if files.exists(f"/sys/module/{feature.module}"):
+            known[name] = True
+        elif available:
+            known[name] = re.search(rf"/{feature.module}\.ko", available) is not None
+    if len(known) < len(FEATURES):
+        config = _config(files, release)
+        for name, feature in FEATURES.items():
+            if name not in known and config:
+                known[name] = re.search(rf"^{feature.option}=[ym]$", config, re.MULTILINE) is not None
+    if len(known) < len(FEATURES):
+        _by_symbols(files, known)
+    return {name: known.get(name) for name in FEATURES}
+
+
+def _config(files: Files, release: str) -> str:
+    try:
+        packed = gzip.decompress(files.read_bytes("/proc/config.gz"))
+    except (OSError, EOFError, zlib.error):
+        packed = b""
+    return packed.decode(errors="replace") or files.read(f"/boot/config-{release}")
+
+
+def _by_symbols(files: Files, known: dict[str, t.Optional[bool]]) -> None:
+    """The last resort: functions that the kernel has now. What is absent may still be a module, unless it has none."""
+    symbols = files.read_bytes("/proc/kallsyms")
+    has_modules = files.exists("/proc/modules")
+    for name, feature in FEATURES.items():
+        if name not in known:
+            present = f" {feature.symbol}\n".encode() in symbols or f" {feature.symbol}\t".encode() in symbols
+            known[name] = True if present else (None if has_modules or not symbols else False)

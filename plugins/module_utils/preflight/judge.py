@@ -1,0 +1,369 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why a host cannot be the node that its NodeState describes. Pure: facts of `observe` in, findings out."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ..fleet.node_state import NodeState, TunnelDevice
+
+Facts = t.Mapping[str, t.Any]
+
+#: Where the tests run: what is supported.
+SUPPORTED = {"debian": ("12", "13")}
+OWN_ALIAS = "calico:"
+
+#: {daemon: (drop-in, its content)} that keeps the daemon from deleting what it did not make.
+DROP_INS = {
+    "NetworkManager": (
+        "/etc/NetworkManager/conf.d/90-calico.conf",
+        "[keyfile]\nunmanaged-devices=interface-name:cali*;interface-name:tunl0;interface-name:vxlan.calico\n",
+    ),
+    "systemd-networkd": (
+        "/etc/systemd/networkd.conf.d/90-calico.conf",
+        "[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n",
+    ),
+}
+
+
+class Finding(t.NamedTuple):
+    """One sentence of what, one of where or why, one of how to go on."""
+
+    id: str
+    severity: str  # error: the node cannot work or would break what is there; warning: worth knowing
+    what: str
+    where: str
+    remedy: str
+
+    def message(self, node: str) -> str:
+        return f"{node}: {self.what} {self.where}\n{self.remedy}"
+
+
+def judge(facts: Facts, state: NodeState) -> list[Finding]:
+    """All findings, errors first, each list in the order in which they are best cured."""
+    findings = [finding for check in _CHECKS for finding in check(facts, state)]
+    return sorted(findings, key=lambda finding: finding.severity != "error")
+
+
+def needed_drop_ins(facts: Facts) -> list[str]:
+    """Names of the running daemons that would delete our routes without a drop-in, keys of DROP_INS."""
+    return [name for name in DROP_INS if name in facts["daemons"]]
+
+
+def lacks_onlink(version: str) -> bool:
+    """Whether a BIRD of this package version has no `onlink` in filters: before 2.0.12, and 3.0 and 3.1."""
+    numbers = tuple(int(number) for number in re.findall(r"\d+", version.partition(":")[2] or version)[:3])
+    return numbers < (2, 0, 12) or (3,) <= numbers < (3, 2)
+
+
+def _device(state: NodeState, kind: str) -> t.Optional[TunnelDevice]:
+    return next((device for device in state.devices if device.kind == kind), None)
+
+
+def _routes_for_workloads(state: NodeState) -> bool:
+    return state.bird is None or state.bird.workload_node
+
+
+def _joined(words: t.Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _shown(process: t.Mapping[str, t.Any]) -> str:
+    unit = f", unit {process['unit']}" if process["unit"] else ""
+    return f"{process['name']}, pid {process['pid']}{unit}"
+
+
+def _access(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+    if facts["uid"] != 0:
+        yield Finding(
+            "not-root",
+            "error",
+            "the modules run without root's rights.",
+            f"They run as user id {facts['uid']} and have to change routes, devices and files below /etc.",
+            "Set ansible_become: true for this host.",
+        )
+
+
+def _system(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+    system = facts["os"]
+    if system["version"] not in SUPPORTED.get(system["id"], ()):
+        yield Finding(
+            "unsupported-system",
+            "warning",
+            f"{system['name'] or 'an unknown system'} is not one of the systems that this collection is tested on.",
+            "/etc/os-release says so; the tested ones are Debian 12 and Debian 13.",
+            "Try it on a host that may fail, or use a tested system.",
+        )
+
+
+def _identity(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+    stored = facts["stored_node"]
+    if stored and stored != state.node:
+        yield Finding(
+            "foreign-identity",
+            "error",
+            f"this host holds the state of another node, {stored}.",
+            f"/var/lib/calico/state.json says {stored}, the inventory says {state.node}: the host was cloned or "
+            "renamed, and two nodes must not share blocks.",
+            f"If {stored} lives on elsewhere or under the new name, remove /var/lib/calico on this host and run again; "
+            "else correct the inventory.",
+        )
+
+
+def _address(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+    address, _, length = state.address.partition("/")
+    everything = [(name, *held.split("/")) for name, all_ in facts["addresses"].items() for held in all_]
+    device, actual = next(((name, size) for name, held, size in everything if held == address), (None, ""))
+    if device is None:
+        others = [f"{held}/{size} on {name}" for name, held, size in everything if name != "lo"]
+        yield Finding(
+            "no-node-address",
+            "error",
+            f"no interface carries the node's address {address}.",
+            f"calico_node_address is {state.address}; the host has {_joined(others) if others else 'none'}.",
+            "Correct calico_node_address, or configure the address on the host.",
+        )
+        return
+    if actual != length:
+        yield Finding(
+            "other-prefix-length",
+            "warning",
+            f"the node's address has another prefix length on {device}.",
+            f"calico_node_address is {state.address}, the interface has {address}/{actual}.",
+            "Correct whichever is wrong: CrossSubnet pools decide by it which nodes are neighbours.",
+        )
+    mtu = facts["links"][device]["mtu"]
+    if mtu < state.underlay_mtu:
+        yield Finding(
+            "small-underlay-mtu",
+            "error",
+            f"{device} takes packets of {mtu} bytes and the fleet counts on {state.underlay_mtu}.",
+            f"calico_underlay_mtu is {state.underlay_mtu}: larger packets to and from this node would be lost.",
+            f"Raise the MTU of {device}, or set calico_underlay_mtu: {mtu} for all nodes.",
+        )
+
+
+def _calico(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+    names = facts["daemons"].get("calico", [])
+    rules = facts["firewall"]["calico_rules"]
+    if not names and not rules:
+        return
+    signs = []
+    if names:
+        signs.append(f"process{'es' if len(names) > 1 else ''} {_joined(names)}")
+    signs += [f"{count} cali-* rules in table {table}" for table, count in rules.items()]
+    running = "a real Calico is running here" if names else "a real Calico left its rules here"
+    yield Finding(
+        "real-calico",
+        "error",
+        f"{running} ({', '.join(signs)}).",
+        "This collection uses the same names and would fight it.",
+        f"Remove it first (docs/migrate-from-calico.md), or leave {state.node} out of the group.",
+    )
+
+
+def _bgp_port(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+    if state.bird is None:
+        return
+    port = state.bird.listen_port
+    listeners = facts["ports"]["tcp"].get(str(port))
+    if listeners is None:
+        return
+    foreign = [process for process in listeners if not process["own_bird"]]
+    if listeners and not foreign:
+        return
+    who = _shown(foreign[0]) if foreign else "its process could not be told"
+    # Our own BIRD on another port than the observed one is nameless here, and no reason to stop.
+    if not listeners and port not in (179,):
+        return
+    yield Finding(
+        "foreign-bgp",
+        "error",
+        f"another daemon listens on TCP port {port} ({who}).",
+        "calico-bird.service has to listen there for its peers.",
+        f"Stop that daemon or set another calico_bgp_listen_port, or leave {state.node} out of the group.",
+    )
+
+
+def _tunl0(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+    wanted = _device(state, "ipip")
+    link = facts["links"].get("tunl0")
+    if wanted is None or link is None:
+        return
+    own = {f"{address}/32" for address in state.ipam.tunnels.values()}
+    addresses = [address for address in facts["addresses"].get("tunl0", []) if address not in own]
+    routes = facts["manual_routes"].get("tunl0", [])
+    signs = []
+    if not link["alias"].startswith(OWN_ALIAS):
+        # Under our alias the local end is our own doing.
+        if link["local"] not in (None, "", "0.0.0.0"):
+            signs.append(f"local end {link['local']}")
+        signs += [f"address {address}" for address in addresses if not address.endswith("/32")]
+    if routes:
+        signs.append(f"route{'s' if len(routes) > 1 else ''} to {_joined(routes[:3])}")
+    if signs:
+        yield Finding(
+            "foreign-tunl0",
+            "error",
+            f"tunl0 is in use as somebody's own tunnel ({', '.join(signs)}).",
+            "The pools with ipipMode need this device: the kernel has one per host that takes packets from any node.",
+            "Move that tunnel to a device of its own (ip link add NAME type ipip), or set vxlanMode for the pools.",
+        )
+    elif addresses and not link["alias"].startswith(OWN_ALIAS):
+        yield Finding(
+            "addresses-on-tunl0",
+            "warning",
+            f"tunl0 carries addresses of somebody else ({_joined(addresses)}).",
+            "Load balancers (LVS) keep their virtual addresses there; the device is shared, they stay as they are.",
+            "Nothing has to be done if that is what they are for.",
+        )
+
+
+def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+    wanted = _device(state, "vxlan")
+    if wanted is None:
+        return
+    link = facts["links"].get(wanted.name)
+    own = link is not None and link["kind"] == "vxlan" and link["alias"].startswith(OWN_ALIAS)
+    if link is not None and not own:
+        yield Finding(
+            "foreign-vxlan-device",
+            "error",
+            f"{wanted.name} exists and was not made by this collection.",
+            f"It is of kind {link['kind'] or 'unknown'} and lacks the alias that marks ours ({OWN_ALIAS} ...).",
+            f"Remove it if nothing uses it (ip link delete {wanted.name}), or leave {state.node} out of the group.",
+        )
+    others = [
+        name
+        for name, other in facts["links"].items()
+        if name != wanted.name and other["kind"] == "vxlan" and other["port"] == wanted.port
+    ]
+    if others:
+        yield Finding(
+            "foreign-vxlan",
+            "error",
+            f"VXLAN device {others[0]} uses UDP port {wanted.port} as well.",
+            "Packets to that port are accepted from the fleet's nodes alone, so its remote ends would be cut off.",
+            f"Give {others[0]} another port, or set calico_vxlan_port for the fleet.",
+        )
+    users = facts["ports"]["udp"].get(str(wanted.port))
+    if users is None or others or link is not None:
+        return
+    who = _shown(users[0]) if users else "a socket of the kernel: VXLAN of a container network or of Open vSwitch"
+    yield Finding(
+        "foreign-vxlan-port",
+        "error",
+        f"UDP port {wanted.port} is in use ({who}).",
+        f"{wanted.name} needs it for VXLAN.",
+        "Free the port, or set calico_vxlan_port for the fleet.",
+    )
+
+
+def _firewall(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+    active = [name for name, on in (("firewalld", "firewalld" in facts["daemons"]), ("ufw", facts["ufw"])) if on]
+    for name in active:
+        yield Finding(
+            name,
+            "error",
+            f"{name} is active.",
+            "It drops what it was not told of, BGP, encapsulated packets and forwarded traffic included.",
+            f"Stop it (systemctl disable --now {name}), or leave {state.node} out of the group.",
+        )
+    drops = facts["firewall"]["forward_drop"]
+    if drops and not active:
+        docker = "docker" in facts["firewall"]["chains_of"] or "docker" in facts["daemons"]
+        yield Finding(
+            "forward-drop",
+            "error",
+            f"forwarded packets are dropped by default{' (Docker does that)' if docker else ''}.",
+            f"The policy of {_joined(drops)} is drop, so nothing would reach this node's workloads.",
+            'Set "ip-forward-no-drop": true in /etc/docker/daemon.json (Docker 28 or newer), restart Docker and run '
+            "iptables -P FORWARD ACCEPT."
+            if docker
+            else "Set the policy to accept (iptables -P FORWARD ACCEPT, and where it is configured).",
+        )
+    rules = facts["firewall"]["rules"]
+    if rules.get("legacy") and rules.get("nft"):
+        yield Finding(
+            "mixed-iptables",
+            "error",
+            "both iptables backends hold rules.",
+            f"There are {rules['legacy']} legacy rules and {rules['nft']} nft rules; each tool sees its own half only.",
+            "Move all to one (iptables-legacy-save | iptables-nft-restore), then flush the other and reboot.",
+        )
+
+
+def _features(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+    uses = {
+        "ipip": ("IPIP (module ipip)", "the pools with ipipMode", "set vxlanMode for the pools instead")
+        if _device(state, "ipip")
+        else None,
+        "vxlan": ("VXLAN (module vxlan)", "the pools with vxlanMode", "set ipipMode for the pools instead")
+        if _device(state, "vxlan")
+        else None,
+        "veth": ("veth pairs (module veth)", "workloads", "use a kernel that has it") if state.workloads else None,
+        "ip_set": ("IP sets (module ip_set)", "firewall rules", "use a kernel that has it") if state.ipsets else None,
+        "nf_tables": ("nftables (module nf_tables)", "iptables rules", "use one that has it")
+        if state.iptables
+        else None,
+    }
+    for name, use in uses.items():
+        if use and facts["features"][name] is False:
+            # iptables may run on the legacy backend, which needs no nftables.
+            if name == "nf_tables" and facts["firewall"]["rules"].get("legacy"):
+                continue
+            yield Finding(
+                f"no-{name.replace('_', '-')}",
+                "error",
+                f"the running kernel lacks {use[0]}.",
+                f"{use[1][0].upper()}{use[1][1:]} need it; it is neither built in nor a module that could be loaded.",
+                f"Boot the distribution's own kernel (linux-image-amd64, not a cloud or a custom one), or {use[2]}.",
+            )
+
+
+def _bird(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+    if state.bird is None:
+        return
+    version = facts["bird_installed"] or facts["bird_candidate"]
+    if version and lacks_onlink(version):
+        source = "installed" if facts["bird_installed"] else "what apt would install"
+        yield Finding(
+            "bird-without-onlink",
+            "error",
+            f"BIRD {version} cannot place routes on tunnel devices.",
+            f"It is {source}; its filters lack the attribute onlink, as all before 2.0.12 do, and 3.0 and 3.1.",
+            "Install bird2 of Debian 12 or 13, or BIRD 3.2 or newer.",
+        )
+
+
+def _gateway(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+    if not _routes_for_workloads(state) or facts["link_local_route"]:
+        return
+    if any("169.254.1.1/32" in addresses for addresses in facts["addresses"].values()):
+        return
+    yield Finding(
+        "no-link-local-route",
+        "error" if state.workloads else "warning",
+        "the host has no route to 169.254.1.1, the gateway of all workloads.",
+        "The kernel answers their ARP requests for it only when it would itself know where to send such packets.",
+        "Give the host a default route, or that address on its loopback (ip address add 169.254.1.1/32 dev lo).",
+    )
+
+
+_CHECKS: tuple[t.Callable[[Facts, NodeState], t.Iterator[Finding]], ...] = (
+    _access,
+    _identity,
+    _calico,
+    _address,
+    _bgp_port,
+    _tunl0,
+    _vxlan,
+    _firewall,
+    _features,
+    _bird,
+    _gateway,
+    _system,
+)

@@ -1,0 +1,144 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host is like, as plain data for `judge`: a few files of /proc, two netlink dumps, three short processes.
+
+Works on a host that has nothing but Python, changes nothing, and knows nothing of what the host is to become.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import typing as t
+
+from ..dataplane.kernel import Kernel
+from . import features, firewall, packages, processes
+from .files import Files
+
+Facts = dict[str, t.Any]
+
+#: Ports whose owners are looked up (it costs a walk through /proc); of all others only the number is told.
+NAMED_PORTS = {"tcp": (179,), "udp": (4789,)}
+#: Route protocols of people and their tools: boot is what `ip route add` writes (rtnetlink(7)).
+_MANUAL_PROTOCOLS = (3, 4)
+TUNNELS = ("tunl0", "vxlan.calico")
+#: Names that the kernel shortens to 15 characters.
+DAEMONS = {
+    "calico-felix": "calico",
+    "calico-node": "calico",
+    "dockerd": "docker",
+    "firewalld": "firewalld",
+    "NetworkManager": "NetworkManager",
+    "systemd-network": "systemd-networkd",
+}
+_LINK_LOCAL_GATEWAY = struct.unpack("!I", socket.inet_aton("169.254.1.1"))[0]
+_REJECT = 0x0200  # RTF_REJECT in linux/route.h
+
+
+def observe(
+    kernel: Kernel,
+    root: str = "/",
+    run: t.Optional[t.Callable[..., t.Any]] = None,
+    uid: t.Optional[int] = None,
+    release: t.Optional[str] = None,
+) -> Facts:
+    """`run` starts programs (the kernel's own by default), `uid` and `release` are the process's and the kernel's."""
+    files = Files(root)
+    run = run or kernel.run
+    names = processes.names_here(files)
+    found = packages.installed(files, {*packages.NEEDED, *packages.BIRD})
+    bird = next((found[name] for name in packages.BIRD if found.get(name)), None)
+    return {
+        "uid": os.geteuid() if uid is None else uid,
+        "os": _system(files),
+        "packages": found,
+        "missing_packages": packages.missing(found),
+        "bird_installed": bird,
+        "bird_candidate": None if bird else packages.candidate(run),
+        "daemons": _daemons(names),
+        "ufw": "ENABLED=yes" in files.read("/etc/ufw/ufw.conf").replace('"', ""),
+        "ports": {protocol: _ports(files, protocol, names) for protocol in NAMED_PORTS},
+        "firewall": firewall.observe(files, run),
+        "features": features.observe(files, release),
+        "link_local_route": _link_local_route(files),
+        "stored_node": _stored_node(files),
+        **_devices(kernel),
+    }
+
+
+def _system(files: Files) -> dict[str, str]:
+    fields = {}
+    for line in files.read("/etc/os-release").splitlines():
+        name, _, value = line.partition("=")
+        fields[name] = value.strip("\"'")
+    return {
+        "id": fields.get("ID", ""),
+        "version": fields.get("VERSION_ID", ""),
+        "name": fields.get("PRETTY_NAME", ""),
+        "codename": fields.get("VERSION_CODENAME", ""),
+    }
+
+
+def _daemons(names: t.Mapping[int, str]) -> dict[str, list[str]]:
+    """{what: names of its processes}."""
+    found: dict[str, set[str]] = {}
+    for name in names.values():
+        if name in DAEMONS:
+            found.setdefault(DAEMONS[name], set()).add(name)
+    return {what: sorted(processes_) for what, processes_ in sorted(found.items())}
+
+
+def _ports(files: Files, protocol: str, names: t.Mapping[int, str]) -> dict[str, list[dict[str, t.Any]]]:
+    return {
+        str(port): [process._asdict() for process in processes.owners(files, inodes, names)]
+        if port in NAMED_PORTS[protocol]
+        else []
+        for port, inodes in sorted(processes.sockets(files, protocol).items())
+    }
+
+
+def _devices(kernel: Kernel) -> Facts:
+    """Links and addresses other than workloads', and what people route into the tunnel devices."""
+    links = {link.name: link for link in kernel.links() if not link.name.startswith("cali")}
+    addresses: dict[str, list[str]] = {}
+    for address in kernel.addresses():
+        if address.device in links:
+            addresses.setdefault(address.device, []).append(f"{address.address}/{address.prefix_length}")
+    into_tunnels: dict[str, list[str]] = {}
+    if any(name in links for name in TUNNELS):
+        for protocol in _MANUAL_PROTOCOLS:
+            for destination, attributes in kernel.routes(protocol=protocol):
+                if attributes.device in TUNNELS:
+                    into_tunnels.setdefault(attributes.device or "", []).append(destination)
+    shown = ("kind", "mtu", "up", "alias", "vni", "port", "local", "external")
+    return {
+        "links": {name: {field: getattr(link, field) for field in shown} for name, link in links.items()},
+        "addresses": addresses,
+        "manual_routes": into_tunnels,
+    }
+
+
+def _link_local_route(files: Files) -> t.Optional[str]:
+    """The device by which the host would reach 169.254.1.1, workloads' own left out; None: no route to it."""
+    best: tuple[int, int] = (-1, 0)
+    device = None
+    for line in files.read("/proc/net/route").splitlines()[1:]:
+        fields = line.split()
+        if len(fields) < 8 or fields[0].startswith("cali") or int(fields[3], 16) & _REJECT:
+            continue
+        network, mask = (socket.ntohl(int(fields[index], 16)) for index in (1, 7))
+        if _LINK_LOCAL_GATEWAY & mask == network:
+            rank = (mask, -int(fields[6]))
+            if rank > best:
+                best, device = rank, fields[0]
+    return device
+
+
+def _stored_node(files: Files) -> t.Optional[str]:
+    try:
+        return str(json.loads(files.read("/var/lib/calico/state.json"))["state"]["node"])
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,53 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which packages of the distribution a host has, read from dpkg's own file (dpkg(1), /var/lib/dpkg/status)."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from .files import Files
+
+STATUS = "/var/lib/dpkg/status"
+
+#: What a node needs. BIRD 3 comes as bird3; either will do if its version does (see `judge`).
+NEEDED = ("bird2", "ipset", "iptables", "python3-pyroute2")
+BIRD = ("bird3", "bird2")
+
+
+def installed(files: Files, names: t.Iterable[str]) -> dict[str, t.Optional[str]]:
+    """{package: version, or None where it is not installed}."""
+    status = files.read_bytes(STATUS)
+    return {name: _version(status, name) for name in names}
+
+
+def _version(status: bytes, name: str) -> t.Optional[str]:
+    start = status.find(f"Package: {name}\n".encode())
+    while start > 0 and status[start - 1 : start] != b"\n":
+        start = status.find(f"Package: {name}\n".encode(), start + 1)
+    if start < 0:
+        return None
+    end = status.find(b"\n\n", start)
+    paragraph = status[start : end if end >= 0 else len(status)].decode(errors="replace")
+    if re.search(r"^Status: \S+ \S+ installed$", paragraph, re.MULTILINE) is None:
+        return None
+    version = re.search(r"^Version: (\S+)$", paragraph, re.MULTILINE)
+    return version.group(1) if version else None
+
+
+def missing(found: t.Mapping[str, t.Optional[str]]) -> list[str]:
+    """The needed packages that are not there."""
+    return [
+        name
+        for name in NEEDED
+        if not found.get(name) and not (name in BIRD and any(found.get(other) for other in BIRD))
+    ]
+
+
+def candidate(run: t.Callable[..., t.Any], name: str = "bird2") -> t.Optional[str]:
+    """The version that apt would install (apt-cache(8)), or None: no apt, no such package, lists never fetched."""
+    result = run(["apt-cache", "policy", name], timeout=20.0)
+    match = re.search(r"^\s*Candidate:\s*(\S+)$", result.output, re.MULTILINE) if result.code == 0 else None
+    return match.group(1) if match and match.group(1) != "(none)" else None

@@ -1,0 +1,380 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What people read when a host cannot be used, word for word; and that a usable host is let through."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    Bird,
+    Ipam,
+    IpSet,
+    IptablesTable,
+    NodeState,
+    TunnelDevice,
+    WorkloadEndpoint,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge as judging
+
+WORKLOAD = WorkloadEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1450, "pool")
+IPIP = TunnelDevice("tunl0", "ipip", 1480, "10.10.1.17", "10.244.3.0")
+VXLAN = TunnelDevice("vxlan.calico", "vxlan", 1450, "10.10.1.17", "10.244.3.0", "66:00:00:00:00:01", 4096, 4789)
+BIRD = Bird("10.10.1.17", "10.10.1.17", 64512, "10.10.1.0/24")
+STATE = NodeState(
+    "node7",
+    "10.10.1.17/24",
+    devices=(IPIP, VXLAN),
+    ipam=Ipam(tunnels={"ipip": "10.244.3.0", "vxlan": "10.244.3.1"}),
+    workloads=(WORKLOAD,),
+    ipsets=(IpSet("cali40all-hosts-net", "hash:net"),),
+    iptables=(IptablesTable("filter", {"cali-INPUT": ()}),),
+    bird=BIRD,
+)
+
+
+def link(**fields):
+    plain = {"kind": "", "mtu": 1500, "up": True, "alias": "", "vni": None, "port": None, "local": None}
+    return {**plain, "external": False, **fields}
+
+
+GOOD = {
+    "uid": 0,
+    "os": {"id": "debian", "version": "12", "name": "Debian GNU/Linux 12 (bookworm)", "codename": "bookworm"},
+    "packages": {},
+    "missing_packages": [],
+    "bird_installed": "2.0.12-7",
+    "bird_candidate": None,
+    "daemons": {},
+    "ufw": False,
+    "ports": {"tcp": {}, "udp": {}},
+    "firewall": {"rules": {"nft": 3}, "forward_drop": [], "chains_of": [], "calico_rules": {}},
+    "features": dict.fromkeys(("ipip", "vxlan", "veth", "ip_set", "nf_tables"), True),
+    "link_local_route": "eth0",
+    "stored_node": None,
+    "links": {"lo": link(mtu=65536), "eth0": link()},
+    "addresses": {"lo": ["127.0.0.1/8"], "eth0": ["10.10.1.17/24"]},
+    "manual_routes": {},
+}
+
+
+def facts(**changes):
+    """GOOD with `a__b=value` put at facts["a"]["b"]."""
+    result = copy.deepcopy(GOOD)
+    for path, value in changes.items():
+        *folders, last = path.split("__")
+        place = result
+        for folder in folders:
+            place = place[folder]
+        place[last] = value
+    return result
+
+
+def process(name="bird", pid=812, unit="bird.service", own_bird=False):
+    return {"name": name, "pid": pid, "unit": unit, "own_bird": own_bird}
+
+
+def test_a_usable_host_has_no_findings():
+    assert judging.judge(facts(), STATE) == []
+
+
+def test_a_converged_node_has_no_findings():
+    converged = facts(
+        stored_node="node7",
+        ports={"tcp": {"179": [process(unit="calico-bird.service", own_bird=True)]}, "udp": {"4789": []}},
+        features=dict.fromkeys(GOOD["features"]),  # a container sees nothing of its kernel
+    )
+    converged["links"]["tunl0"] = link(kind="ipip", alias="calico: tunl0", mtu=1480, local="10.10.1.17")
+    converged["links"]["vxlan.calico"] = link(kind="vxlan", alias="calico: vxlan", mtu=1450, vni=4096, port=4789)
+    converged["addresses"]["tunl0"] = ["10.244.3.0/32"]
+    converged["addresses"]["vxlan.calico"] = ["10.244.3.1/32"]
+    assert judging.judge(converged, STATE) == []
+
+
+def tunl0(*addresses, alias="", local=None, routes=()):
+    found = facts()
+    found["links"]["tunl0"] = link(kind="ipip", alias=alias, local=local, mtu=1480)
+    found["addresses"]["tunl0"] = list(addresses)
+    if routes:
+        found["manual_routes"] = {"tunl0": list(routes)}
+    return found
+
+
+def vxlan(name, port=4789, kind="vxlan", alias=""):
+    found = facts()
+    found["links"][name] = link(kind=kind, alias=alias, vni=77, port=port)
+    return found
+
+
+CASES = {
+    "not root": (
+        facts(uid=1000),
+        "error",
+        "node7: the modules run without root's rights. They run as user id 1000 and have to change routes, devices and "
+        "files below /etc.\n"
+        "Set ansible_become: true for this host.",
+    ),
+    "clone": (
+        facts(stored_node="node3"),
+        "error",
+        "node7: this host holds the state of another node, node3. /var/lib/calico/state.json says node3, the inventory "
+        "says node7: the host was cloned or renamed, and two nodes must not share blocks.\n"
+        "If node3 lives on elsewhere or under the new name, remove /var/lib/calico on this host and run again; else "
+        "correct the inventory.",
+    ),
+    "felix with rules": (
+        facts(daemons={"calico": ["calico-felix"]}, firewall__calico_rules={"filter": 214}),
+        "error",
+        "node7: a real Calico is running here (process calico-felix, 214 cali-* rules in table filter). This "
+        "collection "
+        "uses the same names and would fight it.\n"
+        "Remove it first (docs/migrate-from-calico.md), or leave node7 out of the group.",
+    ),
+    "calico's rules without it": (
+        facts(firewall__calico_rules={"filter": 20, "nat": 3}),
+        "error",
+        "node7: a real Calico left its rules here (20 cali-* rules in table filter, 3 cali-* rules in table nat). This "
+        "collection uses the same names and would fight it.\n"
+        "Remove it first (docs/migrate-from-calico.md), or leave node7 out of the group.",
+    ),
+    "address elsewhere": (
+        facts(addresses={"lo": ["127.0.0.1/8"], "eth0": ["10.10.1.18/24"], "eth1": ["192.0.2.1/30"]}),
+        "error",
+        "node7: no interface carries the node's address 10.10.1.17. calico_node_address is 10.10.1.17/24; the host has "
+        "10.10.1.18/24 on eth0 and 192.0.2.1/30 on eth1.\n"
+        "Correct calico_node_address, or configure the address on the host.",
+    ),
+    "prefix length": (
+        facts(addresses__eth0=["10.10.1.17/16"]),
+        "warning",
+        "node7: the node's address has another prefix length on eth0. calico_node_address is 10.10.1.17/24, the "
+        "interface has 10.10.1.17/16.\n"
+        "Correct whichever is wrong: CrossSubnet pools decide by it which nodes are neighbours.",
+    ),
+    "mtu": (
+        facts(links__eth0=link(mtu=1400)),
+        "error",
+        "node7: eth0 takes packets of 1400 bytes and the fleet counts on 1500. calico_underlay_mtu is 1500: larger "
+        "packets to and from this node would be lost.\n"
+        "Raise the MTU of eth0, or set calico_underlay_mtu: 1400 for all nodes.",
+    ),
+    "foreign bgp": (
+        facts(ports__tcp={"179": [process("bgpd", 4711, "frr.service")]}),
+        "error",
+        "node7: another daemon listens on TCP port 179 (bgpd, pid 4711, unit frr.service). calico-bird.service has to "
+        "listen there for its peers.\n"
+        "Stop that daemon or set another calico_bgp_listen_port, or leave node7 out of the group.",
+    ),
+    "foreign bgp beside ours": (
+        facts(ports__tcp={"179": [process(own_bird=True), process("gobgpd", 9, "")]}),
+        "error",
+        "node7: another daemon listens on TCP port 179 (gobgpd, pid 9). calico-bird.service has to listen there "
+        "for its "
+        "peers.\n"
+        "Stop that daemon or set another calico_bgp_listen_port, or leave node7 out of the group.",
+    ),
+    "own tunnel": (
+        tunl0("10.99.0.1/30", local="192.0.2.5", routes=("10.98.0.0/16",)),
+        "error",
+        "node7: tunl0 is in use as somebody's own tunnel (local end 192.0.2.5, address 10.99.0.1/30, route to "
+        "10.98.0.0/16). The pools with ipipMode need this device: the kernel has one per host that takes packets from "
+        "any node.\n"
+        "Move that tunnel to a device of its own (ip link add NAME type ipip), or set vxlanMode for the pools.",
+    ),
+    "virtual addresses": (
+        tunl0("198.51.100.1/32", "198.51.100.2/32"),
+        "warning",
+        "node7: tunl0 carries addresses of somebody else (198.51.100.1/32 and 198.51.100.2/32). Load balancers (LVS) "
+        "keep their virtual addresses there; the device is shared, they stay as they are.\n"
+        "Nothing has to be done if that is what they are for.",
+    ),
+    "foreign vxlan.calico": (
+        vxlan("vxlan.calico", kind="bridge"),
+        "error",
+        "node7: vxlan.calico exists and was not made by this collection. It is of kind bridge and lacks the alias that "
+        "marks ours (calico: ...).\n"
+        "Remove it if nothing uses it (ip link delete vxlan.calico), or leave node7 out of the group.",
+    ),
+    "other vxlan on the port": (
+        vxlan("vxlan77"),
+        "error",
+        "node7: VXLAN device vxlan77 uses UDP port 4789 as well. Packets to that port are accepted from the fleet's "
+        "nodes alone, so its remote ends would be cut off.\n"
+        "Give vxlan77 another port, or set calico_vxlan_port for the fleet.",
+    ),
+    "process on the vxlan port": (
+        facts(ports__udp={"4789": [process("vxland", 5, "")]}),
+        "error",
+        "node7: UDP port 4789 is in use (vxland, pid 5). vxlan.calico needs it for VXLAN.\n"
+        "Free the port, or set calico_vxlan_port for the fleet.",
+    ),
+    "kernel on the vxlan port": (
+        facts(ports__udp={"4789": []}),
+        "error",
+        "node7: UDP port 4789 is in use (a socket of the kernel: VXLAN of a container network or of Open vSwitch). "
+        "vxlan.calico needs it for VXLAN.\n"
+        "Free the port, or set calico_vxlan_port for the fleet.",
+    ),
+    "firewalld": (
+        facts(
+            daemons={"firewalld": ["firewalld"]}, firewall__forward_drop=["chain x of nftables table inet firewalld"]
+        ),
+        "error",
+        "node7: firewalld is active. It drops what it was not told of, BGP, encapsulated packets and forwarded traffic "
+        "included.\n"
+        "Stop it (systemctl disable --now firewalld), or leave node7 out of the group.",
+    ),
+    "ufw": (
+        facts(ufw=True),
+        "error",
+        "node7: ufw is active. It drops what it was not told of, BGP, encapsulated packets and forwarded traffic "
+        "included.\n"
+        "Stop it (systemctl disable --now ufw), or leave node7 out of the group.",
+    ),
+    "docker": (
+        facts(firewall__forward_drop=["chain FORWARD of iptables table filter (nft)"], firewall__chains_of=["docker"]),
+        "error",
+        "node7: forwarded packets are dropped by default (Docker does that). The policy of chain FORWARD of iptables "
+        "table filter (nft) is drop, so nothing would reach this node's workloads.\n"
+        'Set "ip-forward-no-drop": true in /etc/docker/daemon.json (Docker 28 or newer), restart Docker and run '
+        "iptables -P FORWARD ACCEPT.",
+    ),
+    "forward drop": (
+        facts(firewall__forward_drop=["chain forward of nftables table inet filter"]),
+        "error",
+        "node7: forwarded packets are dropped by default. The policy of chain forward of nftables table inet filter is "
+        "drop, so nothing would reach this node's workloads.\n"
+        "Set the policy to accept (iptables -P FORWARD ACCEPT, and where it is configured).",
+    ),
+    "both backends": (
+        facts(firewall__rules={"legacy": 12, "nft": 7}),
+        "error",
+        "node7: both iptables backends hold rules. There are 12 legacy rules and 7 nft rules; each tool sees its own "
+        "half only.\n"
+        "Move all to one (iptables-legacy-save | iptables-nft-restore), then flush the other and reboot.",
+    ),
+    "no ipip": (
+        facts(features__ipip=False),
+        "error",
+        "node7: the running kernel lacks IPIP (module ipip). The pools with ipipMode need it; it is neither built "
+        "in nor "
+        "a module that could be loaded.\n"
+        "Boot the distribution's own kernel (linux-image-amd64, not a cloud or a custom one), or set vxlanMode for the "
+        "pools instead.",
+    ),
+    "no ip sets": (
+        facts(features__ip_set=False),
+        "error",
+        "node7: the running kernel lacks IP sets (module ip_set). Firewall rules need it; it is neither built in nor a "
+        "module that could be loaded.\n"
+        "Boot the distribution's own kernel (linux-image-amd64, not a cloud or a custom one), or use a kernel that has "
+        "it.",
+    ),
+    "bird": (
+        facts(bird_installed="3.1.7-1"),
+        "error",
+        "node7: BIRD 3.1.7-1 cannot place routes on tunnel devices. It is installed; its filters lack the attribute "
+        "onlink, as all before 2.0.12 do, and 3.0 and 3.1.\n"
+        "Install bird2 of Debian 12 or 13, or BIRD 3.2 or newer.",
+    ),
+    "bird to come": (
+        facts(bird_installed=None, bird_candidate="2.0.8-2"),
+        "error",
+        "node7: BIRD 2.0.8-2 cannot place routes on tunnel devices. It is what apt would install; its filters lack the "
+        "attribute onlink, as all before 2.0.12 do, and 3.0 and 3.1.\n"
+        "Install bird2 of Debian 12 or 13, or BIRD 3.2 or newer.",
+    ),
+    "no gateway": (
+        facts(link_local_route=None),
+        "error",
+        "node7: the host has no route to 169.254.1.1, the gateway of all workloads. The kernel answers their ARP "
+        "requests for it only when it would itself know where to send such packets.\n"
+        "Give the host a default route, or that address on its loopback (ip address add 169.254.1.1/32 dev lo).",
+    ),
+    "system": (
+        facts(os={"id": "ubuntu", "version": "22.04", "name": "Ubuntu 22.04.5 LTS", "codename": "jammy"}),
+        "warning",
+        "node7: Ubuntu 22.04.5 LTS is not one of the systems that this collection is tested on. /etc/os-release "
+        "says so; "
+        "the tested ones are Debian 12 and Debian 13.\n"
+        "Try it on a host that may fail, or use a tested system.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("host", "severity", "message"), CASES.values(), ids=CASES.keys())
+def test_finding(host, severity, message):
+    (finding,) = judging.judge(host, STATE)
+    assert finding.message("node7") == message
+    assert finding.severity == severity
+
+
+@pytest.mark.parametrize("host", CASES.values(), ids=CASES.keys())
+def test_every_message_is_what_where_and_how(host):
+    (finding,) = judging.judge(host[0], STATE)
+    assert all(part.endswith(".") for part in (finding.what, finding.where, finding.remedy))
+    assert finding.message("x").count("\n") == 1
+
+
+def test_only_what_the_state_needs_is_asked_of_the_host():
+    plain = NodeState("node7", "10.10.1.17/24")
+    for host in (
+        facts(features=dict.fromkeys(GOOD["features"], False)),
+        tunl0("10.99.0.1/30"),
+        vxlan("vxlan77"),
+        facts(ports__udp={"4789": []}),
+        facts(ports__tcp={"179": [process()]}),
+        facts(bird_installed="2.0.8-2"),
+    ):
+        assert judging.judge(host, plain) == []
+
+
+def test_other_ports_are_judged_by_their_own_numbers():
+    state = NodeState("node7", "10.10.1.17/24", devices=(VXLAN,), bird=BIRD)
+    assert judging.judge(vxlan("vxlan77", port=8472), state) == []
+    assert judging.judge(facts(ports__udp={"8472": []}, ports__tcp={"22": []}), state) == []
+
+
+def test_a_reflector_needs_no_gateway_and_a_node_without_workloads_is_only_warned():
+    reflector = NodeState("rr1", "10.10.1.17/24", bird=Bird("10.10.1.17", "", 1, "", workload_node=False))
+    assert judging.judge(facts(link_local_route=None), reflector) == []
+    (finding,) = judging.judge(facts(link_local_route=None), NodeState("node7", "10.10.1.17/24"))
+    assert (finding.id, finding.severity) == ("no-link-local-route", "warning")
+
+
+def test_the_address_on_the_loopback_serves_as_well():
+    assert judging.judge(facts(link_local_route=None, addresses__lo=["127.0.0.1/8", "169.254.1.1/32"]), STATE) == []
+
+
+def test_errors_come_before_warnings():
+    host = facts(os={"id": "", "version": "", "name": "", "codename": ""}, uid=1, ufw=True)
+    assert [(f.id, f.severity) for f in judging.judge(host, STATE)] == [
+        ("not-root", "error"),
+        ("ufw", "error"),
+        ("unsupported-system", "warning"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "lacking"),
+    [
+        ("2.0.8-2", True),
+        ("2.0.12-7", False),
+        ("2.17.5-1", False),
+        ("3.0.1-1", True),
+        ("3.1.7-1~bpo", True),
+        ("3.2.0-1", False),
+        ("1:3.4.0-2", False),
+        ("1.6.8-3", True),
+    ],
+)
+def test_birds_without_onlink(version, lacking):
+    assert judging.lacks_onlink(version) is lacking
+
+
+def test_drop_ins_are_named_for_the_daemons_that_run():
+    assert judging.needed_drop_ins(facts()) == []
+    assert judging.needed_drop_ins(facts(daemons={"systemd-networkd": ["systemd-network"]})) == ["systemd-networkd"]
+    assert judging.judge(facts(daemons={"NetworkManager": ["NetworkManager"]}), STATE) == []
