@@ -94,7 +94,7 @@ class ActionModule(ActionBase):
                 "generation",
                 None,
                 f"is not stored on {', '.join(sorted(missing))}.",
-                "Choose one that every node has (ansible-playbook playbooks/rollback.yml without a generation lists them), "
+                "Choose one that every node has (playbooks/rollback.yml without a plan lists them), "
                 "or leave those nodes out with --limit.",
             )
         plans = sorted({state.plan for state in states.values()})
@@ -119,6 +119,6 @@ def _stored(host: str, answer: t.Mapping[str, t.Any]) -> t.Optional[NodeState]:
             f"stored state of {host}",
             None,
             f"cannot be read: {error}.",
-            "It was written by another release of this collection: use that release, or remove /var/lib/calico/state.json "
-            "on the node if its workloads may be planned anew.",
+            "It was written by another release of this collection: use that release, or remove "
+            "/var/lib/calico/state.json on the node if its workloads may be planned anew.",
         ) from error

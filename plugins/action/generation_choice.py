@@ -35,7 +35,7 @@ class ActionModule(ActionBase):
 
 
 def choose(generations: t.Sequence[t.Mapping[str, t.Any]], plan: str) -> t.Optional[t.Mapping[str, t.Any]]:
-    """`generations`: oldest first. `plan`: previous, or the beginning of a plan's hash (its newest generation counts)."""
+    """`generations`: oldest first. `plan`: previous, or the beginning of a plan's hash (the newest one counts)."""
     if plan == "previous":
         return generations[-2] if len(generations) > 1 else None
     if not plan:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lockfile on the controller's disk. Its content is the ipam room's business; here it is read and replaced whole."""
+"""The lockfile on the controller's disk, read and replaced whole. Its content is the ipam room's business."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = ".calico.lock.yml"
 
 
 def path_for(task_vars: t.Mapping[str, t.Any]) -> str:
-    """calico_lockfile, or .calico.lock.yml in the inventory's folder. Raises FleetError when there is no such folder."""
+    """calico_lockfile, or .calico.lock.yml in the inventory's folder. Raises FleetError when it has none."""
     chosen = task_vars.get("calico_lockfile")
     if chosen:
         return os.path.abspath(os.path.expanduser(str(chosen)))

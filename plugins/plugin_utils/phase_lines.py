@@ -44,7 +44,7 @@ def _probes(name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems:
     if name == "prove":
         good = pairs - sum(1 for p in problems if " -> " in p)
         return (
-            f"{name:<9} {good}/{pairs} paths answer over the new mode, full size (marked probes, live traffic untouched)",
+            f"{name:<9} {good}/{pairs} paths answer over the new mode at full size (marked probes, live traffic untouched)",
             problems,
         )
     return f"{name:<9} {lost} lost of {sent} probes over {pairs} paths", problems
@@ -65,6 +65,7 @@ def returned(hosts: t.Sequence[str], results: t.Mapping[str, t.Mapping[str, t.An
     lines.append(f"{len(back)} of {len(hosts)} nodes run as before.")
     for host in left:
         lines.append(
-            f"  {host} could not be put back ({run_results.reason(results.get(host))}): it accepts both modes. Run the playbook again."
+            f"  {host} could not be put back ({run_results.reason(results.get(host))}): it accepts both modes. "
+            "Run the playbook again."
         )
     return "\n".join(lines)

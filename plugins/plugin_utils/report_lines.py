@@ -22,7 +22,8 @@ def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
     if not changing:
         return [*lines, f"fleet  nothing to change on {len(usable)} of {len(hosts)} nodes"]
     lines.append(
-        f"fleet  {len(changing)} of {len(hosts)} nodes change · {resets} BGP sessions reset · {withdrawn} routes withdrawn"
+        f"fleet  {len(changing)} of {len(hosts)} nodes change · {resets} BGP sessions reset"
+        f" · {withdrawn} routes withdrawn"
     )
     return lines
 

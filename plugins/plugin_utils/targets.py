@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What each node shall become, kept for the length of a run in a private folder on the controller.
 
-Action plugins fork per host and share nothing: the fleet is compiled once, every host then reads its own part from here.
+Action plugins fork per host and share nothing: the fleet is compiled once, every host then reads its own part here.
 """
 
 from __future__ import annotations

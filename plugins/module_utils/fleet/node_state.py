@@ -202,7 +202,7 @@ class BirdPeer:
 
 @dataclasses.dataclass(frozen=True)
 class BirdPool:
-    """What the kernel filter says of one pool: `device` "" for direct, `cross_subnet`: device only outside own subnet."""
+    """What the kernel filter says of a pool: `device` "" for direct, `cross_subnet`: device only outside own subnet."""
 
     cidr: str
     device: str = ""

@@ -43,9 +43,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_ip_pools",
         FLEET,
         "list",
-        "The IP pools. Each entry is flat (name, cidr, ipipMode, vxlanMode, natOutgoing, blockSize, nodeSelector, disabled, "
-        "disableBGPExport, allowedUses) or a whole Calico v3 IPPool document. ipipMode and vxlanMode are Always, CrossSubnet "
-        "or Never and exclude each other; both Never is direct routing.",
+        "The IP pools. Each entry is flat (name, cidr, ipipMode, vxlanMode, natOutgoing, blockSize, nodeSelector, "
+        "disabled, disableBGPExport, allowedUses) or a whole Calico v3 IPPool document. ipipMode and vxlanMode are "
+        "Always, CrossSubnet or Never and exclude each other; both Never is direct routing.",
         required=True,
         example="[{name: default-ipv4-ippool, cidr: 10.244.0.0/16, ipipMode: CrossSubnet, natOutgoing: true}]",
     ),
@@ -61,7 +61,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_labels",
         NODE,
         "dict",
-        "Labels of the node, for the nodeSelector of pools and peers. kubernetes.io/hostname is always the node's name.",
+        "Labels of the node, for the nodeSelector of pools and peers. kubernetes.io/hostname is the node's name.",
         default={},
         example="{rack: a}",
     ),
@@ -135,8 +135,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_peers",
         FLEET,
         "list",
-        "Peers outside the fleet, such as routers: name, peerIP, asNumber, nodeSelector. Own blocks are announced to them, "
-        "nothing is accepted from them in this release.",
+        "Peers outside the fleet, such as routers: name, peerIP, asNumber, nodeSelector. Own blocks are announced to "
+        "them, nothing is accepted from them in this release.",
         default=[],
         example="[{name: tor-a, peerIP: 10.10.1.1, asNumber: 65000, nodeSelector: rack == 'a'}]",
     ),
@@ -158,7 +158,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_underlay_mtu",
         FLEET,
         "int",
-        "MTU in bytes of the network between the nodes. Devices and workloads get it less 20 with IPIP, less 50 with VXLAN.",
+        "MTU in bytes of the network between the nodes. Devices and workloads get 20 less with IPIP, 50 with VXLAN.",
         default=1500,
         minimum=1280,
         maximum=65535,
@@ -202,8 +202,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_rebuild_lockfile",
         FLEET,
         "bool",
-        "Plan anew although the lockfile is missing and some nodes could not be asked for their copies. Only when you know "
-        "that those nodes hold no blocks.",
+        "Plan anew although the lockfile is missing and some nodes could not be asked for their copies. Only when you "
+        "know that those nodes hold no blocks.",
         default=False,
     ),
     Variable(
