@@ -83,7 +83,8 @@ soak: setup ## Longer runs, not part of test (SOAK_MINUTES=30)
 	@SOAK_MINUTES="$(or $(SOAK_MINUTES),30)" tests/run/soak
 
 .PHONY: clean
-clean: lab-down ## lab-down, then remove all that was built or downloaded
+clean: ## lab-down, then remove all that was built or downloaded
+	@tests/lab/lab destroy --all --cache
 	@rm -rf .build .venv .ansible .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/output
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
