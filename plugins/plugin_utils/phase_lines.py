@@ -44,7 +44,8 @@ def _probes(name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems:
     if name == "prove":
         good = pairs - sum(1 for p in problems if " -> " in p)
         return (
-            f"{name:<9} {good}/{pairs} paths answer over the new mode at full size (marked probes, live traffic untouched)",
+            f"{name:<9} {good}/{pairs} paths answer over the new mode, full size "
+            "(marked probes, live traffic untouched)",
             problems,
         )
     return f"{name:<9} {lost} lost of {sent} probes over {pairs} paths", problems
