@@ -1,0 +1,344 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Traffic all over the lab: starts traffic.py on every host concerned, stops it, adds up what was lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .handle import BaseLab
+from .topology import LabError
+
+PROGRAM = Path(__file__).with_name("traffic.py")
+UDP_PORT = 7400
+TCP_PORT = 7401
+
+
+@dataclass(frozen=True)
+class Stream:
+    """UDP from one place to another; ``size`` is the IP packet's length or "full" for the route's MTU of the moment.
+
+    A netns of None means the host itself. ``address`` is where ``dst``/``dst_netns`` is reached.
+    """
+
+    src: str
+    src_netns: str | None
+    dst: str
+    dst_netns: str | None
+    address: str
+    size: int | str = 64
+    pps: float = 500
+
+    def __str__(self) -> str:
+        return f"{self.src}/{self.src_netns or 'host'} > {self.dst}/{self.dst_netns or 'host'} {self.address} {self.size}"
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A long TCP connection; both ends send ``rate`` bytes a second of a known pattern and check what they receive."""
+
+    src: str
+    src_netns: str | None
+    dst: str
+    dst_netns: str | None
+    address: str
+    rate: int = 50_000
+
+    def __str__(self) -> str:
+        return f"{self.src}/{self.src_netns or 'host'} > {self.dst}/{self.dst_netns or 'host'} {self.address} tcp"
+
+
+@dataclass
+class StreamResult:
+    stream: Stream
+    sent: int = 0
+    received: int = 0
+    duplicated: int = 0
+    reordered: int = 0
+    longest_gap_ms: float = 0.0
+    rate: float = 0.0
+    errors: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    missing_ranges: list[list[float]] = field(default_factory=list)
+
+    @property
+    def lost(self) -> int:
+        return self.sent - self.received
+
+
+@dataclass
+class TransferResult:
+    transfer: Transfer
+    failures: list[str]
+    corrupt: int
+    sent: int
+    received: int
+    retransmits: int
+    longest_stall_ms: float
+
+
+@dataclass
+class Report:
+    """Sums over all streams. ``lost`` includes ``buffer_drops``, which are the receiving sockets' own fault."""
+
+    streams: list[StreamResult]
+    transfers: list[TransferResult]
+    buffer_drops: int
+    seconds: float
+    longest_pause_ms: float
+    cpu_seconds: float
+    silent_hosts: list[str] = field(default_factory=list)
+
+    @property
+    def sent(self) -> int:
+        return sum(result.sent for result in self.streams)
+
+    @property
+    def received(self) -> int:
+        return sum(result.received for result in self.streams)
+
+    @property
+    def lost(self) -> int:
+        """Packets that were sent and never arrived, less those that a full receive buffer dropped."""
+        return self.sent - self.received - self.buffer_drops
+
+    @property
+    def resets(self) -> int:
+        """TCP connections that failed in whatever way."""
+        return sum(1 for result in self.transfers if result.failures)
+
+    @property
+    def corrupt(self) -> int:
+        return sum(result.corrupt for result in self.transfers)
+
+    @property
+    def bytes_missing(self) -> int:
+        """Bytes written to a connection that the other end had not read at the end."""
+        return sum(result.sent - result.received for result in self.transfers)
+
+    def summary(self) -> str:
+        """A few lines for people; every stream that lost something is named."""
+        slowest = min((result.rate for result in self.streams), default=0.0)
+        lines = [
+            f"{self.sent} packets sent in {len(self.streams)} streams over {self.seconds:.1f} s "
+            f"(slowest {slowest:.0f} a second), {self.lost} lost, {self.buffer_drops} dropped by full receive buffers",
+            f"{len(self.transfers)} TCP transfers, {self.resets} reset, "
+            f"{sum(result.received for result in self.transfers)} bytes, {self.corrupt} corrupt",
+        ]
+        for result in self.streams:
+            if result.lost or result.errors:
+                lines.append(
+                    f"  {result.stream}: {result.lost} of {result.sent} lost, longest gap {result.longest_gap_ms:.0f} ms"
+                    f"{', errors ' + json.dumps(result.errors) if result.errors else ''}; at {result.missing_ranges[:5]}"
+                )
+        for done in self.transfers:
+            if done.failures:
+                lines.append(f"  {done.transfer}: {', '.join(done.failures)}")
+        lines += [f"  {host}: its traffic program is gone" for host in self.silent_hosts]
+        return "\n".join(lines)
+
+
+class _Host:
+    """The traffic program on one host."""
+
+    def __init__(self, lab: BaseLab, name: str) -> None:
+        self.lab, self.name = lab, name
+        self.spec: dict[str, Any] = {"send": [], "receive": [], "connect": [], "listen": []}
+        self.process: subprocess.Popen | None = None
+        self.rest = b""
+
+    def place(self, kind: str, netns: str | None, port: int) -> None:
+        entry = {"netns": netns, "port": port}
+        if entry not in self.spec[kind]:
+            self.spec[kind].append(entry)
+
+    def open(self, tick: float) -> None:
+        self.lab.put(self.name, PROGRAM, "/run/lab-traffic.py")
+        self.process = self.lab.popen(self.name, ["python3", "/run/lab-traffic.py"], bufsize=0)
+        self.tell(json.dumps({**self.spec, "tick": tick}))
+
+    def tell(self, line: str) -> None:
+        assert self.process and self.process.stdin
+        try:
+            self.process.stdin.write(line.encode() + b"\n")
+        except BrokenPipeError:
+            raise LabError(f"{self.name}: the traffic program is gone") from None
+
+    def answer(self, timeout: float = 30) -> dict[str, Any]:
+        assert self.process and self.process.stdout
+        end = time.monotonic() + timeout
+        while b"\n" not in self.rest:
+            if not select.select([self.process.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
+                raise LabError(f"{self.name}: the traffic program says nothing for {timeout:.0f} s")
+            data = os.read(self.process.stdout.fileno(), 1 << 20)
+            if not data:
+                raise LabError(f"{self.name}: the traffic program is gone")
+            self.rest += data
+        line, _, self.rest = self.rest.partition(b"\n")
+        document = json.loads(line)
+        if "error" in document:
+            raise LabError(f"{self.name}: the traffic program cannot start: {document['error']}")
+        return document
+
+    def close(self) -> None:
+        if self.process:
+            for pipe in (self.process.stdin, self.process.stdout):
+                if pipe:
+                    pipe.close()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+class Streams:
+    """``with Streams(lab, [...]) as streams: ...`` sends while the block runs; ``streams.stop()`` gives the Report."""
+
+    def __init__(self, lab: BaseLab, streams: Iterable[Stream | Transfer], tick: float | None = None) -> None:
+        self.tick = tick or (0.002 if lab.machine == "native" else 0.01)
+        self.report: Report | None = None
+        self._entries = list(enumerate(streams, 1))
+        self._hosts: dict[str, _Host] = {}
+        self._began = 0.0
+        for number, entry in self._entries:
+            source = self._hosts.setdefault(entry.src, _Host(lab, entry.src))
+            target = self._hosts.setdefault(entry.dst, _Host(lab, entry.dst))
+            common = {"id": number, "netns": entry.src_netns, "address": entry.address}
+            if isinstance(entry, Stream):
+                source.spec["send"].append({**common, "port": UDP_PORT, "size": entry.size, "pps": entry.pps})
+                target.place("receive", entry.dst_netns, UDP_PORT)
+            else:
+                source.spec["connect"].append({**common, "port": TCP_PORT, "rate": entry.rate})
+                target.place("listen", entry.dst_netns, TCP_PORT)
+
+    def start(self) -> Streams:
+        """Open all sockets on all hosts, then send from all of them; returns once everybody sends."""
+        try:
+            for host in self._hosts.values():
+                host.open(self.tick)
+            for host in self._hosts.values():
+                host.answer(60)
+            self._ask("start")
+        except BaseException:
+            self.close()
+            raise
+        self._began = time.monotonic()
+        return self
+
+    def _ask(self, word: str) -> dict[str, dict[str, Any]]:
+        answers: dict[str, dict[str, Any]] = {}
+        for host in self._hosts.values():
+            host.tell(word)
+        for host in self._hosts.values():
+            answers[host.name] = host.answer()
+        return answers
+
+    def status(self) -> dict[str, int]:
+        """Totals of the moment: sent, received, missing, connections, failures."""
+        answers = self._ask("status").values()
+        return {key: sum(answer[key] for answer in answers) for key in ("sent", "received", "missing", "connections", "failures")}
+
+    def stop(self, drain: float = 1.0) -> Report:
+        """Stop sending everywhere, wait ``drain`` seconds for what is under way, collect and add up."""
+        if self.report:
+            return self.report
+        seconds = time.monotonic() - self._began
+        answers: dict[str, dict[str, Any]] = {}
+        silent: list[str] = []
+        for word in ("quiet", "report"):
+            for host in self._hosts.values():
+                if host.name in silent:
+                    continue
+                try:
+                    host.tell(word)
+                except LabError:
+                    silent.append(host.name)
+            for host in self._hosts.values():
+                if host.name in silent:
+                    continue
+                try:
+                    answers[host.name] = host.answer()
+                except LabError:
+                    silent.append(host.name)
+                    answers.pop(host.name, None)
+            if word == "quiet":
+                time.sleep(drain)
+        self.close()
+        self.report = self._add_up(answers, seconds, silent)
+        return self.report
+
+    def _add_up(self, answers: dict[str, dict[str, Any]], seconds: float, silent: list[str]) -> Report:
+        sent = {entry["id"]: entry for answer in answers.values() for entry in answer["send"]}
+        received = {
+            entry["id"]: entry for answer in answers.values() for place in answer["receive"] for entry in place["streams"]
+        }
+        ends: dict[int, list[dict[str, Any]]] = {}
+        for answer in answers.values():
+            for entry in answer["transfers"]:
+                ends.setdefault(entry["id"], []).append(entry)
+        streams, transfers = [], []
+        for number, entry in self._entries:
+            if isinstance(entry, Stream):
+                out, came = sent.get(number, {}), received.get(number, {})
+                streams.append(
+                    StreamResult(
+                        entry,
+                        sent=out.get("sent", 0),
+                        rate=out.get("rate", 0.0),
+                        errors=out.get("errors", {}),
+                        sizes=out.get("sizes", {}),
+                        received=came.get("received", 0),
+                        duplicated=came.get("duplicated", 0),
+                        reordered=came.get("reordered", 0),
+                        longest_gap_ms=came.get("longest_gap_ms", 0.0),
+                        missing_ranges=came.get("missing_ranges", []),
+                    )
+                )
+            else:
+                both = ends.get(number, [])
+                failures = [f"{end['side']}: {end['failure']}" for end in both if end["failure"]]
+                if len(both) != 2 and not failures:
+                    failures = ["never accepted at the other end"]
+                transfers.append(
+                    TransferResult(
+                        entry,
+                        failures,
+                        corrupt=sum(end["corrupt"] for end in both),
+                        sent=sum(end["sent"] for end in both),
+                        received=sum(end["received"] for end in both),
+                        retransmits=sum(end["retransmits"] for end in both),
+                        longest_stall_ms=max((end["longest_stall_ms"] for end in both), default=0.0),
+                    )
+                )
+        return Report(
+            streams,
+            transfers,
+            buffer_drops=sum(place["buffer_drops"] for answer in answers.values() for place in answer["receive"]),
+            seconds=seconds,
+            longest_pause_ms=max((answer["longest_pause_ms"] for answer in answers.values()), default=0.0),
+            cpu_seconds=sum(answer["cpu_seconds"] for answer in answers.values()),
+            silent_hosts=silent,
+        )
+
+    def close(self) -> None:
+        for host in self._hosts.values():
+            host.close()
+
+    def __enter__(self) -> Streams:
+        return self.start()
+
+    def __exit__(self, kind: object, *_rest: object) -> None:
+        if kind is None:
+            self.stop()
+        else:
+            self.close()
