@@ -11,7 +11,7 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host, Inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import read as read_inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import IpamError
@@ -60,7 +60,7 @@ def compile_targets(
     inventory = read_inventory(hosts)
     modes = observed_modes(observed.values()) if as_observed else mode_overrides(inventory, pool, mode)
     inventory = with_modes(inventory, modes)
-    path = lockfile_store.path_for(task_vars)
+    path = lockfile_store.path_for(fleet_variable(hosts, "calico_lockfile"), task_vars)
     previous = lockfile_store.read(path)
     if previous is None and not copies_complete:
         raise FleetError(
@@ -81,7 +81,7 @@ def compile_targets(
                 unreachable=[node for node in owners if node not in observed and node in limited],
                 not_asked=[node for node in owners if node not in observed and node not in limited],
                 inventory_nodes=owners,
-                accept_missing=bool(next((h.variables.get("calico_rebuild_lockfile") for h in hosts), False)),
+                accept_missing=bool(fleet_variable(hosts, "calico_rebuild_lockfile")),
                 lockfile_name=path,
             )
         except IpamError as error:
@@ -107,6 +107,11 @@ def compile_targets(
         {item.name: MODE_OF[item.encapsulation] for item in fleet.pools},
         origins,
     )
+
+
+def fleet_variable(hosts: t.Iterable[Host], name: str) -> t.Any:
+    """The value of a variable that only the controller needs, or None."""
+    return next((host.variables[name] for host in hosts if name in host.variables), None)
 
 
 def observed_modes(states: t.Iterable[t.Optional[NodeState]]) -> dict[str, str]:

@@ -49,7 +49,7 @@ def plain(value: t.Any) -> t.Any:
 
 
 def _near(name: str) -> bool:
-    return str(name).startswith("calico_") and any(True for _ in variables.misspelt([str(name)]))
+    return str(name).startswith("calico_") and any(True for dummy in variables.misspelt([str(name)]))
 
 
 def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:

@@ -16,11 +16,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.alloca
 NAME = ".calico.lock.yml"
 
 
-def path_for(task_vars: t.Mapping[str, t.Any]) -> str:
-    """calico_lockfile, or .calico.lock.yml in the inventory's folder. Raises FleetError when it has none."""
-    chosen = task_vars.get("calico_lockfile")
+def path_for(chosen: t.Optional[str], task_vars: t.Mapping[str, t.Any]) -> str:
+    """`chosen` (calico_lockfile), or .calico.lock.yml in the inventory's folder. Raises FleetError when it has none."""
     if chosen:
-        return os.path.abspath(os.path.expanduser(str(chosen)))
+        return os.path.abspath(os.path.expanduser(chosen))
     folder = task_vars.get("inventory_dir")
     if not folder:
         raise FleetError(
