@@ -25,7 +25,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
         task_vars = task_vars or {}
-        _, args = self.validate_argument_spec(
+        dummy, args = self.validate_argument_spec(
             {
                 "observed": {"type": "str", "required": True},
                 "pool": {"type": "str"},

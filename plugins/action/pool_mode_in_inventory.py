@@ -18,7 +18,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
-        _, args = self.validate_argument_spec(
+        dummy, args = self.validate_argument_spec(
             {
                 "pool": {"type": "str", "required": True},
                 "mode": {"type": "str", "required": True, "choices": list(pool_entry.FIELDS)},

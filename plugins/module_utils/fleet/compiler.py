@@ -82,7 +82,7 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
         ipam=ipam,
         devices=devices,
         neighbors=tuple(_neighbors(vxlan, remote, settings.bgp_enabled)),
-        fdb=tuple(FdbEntry(vxlan.name, naming.vtep_mac(peer.name), peer.address) for peer, _ in remote)
+        fdb=tuple(FdbEntry(vxlan.name, naming.vtep_mac(peer.name), peer.address) for peer, dummy in remote)
         if vxlan
         else (),
         workloads=workloads,

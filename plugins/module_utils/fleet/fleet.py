@@ -151,6 +151,6 @@ def _number(address: str) -> int:
 
 
 def _bounds(cidr: str) -> tuple[int, int]:
-    address, _, length = cidr.partition("/")
+    address, dummy, length = cidr.partition("/")
     first = _number(address)
     return first, first | (1 << (32 - int(length))) - 1

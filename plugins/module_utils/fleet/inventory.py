@@ -113,7 +113,7 @@ def read(hosts: t.Sequence[Host]) -> Inventory:
 
 def _locate(variable: str, hosts: t.Sequence[Host]) -> str:
     """File and line of what an error names: of the field itself, else of the nearest thing around it."""
-    path, _, owner = variable.partition(" of ")
+    path, dummy, owner = variable.partition(" of ")
     while path:
         for host in hosts:
             if path in host.origins and owner in ("", host.name):

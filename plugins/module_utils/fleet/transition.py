@@ -187,7 +187,7 @@ def _inside(cidr: str, pool: Pool) -> bool:
 
 
 def _number(cidr: str) -> tuple[int, int]:
-    address, _, length = cidr.partition("/")
+    address, dummy, length = cidr.partition("/")
     a, b, c, d = address.split(".")
     return int(a) << 24 | int(b) << 16 | int(c) << 8 | int(d), int(length)
 

@@ -114,7 +114,7 @@ def _identity(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
 
 
 def _address(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
-    address, _, length = state.address.partition("/")
+    address, dummy, length = state.address.partition("/")
     everything = [(name, *held.split("/")) for name, all_ in facts["addresses"].items() for held in all_]
     device, actual = next(((name, size) for name, held, size in everything if held == address), (None, ""))
     if device is None:

@@ -72,7 +72,7 @@ def observe(
 def _system(files: Files) -> dict[str, str]:
     fields = {}
     for line in files.read("/etc/os-release").splitlines():
-        name, _, value = line.partition("=")
+        name, dummy, value = line.partition("=")
         fields[name] = value.strip("\"'")
     return {
         "id": fields.get("ID", ""),
