@@ -204,7 +204,10 @@ class _Host:
 class Streams:
     """``with Streams(lab, [...]) as streams: ...`` sends while the block runs; ``streams.stop()`` gives the Report."""
 
-    def __init__(self, lab: BaseLab, streams: Iterable[Stream | Transfer], tick: float | None = None) -> None:
+    def __init__(
+        self, lab: BaseLab, streams: Iterable[Stream | Transfer], tick: float | None = None, warm_up: float = 1.0
+    ) -> None:
+        self.warm_up = warm_up
         self.tick = tick or (0.002 if lab.machine == "native" else 0.01)
         self.report: Report | None = None
         self._entries = list(enumerate(streams, 1))
@@ -228,6 +231,9 @@ class Streams:
                 host.open(self.tick)
             for host in self._hosts.values():
                 host.answer(60)
+            # A queue of packets that wait for a neighbour's address overflows: that is not what is measured here.
+            self._ask("warm")
+            time.sleep(self.warm_up)
             self._ask("start")
         except BaseException:
             self.close()

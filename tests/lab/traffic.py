@@ -8,6 +8,7 @@ Runs inside a lab host, so it is one file of standard library for Python 3.9 and
 stdin, one JSON specification and then one word a line; every answer is one line of JSON on stdout:
 
     {"tick": 0.002, "send": [...], "receive": [...], "connect": [...], "listen": [...]}   -> {"ready": true}
+    warm     send one empty datagram a stream, not counted: neighbours are resolved      -> {"warm": true}
     start    open the TCP connections and send                                            -> {"started": true}
     status   totals so far                                                                -> {"sent": ..., "received": ...}
     quiet    stop sending, keep receiving                                                 -> {"quiet": true}
@@ -104,6 +105,12 @@ class Sender:
         sock.connect(self.target)
         sock.setblocking(False)
         return sock
+
+    def warm(self) -> None:
+        try:
+            self.socket.send(b"")
+        except OSError:
+            pass
 
     def start(self, now: float) -> None:
         self.began = self.last = now
@@ -218,7 +225,7 @@ class Receiver:
                 if not count & 63:
                     now = time.monotonic()
                 if size < HEADER.size:
-                    self.strange += 1
+                    self.strange += bool(size)  # an empty one only warmed up the path
                     continue
                 stream, sequence, _clock = unpack(buffer)
                 arrivals = streams.get(stream)
@@ -445,7 +452,11 @@ class Traffic:
             for word in commands:
                 if not word:
                     break
-                if word == "start":
+                if word == "warm":
+                    for sender in self.senders:
+                        sender.warm()
+                    answer({"warm": True})
+                elif word == "start":
                     self.start()
                     answer({"started": True})
                 elif word == "status":
