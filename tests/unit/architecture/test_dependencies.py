@@ -24,12 +24,14 @@ ALLOWED: dict[str, set[str]] = {
     "fleet": {"ipam", "resources", "selectors", "naming"},
     # Drivers consume NodeState, the contract; of the compiler they know nothing (see KNOWN_OF_FLEET).
     "dataplane": {"fleet", "naming"},
-    "bird": {"fleet", "naming"},
-    "preflight": {"fleet", "naming"},
+    "bird": {"dataplane", "fleet", "naming"},
+    "preflight": {"dataplane", "fleet", "naming"},
     "node": {"dataplane", "bird", "preflight", "fleet", "naming"},
 }
 # What the rooms right of NodeState may import from fleet.
 KNOWN_OF_FLEET = {"node_state", "errors"}
+# What rooms beside the drivers may import from them: the port through which a host is read, and the word for a change.
+KNOWN_OF_DATAPLANE = {"kernel", "change"}
 
 PURE = {"selectors", "naming", "resources", "ipam", "fleet"}
 # Modules with which code reads clocks, files, the kernel or chance. `time` and `random` are out for good.
@@ -144,6 +146,18 @@ def test_drivers_know_the_contract_and_not_the_compiler() -> None:
         and found.target.split(".")[0] == "fleet"
         and found.target.split(".")[1] not in KNOWN_OF_FLEET
     ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("room", ["bird", "preflight"])
+def test_who_reads_a_host_knows_the_port_and_no_driver(room: str) -> None:
+    wrong = [
+        str(found)
+        for path in files(room)
+        for found in imports(path)
+        if found.relative and room_of_target(found.target) == "dataplane"
+        and found.target.split(".")[1] not in KNOWN_OF_DATAPLANE
+    ]  # fmt: skip
     assert wrong == []
 
 
