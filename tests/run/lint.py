@@ -86,8 +86,8 @@ def main() -> int:
             print(done.stdout.rstrip())
         print(f"   {'FAILED' if failed else 'ok'} in {seconds:.1f} s", flush=True)
         cases.append(junit.Case(name, "failed" if failed else "passed", done.stdout if failed else "", seconds))
-    if "SUITE_JUNIT" in os.environ:
-        junit.write(pathlib.Path(os.environ["SUITE_JUNIT"]) / "lint.xml", "lint", cases)
+    if "HOST_ROUTING_JUNIT" in os.environ:
+        junit.write(pathlib.Path(os.environ["HOST_ROUTING_JUNIT"]) / "lint.xml", "lint", cases)
     failed_names = [case.name for case in cases if case.outcome == "failed"]
     print(f"{len(cases) - len(failed_names)} passed, {len(failed_names)} failed {' '.join(failed_names)}".rstrip())
     return 1 if failed_names else 0

@@ -203,7 +203,7 @@ def environment(folder: pathlib.Path) -> dict[str, str]:
         ANSIBLE_CONFIG=str(ROOT / "ansible.cfg"),
         ANSIBLE_COLLECTIONS_PATH=str(ROOT / ".build" / "collections"),
         ANSIBLE_NOCOLOR="1",
-        SUITE_JUNIT=str(folder),
+        HOST_ROUTING_JUNIT=str(folder),
     )
     for name in ("PYTEST_ADDOPTS", "PYTHONPATH", "ANSIBLE_FORCE_COLOR"):
         env.pop(name, None)

@@ -88,8 +88,8 @@ def main() -> int:
     reports = COPY / "tests" / "output" / "junit"
     shutil.rmtree(reports, ignore_errors=True)
     status = subprocess.run(command, cwd=COPY, env=env, check=False).returncode
-    if "SUITE_JUNIT" in os.environ and reports.is_dir():
-        shutil.copytree(reports, os.environ["SUITE_JUNIT"], dirs_exist_ok=True)
+    if "HOST_ROUTING_JUNIT" in os.environ and reports.is_dir():
+        shutil.copytree(reports, os.environ["HOST_ROUTING_JUNIT"], dirs_exist_ok=True)
     return status
 
 

@@ -39,6 +39,19 @@ class Suite:
     skips: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
+def molecule(scenario: str, lab: str, about: str, limit: int, **more: str) -> Suite:
+    return Suite(
+        f"molecule-{scenario.replace('_', '-')}",
+        about,
+        ("{bin}/molecule", "test", "--scenario-name", scenario),
+        limit=limit,
+        covers=(f"molecule/{scenario}",),
+        clean_up=("tests/lab/lab", "down", "--name", lab),
+        root=True,
+        **{"part": "lab", **more},
+    )
+
+
 SUITES: tuple[Suite, ...] = (
     Suite(
         "unit",
@@ -55,4 +68,7 @@ SUITES: tuple[Suite, ...] = (
     ),
     Suite("build", "the built artifact installs and its modules are found", ("tests/run/build_artifact",), limit=180),
     Suite("sanity", "ansible-test sanity", ("{bin}/python", "tests/run/sanity.py"), limit=600),
+    molecule("default", "molecule-default", "a mesh of four hosts, VXLAN and direct pools", limit=600),
+    molecule("route_reflector", "molecule-rr", "four hosts behind two reflectors", limit=600),
+    molecule("ipip", "molecule-ipip", "a mesh with IPIP in an emulated machine", limit=2400, part="ipip", lane=QEMU),
 )
