@@ -1,0 +1,129 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Addresses and ranges in text, taken and refused as Calico (Go's net package) does.
+
+An IPv4 address has four decimal numbers without leading zeros. IPv6 is that of RFC 4291 without a zone. An IPv4-mapped
+IPv6 address (::ffff:10.0.0.1) is the IPv4 address.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import typing as t
+
+BITS = {4: 32, 6: 128}
+
+_IPV4 = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})", re.ASCII)
+_LENGTH = re.compile(r"\d{1,6}", re.ASCII)
+_MAPPED = 0xFFFF << 32
+
+
+class Address(t.NamedTuple):
+    """An address: IP version, and the address as a number."""
+
+    version: int
+    number: int
+
+
+class Cidr(t.NamedTuple):
+    """An address with a prefix length.
+
+    `network` is the address without the bits beyond the prefix, `length` the prefix length, of 32 or 128.
+    `length_written` differs from it for an IPv4-mapped range only, which is written with a length of 128.
+    """
+
+    version: int
+    number: int
+    network: int
+    length: int
+    length_written: int
+
+    @property
+    def strict(self) -> bool:
+        """Whether the address has no bits beyond the prefix."""
+        return self.number == self.network
+
+    def __str__(self) -> str:
+        return f"{_text(self.version, self.network)}/{self.length}"
+
+    def overlaps(self, other: Cidr) -> bool:
+        if self.version != other.version:
+            return False
+        shift = BITS[self.version] - min(self.length, other.length)
+        return self.network >> shift == other.network >> shift
+
+
+def _text(version: int, number: int) -> str:
+    return str(ipaddress.IPv4Address(number) if version == 4 else ipaddress.IPv6Address(number))
+
+
+def _ipv4(text: str) -> t.Optional[int]:
+    found = _IPV4.fullmatch(text)
+    if not found:
+        return None
+    number = 0
+    for part in found.groups():
+        if len(part) > 1 and part[0] == "0":
+            return None
+        octet = int(part)
+        if octet > 255:
+            return None
+        number = number << 8 | octet
+    return number
+
+
+def _ipv6(text: str) -> t.Optional[int]:
+    if ":" not in text or "%" in text:
+        return None
+    try:
+        return int(ipaddress.IPv6Address(text))
+    except ValueError:
+        return None
+
+
+def parse_address(text: str) -> t.Optional[Address]:
+    """The address that `text` spells, or None."""
+    number = _ipv4(text)
+    if number is not None:
+        return Address(4, number)
+    number = _ipv6(text)
+    if number is None:
+        return None
+    return Address(4, number & 0xFFFFFFFF) if number >> 32 << 32 == _MAPPED else Address(6, number)
+
+
+def parse_cidr(text: str) -> t.Optional[Cidr]:
+    """The address and prefix length that `text` spells, or None; an address alone is none."""
+    address, slash, length_text = text.partition("/")
+    if not slash or not _LENGTH.fullmatch(length_text):
+        return None
+    length = int(length_text)
+    version, number = 4, _ipv4(address)
+    if number is None:
+        version, number = 6, _ipv6(address)
+    if number is None or length > BITS[version]:
+        return None
+    mapped = version == 6 and number >> 32 << 32 == _MAPPED
+    if mapped and length >= 96:
+        return _cidr(4, number & 0xFFFFFFFF, length - 96, length)
+    return _cidr(version, number, length, length)
+
+
+def parse_cidr_or_address(text: str) -> t.Optional[Cidr]:
+    """As parse_cidr, and an address alone is a range of one."""
+    cidr = parse_cidr(text)
+    if cidr:
+        return cidr
+    address = parse_address(text)
+    if not address:
+        return None
+    bits = BITS[address.version]
+    return Cidr(address.version, address.number, address.number, bits, bits)
+
+
+def _cidr(version: int, number: int, length: int, written: int) -> Cidr:
+    shift = BITS[version] - length
+    return Cidr(version, number, number >> shift << shift, length, written)

@@ -1,0 +1,138 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""From documents to resources: the envelope of apiVersion, kind, metadata, spec and status."""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import ip_pool
+from .bgp import BGPConfiguration, BGPPeer
+from .errors import Refused, ResourceError
+from .fields import Document, Fields, read_fields, types_of, unknown
+from .ip_pool import IPPool
+from .metadata import FROM_SERVERS, Metadata
+from .node import Node
+from .resource import API_VERSION, Resource
+
+KINDS: dict[str, type[Resource]] = {cls.KIND: cls for cls in (IPPool, BGPConfiguration, BGPPeer, Node)}
+
+_METADATA: Fields[Metadata] = Fields(Metadata)
+_FLAT_METADATA = tuple(types_of(Metadata))
+
+
+def parse(document: t.Mapping[str, t.Any]) -> Resource:
+    """The resource that one v3 document describes, defaulted. Raises ResourceError.
+
+    `apiVersion` may be left out; what a server adds to metadata is taken and dropped.
+    """
+    if not isinstance(document, t.Mapping):
+        raise ResourceError("", "", "", document, "is not a mapping.", "Write apiVersion, kind, metadata and spec.")
+    kind = document.get("kind")
+    try:
+        cls = _class_of(kind)
+        return _read(cls, document)
+    except Refused as refused:
+        raise _error(kind, _name_of(document.get("metadata")), refused) from None
+
+
+def parse_flat(kind: str, mapping: t.Mapping[str, t.Any]) -> Resource:
+    """The resource of `kind` that a mapping without an envelope describes, as inventories have it.
+
+    name, labels and annotations are metadata, all else is spec; errors name the fields that way. An IPPool may also
+    have the operator's `encapsulation` and `natOutgoing: Enabled`. A whole document is taken as `parse` does. Raises
+    ResourceError.
+    """
+    if isinstance(mapping, t.Mapping) and ("spec" in mapping or "metadata" in mapping):
+        found = mapping.get("kind", kind)
+        if found != kind:
+            refused = Refused(found, "is another kind of resource.", f"Write a {kind} here.", "kind")
+            raise _error(kind, _name_of(mapping.get("metadata")), refused)
+        return parse({**mapping, "kind": kind})
+    try:
+        cls = _class_of(kind)
+        if not isinstance(mapping, t.Mapping):
+            raise Refused(mapping, "is not a mapping.", "Write its fields one a line, each with a colon.")
+        return _read(cls, _document_of(cls, mapping), flat=True)
+    except Refused as refused:
+        name = _name_of(mapping) if isinstance(mapping, t.Mapping) else ""
+        for prefix in ("spec.", "metadata."):
+            if refused.field.startswith(prefix):
+                refused.field = refused.field[len(prefix) :]
+        raise _error(kind, name, refused) from None
+
+
+def _class_of(kind: t.Any) -> type[Resource]:
+    cls = KINDS.get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        if kind is None:
+            raise Refused(None, "is missing.", f"Write one of {', '.join(KINDS)}.", "kind")
+        refused = unknown(kind, KINDS, "is not a kind of resource that is known here.")
+        raise Refused(kind, refused.rule, refused.remedy.replace("The fields here are", "Known are"), "kind")
+    return cls
+
+
+def _read(cls: type[Resource], document: t.Mapping[str, t.Any], flat: bool = False) -> Resource:
+    status_type = cls.STATUS
+    known = ("apiVersion", "kind", "metadata", "spec") + (("status",) if status_type else ())
+    for key in document:
+        if key not in known:
+            if key in types_of(cls):
+                raise Refused(
+                    None, "does not stand here.", f"Move it into spec: {key} is a field of its own there.", key
+                )
+            raise unknown(key, known)
+    version = document.get("apiVersion")
+    if version not in (None, API_VERSION):
+        raise Refused(version, "is not an API that is known here.", f"Write {API_VERSION}.", "apiVersion")
+    others: dict[str, t.Any] = {"metadata": _metadata(document.get("metadata"))}
+    status = document.get("status")
+    if status_type and status is not None:
+        try:
+            others["status"] = status_type.read(status)
+        except Refused as refused:
+            raise refused.inside("status")
+    spec = document.get("spec")
+    try:
+        return read_fields(cls, _known_spec(cls, {} if spec is None else spec), **others).checked()
+    except Refused as refused:
+        raise refused.inside("spec")
+
+
+def _known_spec(cls: type[Resource], spec: t.Any) -> t.Any:
+    return ip_pool.without_replaced(spec) if cls is IPPool and isinstance(spec, t.Mapping) else spec
+
+
+def _metadata(value: t.Any) -> Metadata:
+    if isinstance(value, t.Mapping):
+        value = {key: entry for key, entry in value.items() if key not in FROM_SERVERS}
+    try:
+        return _METADATA.read({} if value is None else value)
+    except Refused as refused:
+        raise refused.inside("metadata")
+
+
+def _document_of(cls: type[Resource], flat: t.Mapping[str, t.Any]) -> Document:
+    """The document that a flat mapping stands for."""
+    known = (*_FLAT_METADATA, *types_of(cls), *(ip_pool.FLAT_FIELDS if cls is IPPool else ()))
+    envelope = {key: value for key, value in flat.items() if key in ("apiVersion", "kind")}
+    rest = {key: value for key, value in flat.items() if key not in envelope}
+    for key in rest:
+        if key not in known and not (cls is IPPool and key in ip_pool.REPLACED):
+            raise unknown(key, known)
+    if cls is IPPool:
+        rest = ip_pool.from_operator(rest)
+    metadata = {key: rest.pop(key) for key in _FLAT_METADATA if key in rest}
+    return {**envelope, "metadata": metadata, "spec": rest}
+
+
+def _name_of(metadata: t.Any) -> str:
+    name = metadata.get("name") if isinstance(metadata, t.Mapping) else None
+    return name if isinstance(name, str) else ""
+
+
+def _error(kind: t.Any, name: str, refused: Refused) -> ResourceError:
+    known = kind if isinstance(kind, str) and kind in KINDS else ""
+    return ResourceError(known, name, refused.field, refused.value, refused.rule, refused.remedy)

@@ -1,0 +1,375 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a field of a resource can hold, and how a mapping becomes a dataclass of such fields.
+
+A field is declared once, as `cidr: str = field(Range())`: from that come reading, writing and the JSON schema. Readers
+take what YAML or JSON gives, return plain values and raise Refused. A null is as good as an absent field, as in Calico.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import re
+import typing as t
+
+from .. import selectors
+from . import addresses
+from .durations import parse_duration
+from .errors import Refused
+
+Document = dict[str, t.Any]
+
+_TYPE = "resource field type"
+_NAME_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+#: RFC 1123 subdomain in lower case, as Kubernetes names its objects.
+SUBDOMAIN = re.compile(rf"{_NAME_LABEL}(\.{_NAME_LABEL})*", re.ASCII)
+NAME_RULE = "is not a name of lower case letters, digits, '-' and '.'."
+NAME_REMEDY = "Begin and end it, and each part between dots, with a letter or digit."
+
+
+class Type(t.Protocol):
+    """How one field is read from a document, written back and described."""
+
+    def read(self, value: t.Any) -> t.Any: ...
+
+    def write(self, value: t.Any) -> t.Any: ...
+
+    def schema(self) -> Document: ...
+
+
+def field(type_: Type, default: t.Any = None) -> t.Any:
+    """A dataclass field that documents may set. A default that is a type is called for each instance."""
+    if isinstance(default, type):
+        return dataclasses.field(default_factory=default, metadata={_TYPE: type_}, hash=False)
+    return dataclasses.field(default=default, metadata={_TYPE: type_})
+
+
+class _Plain:
+    def write(self, value: t.Any) -> t.Any:
+        return value
+
+
+def _text(value: t.Any) -> str:
+    if not isinstance(value, str):
+        raise Refused(value, "is not a text.", "Write it in quotes.")
+    # Subclasses (Ansible marks its texts) must not leak into what is stored.
+    return value if type(value) is str else str.__str__(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Text(_Plain):
+    """Any text. With `check`, an empty text means the field is not set; any other must pass."""
+
+    check: t.Optional[t.Callable[[str], bool]] = None
+    rule: str = ""
+    remedy: str = ""
+
+    def read(self, value: t.Any) -> str:
+        text = _text(value)
+        if text and self.check and not self.check(text):
+            raise Refused(text, self.rule, self.remedy)
+        return text
+
+    def schema(self) -> Document:
+        return {"type": "string"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice(_Plain):
+    """One of a few words; an empty text leaves the default, where there is one."""
+
+    words: tuple[str, ...]
+    default: t.Optional[str] = None
+
+    def read(self, value: t.Any) -> str:
+        text = _text(value)
+        if not text and self.default is not None:
+            return self.default
+        if text not in self.words:
+            near = [word for word in self.words if word.lower() == text.lower()] or nearest(text, self.words)
+            remedy = f"Did you mean {near[0]}?" if near else "Choose one of these."
+            raise Refused(text, f"is not one of {', '.join(self.words)}.", remedy)
+        return text
+
+    def schema(self) -> Document:
+        return {"type": "string", "enum": list(self.words)}
+
+
+class Flag(_Plain):
+    """true or false."""
+
+    def read(self, value: t.Any) -> bool:
+        if not isinstance(value, bool):
+            raise Refused(value, "is not true or false.", "Write true or false, without quotes.")
+        return value
+
+    def schema(self) -> Document:
+        return {"type": "boolean"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Integer(_Plain):
+    """A whole number; 0 leaves the default."""
+
+    minimum: int = -(2**63)
+    maximum: int = 2**63 - 1
+    default: int = 0
+
+    def read(self, value: t.Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise Refused(value, "is not a whole number.", "Write digits only, without quotes.")
+        if not self.minimum <= value <= self.maximum:
+            raise Refused(value, "is out of range.", f"Choose a number from {self.minimum} to {self.maximum}.")
+        return int.__int__(value) or self.default
+
+    def schema(self) -> Document:
+        limits = {"minimum": self.minimum, "maximum": self.maximum}
+        return {"type": "integer", **{key: limit for key, limit in limits.items() if abs(limit) < 2**62}}
+
+
+_AS_NUMBER = re.compile(r"\d{1,20}", re.ASCII)
+_AS_DOTTED = re.compile(r"(\d{1,20})\.(\d{1,20})", re.ASCII)
+
+
+class ASNumber(_Plain):
+    """A number of 32 bits, also as text, also in the asdot notation of RFC 5396 (65000.1). Read as a number."""
+
+    def read(self, value: t.Any) -> int:
+        number = self._number(value)
+        if number is None:
+            raise Refused(
+                value,
+                "is not an AS number.",
+                "Write a number from 0 to 4294967295, or two from 0 to 65535 with a dot between, in quotes.",
+            )
+        return number
+
+    @staticmethod
+    def _number(value: t.Any) -> t.Optional[int]:
+        if isinstance(value, bool):
+            return None
+        if isinstance(value, int):
+            return int.__int__(value) if 0 <= value < 2**32 else None
+        if not isinstance(value, str):
+            return None
+        if _AS_NUMBER.fullmatch(value):
+            return int(value) if int(value) < 2**32 else None
+        dotted = _AS_DOTTED.fullmatch(value)
+        if not dotted:
+            return None
+        high, low = int(dotted.group(1)), int(dotted.group(2))
+        return high << 16 | low if max(high, low) < 2**16 else None
+
+    def schema(self) -> Document:
+        return {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": 2**32 - 1},
+                {"type": "string", "pattern": r"^\d+(\.\d+)?$"},
+            ]
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class SelectorText(_Plain):
+    """A selector, kept as written; an empty text leaves the default."""
+
+    default: str = ""
+
+    def read(self, value: t.Any) -> str:
+        text = _text(value)
+        if not text:
+            return self.default
+        try:
+            selectors.parse(text)
+        except selectors.SelectorError as error:
+            raise Refused(
+                text,
+                f"is not a selector: at column {error.position + 1}, expected {error.expected}.",
+                "Write for example rack == 'a' && !has(spare).",
+            ) from None
+        return text
+
+    def schema(self) -> Document:
+        return {"type": "string"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Items:
+    """A list, read as a tuple."""
+
+    item: Type
+
+    def read(self, value: t.Any) -> tuple[t.Any, ...]:
+        if isinstance(value, (str, bytes)) or not isinstance(value, t.Sequence):
+            raise Refused(value, "is not a list.", "Write its entries one a line, each behind a dash.")
+        items = []
+        for index, entry in enumerate(value):
+            try:
+                items.append(self.item.read(self._of_null() if entry is None else entry))
+            except Refused as refused:
+                raise refused.inside(index)
+        return tuple(items)
+
+    def _of_null(self) -> t.Any:
+        return {} if isinstance(self.item, Fields) else ""
+
+    def write(self, value: t.Any) -> t.Any:
+        return [self.item.write(entry) for entry in value]
+
+    def schema(self) -> Document:
+        return {"type": "array", "items": self.item.schema()}
+
+
+T = t.TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Fields(t.Generic[T]):
+    """A mapping, read as the dataclass `of`; its method `checked`, if it has one, has the last word."""
+
+    of: t.Callable[..., T]
+
+    def read(self, value: t.Any) -> T:
+        made = read_fields(self.of, value)
+        checked = getattr(made, "checked", None)
+        return checked() if checked else made
+
+    def write(self, value: T) -> t.Any:
+        return write_fields(value)
+
+    def schema(self) -> Document:
+        return schema_of(self.of)
+
+
+_TYPES: dict[t.Any, dict[str, Type]] = {}
+
+
+def types_of(cls: t.Callable[..., t.Any]) -> dict[str, Type]:
+    """The fields of a dataclass that documents may set."""
+    types = _TYPES.get(cls)
+    if types is None:
+        entries = dataclasses.fields(t.cast(t.Any, cls))
+        types = _TYPES[cls] = {entry.name: entry.metadata[_TYPE] for entry in entries if _TYPE in entry.metadata}
+    return types
+
+
+def read_fields(cls: t.Callable[..., T], value: t.Any, **others: t.Any) -> T:
+    """A `cls` of what the mapping `value` sets, the defaults for the rest, and `others`."""
+    if not isinstance(value, t.Mapping):
+        raise Refused(value, "is not a mapping.", "Write its fields one a line, each with a colon.")
+    types = types_of(cls)
+    values: dict[str, t.Any] = {}
+    for key, entry in value.items():
+        type_ = types.get(key)
+        if type_ is None:
+            raise unknown(key, types)
+        if entry is not None:
+            try:
+                values[key] = type_.read(entry)
+            except Refused as refused:
+                raise refused.inside(key)
+    return cls(**values, **others)
+
+
+def write_fields(made: t.Any) -> Document:
+    """What `read_fields` would read as `made` again; fields that are not set are left out."""
+    document: Document = {}
+    for name, type_ in types_of(type(made)).items():
+        value = getattr(made, name)
+        # An empty list is no list, except where the two differ.
+        if value is None or value == "" or (value == () and getattr(type(made), name) == ()):
+            continue
+        document[name] = type_.write(value)
+    return document
+
+
+def schema_of(cls: t.Callable[..., t.Any]) -> Document:
+    properties = {name: type_.schema() for name, type_ in types_of(cls).items()}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def nearest(word: str, known: t.Iterable[str]) -> list[str]:
+    """The known word that `word` most likely was meant to be, in a list of at most one."""
+    by_lower = {entry.lower(): entry for entry in known}
+    found = difflib.get_close_matches(word.lower(), list(by_lower), n=1)
+    return [by_lower[entry] for entry in found]
+
+
+def unknown(key: t.Any, known: t.Collection[str], what: str = "is not a field here.") -> Refused:
+    near = nearest(str(key), known)
+    remedy = f"Did you mean {near[0]}?" if near else f"The fields here are {', '.join(known)}."
+    return Refused(None, what, remedy, field=str(key))
+
+
+# --- texts with a form ----------------------------------------------------------------------------------------------
+
+
+def _is_name(text: str) -> bool:
+    return bool(SUBDOMAIN.fullmatch(text))
+
+
+def _is_network(text: str) -> bool:
+    cidr = addresses.parse_cidr_or_address(text)
+    return bool(cidr and cidr.strict)
+
+
+def _is_version(version: int, text: str) -> bool:
+    cidr = addresses.parse_cidr_or_address(text)
+    if cidr and cidr.version != version:
+        # ::ffff:10.0.0.1/64 is an IPv4 address in a range that is not.
+        address = addresses.parse_address(text.partition("/")[0])
+        return bool(address and address.version == version)
+    return cidr is not None
+
+
+def _is_ipv4(text: str) -> bool:
+    address = addresses.parse_address(text)
+    return bool(address and address.version == 4)
+
+
+def _is_ipv6(text: str) -> bool:
+    address = addresses.parse_address(text)
+    return bool(address and address.version == 6)
+
+
+def _is_address(text: str) -> bool:
+    return addresses.parse_address(text) is not None
+
+
+def _is_mac(text: str) -> bool:
+    """6, 8 or 20 octets, in pairs of digits between ":" or "-", or in fours between dots."""
+    separator, width = (".", 4) if text[4:5] == "." else (text[2:3], 2)
+    if separator not in (":", "-", "."):
+        return False
+    groups = text.split(separator)
+    digits = re.compile(f"[0-9a-fA-F]{{{width}}}")
+    return len(groups) * width // 2 in (6, 8, 20) and all(digits.fullmatch(group) for group in groups)
+
+
+NAME = Text(_is_name, NAME_RULE, NAME_REMEDY)
+#: A range without address bits beyond its prefix, or one address.
+NETWORK = Text(
+    _is_network,
+    "is not a range of addresses.",
+    "Write it as address/prefix length, without address bits beyond the prefix, for example 10.1.0.0/16.",
+)
+NODE_IPV4 = Text(
+    functools.partial(_is_version, 4), "is not an IPv4 address.", "Write it with its prefix length, as 10.0.0.1/24."
+)
+NODE_IPV6 = Text(
+    functools.partial(_is_version, 6), "is not an IPv6 address.", "Write it with its prefix length, as fd00::1/64."
+)
+IPV4 = Text(_is_ipv4, "is not an IPv4 address.", "Write it as 10.0.0.1.")
+IPV6 = Text(_is_ipv6, "is not an IPv6 address.", "Write it as fd00::1.")
+ADDRESS = Text(_is_address, "is not an address.", "Write it as 10.0.0.1 or fd00::1.")
+MAC = Text(_is_mac, "is not a MAC address.", "Write it as 66:aa:bb:cc:dd:ee.")
+DURATION = Text(
+    lambda text: parse_duration(text) is not None, "is not a length of time.", "Write a number and a unit, as 120s."
+)
+TEXT = Text()
+FLAG = Flag()
+AS_NUMBER = ASNumber()

@@ -1,0 +1,49 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""JSON Schema (2020-12) of the resources, for editors.
+
+It knows names, types and words; the rules between fields are only in the resources themselves.
+"""
+
+from __future__ import annotations
+
+from .documents import KINDS
+from .fields import Document, schema_of
+from .ip_pool import ENCAPSULATIONS, IPPool
+from .metadata import FROM_SERVERS, Metadata
+from .resource import API_VERSION
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema(kind: str, flat: bool = False) -> Document:
+    """The schema of one kind's documents, or of its flat form as inventories have it."""
+    cls = KINDS[kind]
+    spec, metadata = schema_of(cls), schema_of(Metadata)
+    if flat:
+        properties = {**metadata["properties"], **spec["properties"]}
+        if cls is IPPool:
+            properties["encapsulation"] = {"type": "string", "enum": list(ENCAPSULATIONS)}
+            properties["natOutgoing"] = {"anyOf": [{"type": "boolean"}, {"enum": ["Enabled", "Disabled"]}]}
+        required = ["name", "cidr"] if cls is IPPool else ["name"]
+        return {"$schema": _DIALECT, "title": kind, **spec, "properties": properties, "required": required}
+    metadata["properties"].update({name: {} for name in FROM_SERVERS})
+    metadata["required"] = ["name"]
+    properties = {
+        "apiVersion": {"const": API_VERSION},
+        "kind": {"const": kind},
+        "metadata": metadata,
+        "spec": {**spec, "required": ["cidr"]} if cls is IPPool else spec,
+    }
+    if cls.STATUS:
+        properties["status"] = cls.STATUS.schema()
+    return {
+        "$schema": _DIALECT,
+        "title": kind,
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        "required": ["kind", "metadata", "spec"] if cls is IPPool else ["kind", "metadata"],
+    }
