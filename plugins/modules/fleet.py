@@ -10,13 +10,16 @@ module: fleet
 short_description: Compile the inventory into one state per node
 version_added: 0.1.0
 description:
-  - Checks the variables of all nodes of the inventory, plans their blocks on from the lockfile, and keeps the result on the controller for the other actions of the run.
+  - Checks the variables of all nodes of the inventory, plans their blocks on from the lockfile, and keeps the result
+    on the controller for the other actions of the run.
   - Runs on the controller only and once a run. All nodes of the inventory are planned for, whatever C(--limit) says.
-  - An inventory that cannot be compiled ends in one error that names variable, value, rule and way out; no host is touched.
+  - An inventory that cannot be compiled ends in one error that names variable, value, rule and way out; no host is
+    touched.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
   - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
 attributes:
   check_mode:
     support: full
@@ -39,7 +42,7 @@ options:
     type: str
   mode:
     description:
-      - The mode: V(ipip), V(ipip-crosssubnet), V(vxlan), V(vxlan-crosssubnet) or V(direct).
+      - The mode, one of V(ipip), V(ipip-crosssubnet), V(vxlan), V(vxlan-crosssubnet) and V(direct).
     type: str
   as_observed:
     description:

@@ -10,11 +10,13 @@ module: fleet_report
 short_description: Say in a few lines what a run did to the fleet
 version_added: 0.1.0
 description:
-  - Sums up what all hosts of the play registered; in check mode what a run would do. Names the hosts that could not be reached.
+  - Sums up what all hosts of the play registered; in check mode what a run would do. Names the hosts that could not
+    be reached.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
   - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
 attributes:
   check_mode:
     support: full

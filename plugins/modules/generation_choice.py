@@ -15,6 +15,7 @@ author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
   - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
 attributes:
   check_mode:
     support: full

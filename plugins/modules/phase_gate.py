@@ -10,11 +10,13 @@ module: phase_gate
 short_description: Hold the fleet at a barrier between two phases
 version_added: 0.1.0
 description:
-  - Looks at what all hosts of the play registered for a phase, says it in one line and returns whether the next phase may begin.
+  - Looks at what all hosts of the play registered for a phase, says it in one line and returns whether the next
+    phase may begin.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
   - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
 attributes:
   check_mode:
     support: full
@@ -33,7 +35,7 @@ options:
     required: true
   phase:
     description:
-      - Name of the phase. V(return) ends a change that did not go through: it fails with the reasons.
+      - Name of the phase. V(return) ends a change that did not go through and fails with the reasons.
     type: str
     required: true
   results:

@@ -16,6 +16,7 @@ author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
   - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
 attributes:
   check_mode:
     support: full
@@ -34,7 +35,7 @@ options:
     required: true
   mode:
     description:
-      - The mode: V(ipip), V(ipip-crosssubnet), V(vxlan), V(vxlan-crosssubnet) or V(direct).
+      - The mode, one of V(ipip), V(ipip-crosssubnet), V(vxlan), V(vxlan-crosssubnet) and V(direct).
     type: str
     required: true
   write:

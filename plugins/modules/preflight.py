@@ -10,12 +10,14 @@ module: preflight
 short_description: Say whether a host can be used
 version_added: 0.1.0
 description:
-  - Judges, on the controller, what M(baremetal.host_routing.node_info) found on the host against the state that it shall have.
+  - Judges, on the controller, what M(baremetal.host_routing.node_info) found on the host against the state that it
+    shall have.
   - Fails with one sentence for each thing that stands in the way, before anything is changed.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
   - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
 attributes:
   check_mode:
     support: full
