@@ -100,3 +100,22 @@ def test_json_files_are_json() -> None:
     for path in known_to_git():
         if path.suffix == ".json":
             json.loads(path.read_text("utf-8"))
+
+
+def test_every_module_says_what_its_attributes_are() -> None:
+    """check_mode and the like, through the fragments of plugins/doc_fragments/attributes.py."""
+    needed = {"baremetal.host_routing.attributes", "baremetal.host_routing.attributes.actiongroup_host_routing"}
+    without = []
+    for path in sorted((ROOT / "plugins" / "modules").glob("*.py")):
+        document = yaml.safe_load(constant_of(path, "DOCUMENTATION"))
+        if not needed <= set(document.get("extends_documentation_fragment", ())):
+            without.append(name(path))
+    assert without == []
+
+
+def constant_of(path: pathlib.Path, constant: str) -> str:
+    """The text assigned to `constant`, without running the file."""
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == constant:
+            return ast.literal_eval(node.value)
+    raise AssertionError(f"{name(path)} has no {constant}")
