@@ -16,18 +16,6 @@ Facts = t.Mapping[str, t.Any]
 SUPPORTED = {"debian": ("12", "13")}
 OWN_ALIAS = "calico:"
 
-#: {daemon: (drop-in, its content)} that keeps the daemon from deleting what it did not make.
-DROP_INS = {
-    "NetworkManager": (
-        "/etc/NetworkManager/conf.d/90-calico.conf",
-        "[keyfile]\nunmanaged-devices=interface-name:cali*;interface-name:tunl0;interface-name:vxlan.calico\n",
-    ),
-    "systemd-networkd": (
-        "/etc/systemd/networkd.conf.d/90-calico.conf",
-        "[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n",
-    ),
-}
-
 
 class Finding(t.NamedTuple):
     """One sentence of what, one of where or why, one of how to go on."""
@@ -38,8 +26,11 @@ class Finding(t.NamedTuple):
     where: str
     remedy: str
 
+    def __str__(self) -> str:
+        return f"{self.what} {self.where}\n{self.remedy}"
+
     def message(self, node: str) -> str:
-        return f"{node}: {self.what} {self.where}\n{self.remedy}"
+        return f"{node}: {self}"
 
 
 def judge(facts: Facts, state: NodeState) -> list[Finding]:
@@ -48,9 +39,16 @@ def judge(facts: Facts, state: NodeState) -> list[Finding]:
     return sorted(findings, key=lambda finding: finding.severity != "error")
 
 
-def needed_drop_ins(facts: Facts) -> list[str]:
-    """Names of the running daemons that would delete our routes without a drop-in, keys of DROP_INS."""
-    return [name for name in DROP_INS if name in facts["daemons"]]
+def missing_packages(facts: Facts, state: NodeState) -> list[str]:
+    """The packages that this state takes and the host does not have."""
+    unneeded = set()
+    if state.bird is None:
+        unneeded.add("bird2")
+    if not state.ipsets:
+        unneeded.add("ipset")
+    if not state.iptables:
+        unneeded.add("iptables")
+    return [name for name in facts["missing_packages"] if name not in unneeded]
 
 
 def lacks_onlink(version: str) -> bool:
@@ -114,7 +112,7 @@ def _identity(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
 
 
 def _address(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
-    address, dummy, length = state.address.partition("/")
+    address, length = state.address.split("/")
     everything = [(name, *held.split("/")) for name, all_ in facts["addresses"].items() for held in all_]
     device, actual = next(((name, size) for name, held, size in everything if held == address), (None, ""))
     if device is None:

@@ -72,7 +72,7 @@ def observe(
 def _system(files: Files) -> dict[str, str]:
     fields = {}
     for line in files.read("/etc/os-release").splitlines():
-        name, dummy, value = line.partition("=")
+        name, value = line.split("=", 1) if "=" in line else (line, "")
         fields[name] = value.strip("\"'")
     return {
         "id": fields.get("ID", ""),

@@ -374,7 +374,13 @@ def test_birds_without_onlink(version, lacking):
     assert judging.lacks_onlink(version) is lacking
 
 
-def test_drop_ins_are_named_for_the_daemons_that_run():
-    assert judging.needed_drop_ins(facts()) == []
-    assert judging.needed_drop_ins(facts(daemons={"systemd-networkd": ["systemd-network"]})) == ["systemd-networkd"]
-    assert judging.judge(facts(daemons={"NetworkManager": ["NetworkManager"]}), STATE) == []
+def test_packages_are_asked_for_by_those_who_need_them():
+    bare = facts(missing_packages=["bird2", "ipset", "iptables", "python3-pyroute2"])
+    assert judging.missing_packages(bare, STATE) == ["bird2", "ipset", "iptables", "python3-pyroute2"]
+    assert judging.missing_packages(bare, NodeState("node7", "10.10.1.17/24")) == ["python3-pyroute2"]
+    assert judging.missing_packages(facts(), STATE) == []
+
+
+def test_daemons_that_delete_routes_are_no_reason_to_stop():
+    running = {"NetworkManager": ["NetworkManager"], "systemd-networkd": ["systemd-network"]}
+    assert judging.judge(facts(daemons=running), STATE) == []

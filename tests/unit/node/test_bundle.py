@@ -1,0 +1,126 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engine that nodes get: complete in itself, installed whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import atomic_file, bundle
+
+SOURCE = str(pathlib.Path(bundle.__file__).resolve().parent.parent)
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A small engine, with everything that bundle.FILES names."""
+    folder = tmp_path / "source"
+    for name in (*bundle.FILES, "node/__init__.py", "dataplane/__init__.py", "bird/__init__.py", "ipam/plan.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("")
+    (folder / "node" / "command.py").write_text("def main(argv):\n    print('engine 1', *argv)\n    return 7\n")
+    return folder
+
+
+def install(source, root):
+    return bundle.install(bundle.build(str(source)), bundle.bundle_digest(str(source)), str(root))
+
+
+def test_equal_code_is_an_equal_bundle_and_other_code_another(source):
+    first = bundle.build(str(source))
+    digest = bundle.bundle_digest(str(source))
+    (source / "node" / "__pycache__").mkdir()
+    (source / "node" / "__pycache__" / "x.py").write_text("1")
+    os.utime(source / "node" / "command.py", (1, 1))
+    (source / "ipam" / "plan.py").write_text("not a room of a node")
+    assert bundle.build(str(source)) == first
+    assert bundle.bundle_digest(str(source)) == digest
+    (source / "dataplane" / "new.py").write_text("x = 1\n")
+    assert bundle.build(str(source)) != first
+    assert bundle.bundle_digest(str(source)) != digest
+
+
+def test_it_runs_without_anything_around_it(source, tmp_path):
+    root = tmp_path / "lib"
+    assert install(source, root) is True
+    run = subprocess.run(
+        [sys.executable, "-I", str(root / "current"), "apply"], capture_output=True, text=True, check=False, cwd="/"
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (7, "engine 1 apply\n", "")
+
+
+def test_installing_it_again_changes_nothing(source, tmp_path):
+    root = tmp_path / "lib"
+    assert install(source, root) is True
+    assert install(source, root) is False
+
+
+def test_the_one_before_is_kept_and_older_ones_go(source, tmp_path):
+    root = tmp_path / "lib"
+    digests = []
+    for number in range(3):
+        (source / "node" / "version.py").write_text(f"NUMBER = {number}\n")
+        install(source, root)
+        digests.append(bundle.installed_digest(str(root)))
+    assert sorted(os.listdir(root)) == sorted([*digests[1:], "current"])
+    assert os.readlink(root / "current") == digests[2]
+
+
+def test_a_damaged_bundle_is_refused_and_the_engine_in_use_stays(source, tmp_path):
+    root = tmp_path / "lib"
+    install(source, root)
+    before = bundle.installed_digest(str(root))
+    (source / "node" / "command.py").write_text("pass\n")
+    data = bundle.build(str(source))
+    with pytest.raises(bundle.BundleError) as error:
+        bundle.install(data, "0123456789abcdef", str(root))
+    assert str(error.value) == (
+        f"the engine that arrived is {bundle.bundle_digest(str(source))} and should be 0123456789abcdef. It was "
+        f"damaged on "
+        "the way here. Run again; if it happens twice, look at the disk of the node and of the controller."
+    )
+    with pytest.raises(bundle.BundleError, match="cannot be unpacked"):
+        bundle.install(data[:40], "0123456789abcdef", str(root))
+    assert bundle.installed_digest(str(root)) == before
+
+
+def test_a_full_disk_leaves_the_engine_in_use(source, tmp_path, monkeypatch):
+    root = tmp_path / "lib"
+    install(source, root)
+    before = bundle.installed_digest(str(root))
+    (source / "node" / "command.py").write_text("pass\n")
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(bundle.os, "fsync", full)
+    with pytest.raises(atomic_file.FileError) as error:
+        install(source, root)
+    monkeypatch.undo()
+    assert str(error.value) == (
+        f"the engine could not be put into {root}: No space left on device. What was there before stands "
+        f"unchanged. Make "
+        "room or correct the file system, then run again."
+    )
+    assert bundle.installed_digest(str(root)) == before
+    assert sorted(os.listdir(root)) == sorted([before, "current"])
+
+
+def test_the_collections_own_engine_needs_no_room_that_it_lacks(tmp_path):
+    """Every module of the bundle imports, in an interpreter that has nothing else."""
+    root = tmp_path / "lib"
+    install(SOURCE, root)
+    names = sorted(
+        str(path.relative_to(root / "current").with_suffix("")).replace("/", ".").replace(".__init__", "")
+        for path in (root / "current").rglob("host_routing/**/*.py")
+    )
+    assert "host_routing.node.command" in names
+    code = f"import sys; sys.path.insert(0, {str(root / 'current')!r})\nfor n in {names!r}: __import__(n)"
+    run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")

@@ -1,0 +1,68 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One writer at a time, and whoever has to wait in vain learns for whom."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import lock
+
+HOLDER = """
+import sys, time
+sys.path[:0] = {path!r}
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import lock
+with lock.held("ansible by me@here", path={lock!r}):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    path = str(tmp_path / "run" / "node.lock")
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER.format(path=sys.path, lock=path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "held\n"
+    yield path, process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_the_error_names_the_holder(holder):
+    path, process = holder
+    with pytest.raises(lock.LockError) as error, lock.held("second", timeout=0.1, path=path):
+        pass
+    assert re.fullmatch(
+        rf"this node is being changed by ansible by me@here \(pid {process.pid}, since [0-9T:+-]+\)\. It holds "
+        rf"{path} and "
+        r"did not let go within 0\.1 seconds\. Wait until it is done, or look at that process, then run again\.",
+        str(error.value),
+    )
+
+
+def test_a_killed_holder_holds_nothing(holder):
+    path, process = holder
+    process.kill()
+    process.wait()
+    with lock.held("second", timeout=1, path=path):
+        pass
+
+
+def test_it_is_free_again_after_an_error(tmp_path):
+    path = str(tmp_path / "node.lock")
+    with pytest.raises(ZeroDivisionError), lock.held("first", path=path):
+        raise ZeroDivisionError
+    started = time.monotonic()
+    with lock.held("second", timeout=5, path=path):
+        assert str(os.getpid()) in pathlib.Path(path).read_text()
+    assert time.monotonic() - started < 1
