@@ -25,7 +25,7 @@ SCOPE_HOST = 254
 
 
 class KernelError(OSError):
-    """The kernel refused. `errno` is its number, `operation` what it was asked, `extack` its own words if it had any."""
+    """The kernel refused. `errno` is its number, `operation` what it was asked, `extack` its own words, if any."""
 
     def __init__(self, number: int, operation: str, extack: str = "") -> None:
         super().__init__(number, os.strerror(number))
@@ -69,7 +69,7 @@ class Link:
 
 @dataclasses.dataclass(frozen=True)
 class NewLink:
-    """What `link_add` makes: down, without alias. A veth's other end is born in namespace `peer_netns` if it is named."""
+    """What `link_add` makes: down, without alias. A veth's other end is born in namespace `peer_netns`, if named."""
 
     name: str
     kind: str  # veth, vxlan, ipip, bridge
@@ -123,7 +123,7 @@ class RouteOperation(t.NamedTuple):
 
 
 class RouteFailure(t.NamedTuple):
-    index: int  # of the operation in the batch
+    position: int  # of the operation in the batch
     error: KernelError
 
 

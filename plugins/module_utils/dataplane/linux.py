@@ -1,0 +1,489 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""LinuxKernel: the Kernel port on a running Linux.
+
+Reads and bulk routes go through rtnetlink.py. Links, addresses, neighbours and rules are encoded by pyroute2, which is
+imported at the first such write, and sent by the same channel: it is the only part of pyroute2 that is alike in the
+versions of Debian 12 (0.7.2), Debian 13 (0.7.7) and PyPI (0.9), and the error texts of the kernel stay ours to show.
+"""
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import json
+import os
+import socket
+import subprocess
+import threading
+import typing as t
+
+from . import kernel as port
+from . import rtnetlink as rt
+
+_T = t.TypeVar("_T")
+
+_CLONE_NEWNET = 0x40000000
+_MS_BIND, _MS_REC, _MS_SHARED = 4096, 16384, 1 << 20
+_MNT_DETACH = 2
+
+NETNS_FOLDER = "/run/netns"
+MARKER_FOLDER = "/run/calico/netns"
+
+
+@functools.lru_cache(maxsize=None)
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _call(operation: str, function: str, *arguments: t.Any) -> None:
+    if getattr(_libc(), function)(*arguments) != 0:
+        raise port.KernelError(ctypes.get_errno(), operation)
+
+
+def _in_thread(work: t.Callable[[], _T]) -> _T:
+    """Runs `work` in a thread of its own, whose network namespace may change without any effect on others."""
+    results: list[_T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001  re-raised in the calling thread
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+class LinuxKernel:
+    """`netns` names the namespace below `netns_folder` to look into; None is the one of the calling process."""
+
+    def __init__(
+        self,
+        netns: t.Optional[str] = None,
+        *,
+        netns_folder: str = NETNS_FOLDER,
+        marker_folder: str = MARKER_FOLDER,
+    ) -> None:
+        self._netns = netns
+        self._netns_folder = netns_folder
+        self._marker_folder = marker_folder
+        self._channel = rt.Channel(self._open_socket)
+        self._inner: dict[str, LinuxKernel] = {}
+
+    def close(self) -> None:
+        for kernel in self._inner.values():
+            kernel.close()
+        self._inner.clear()
+        self._channel.close()
+
+    # ---- namespaces
+
+    def _there(self, work: t.Callable[[], _T]) -> _T:
+        """Runs `work` in this kernel's network namespace."""
+        if self._netns is None:
+            return work()
+        path = os.path.join(self._netns_folder, self._netns)
+
+        def enter() -> _T:
+            try:
+                handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                raise port.KernelError(error.errno or errno.EIO, f"open network namespace {self._netns}") from error
+            try:
+                _call(f"enter network namespace {self._netns}", "setns", handle, _CLONE_NEWNET)
+            finally:
+                os.close(handle)
+            return work()
+
+        return _in_thread(enter)
+
+    def _open_socket(self) -> socket.socket:
+        return self._there(rt.open_socket)
+
+    def inside(self, netns: str) -> LinuxKernel:
+        kernel = self._inner.get(netns)
+        if kernel is None:
+            kernel = self._inner[netns] = LinuxKernel(
+                netns, netns_folder=self._netns_folder, marker_folder=self._marker_folder
+            )
+        return kernel
+
+    def netns_list(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self._netns_folder))
+        except FileNotFoundError:
+            return []
+
+    def netns_add(self, name: str, owner: str) -> None:
+        folder = self._netns_folder
+        os.makedirs(folder, mode=0o755, exist_ok=True)
+        operation = f"make network namespace {name}"
+        here = folder.encode()
+        # As `ip netns add` does: a shared mount, so that the namespace is seen (and let go) in every mount namespace.
+        if _libc().mount(b"", here, b"none", _MS_SHARED | _MS_REC, None) != 0:
+            _call(operation, "mount", here, here, b"none", _MS_BIND | _MS_REC, None)
+            _call(operation, "mount", b"", here, b"none", _MS_SHARED | _MS_REC, None)
+        path = os.path.join(folder, name)
+        try:
+            os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0))
+        except OSError as error:
+            raise port.KernelError(error.errno or errno.EIO, operation) from error
+
+        def make() -> None:
+            _call(operation, "unshare", _CLONE_NEWNET)
+            _call(operation, "mount", b"/proc/thread-self/ns/net", path.encode(), b"none", _MS_BIND, None)
+
+        try:
+            _in_thread(make)
+        except port.KernelError:
+            os.unlink(path)
+            raise
+        os.makedirs(self._marker_folder, mode=0o755, exist_ok=True)
+        marker = {"inode": os.stat(path).st_ino, "owner": owner}
+        with open(os.path.join(self._marker_folder, name), "w", encoding="utf-8") as stream:
+            json.dump(marker, stream)
+
+    def netns_delete(self, name: str) -> None:
+        path = os.path.join(self._netns_folder, name)
+        inner = self._inner.pop(name, None)
+        if inner is not None:
+            inner.close()
+        if _libc().umount2(path.encode(), _MNT_DETACH) != 0 and ctypes.get_errno() not in (errno.EINVAL, errno.ENOENT):
+            raise port.KernelError(ctypes.get_errno(), f"delete network namespace {name}")
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise port.KernelError(error.errno or errno.EIO, f"delete network namespace {name}") from error
+        try:
+            os.unlink(os.path.join(self._marker_folder, name))
+        except FileNotFoundError:
+            pass
+
+    def netns_owners(self) -> dict[str, str]:
+        owners: dict[str, str] = {}
+        try:
+            names = sorted(os.listdir(self._marker_folder))
+        except FileNotFoundError:
+            return {}
+        for name in names:
+            try:
+                with open(os.path.join(self._marker_folder, name), encoding="utf-8") as stream:
+                    marker = json.load(stream)
+                # A namespace of this name that somebody made anew is another one.
+                if os.stat(os.path.join(self._netns_folder, name)).st_ino == marker["inode"]:
+                    owners[name] = str(marker["owner"])
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+        return owners
+
+    # ---- observe
+
+    def _names(self) -> dict[int, str]:
+        return {link.index: link.name for link in rt.dump_links(self._channel)}
+
+    def links(self) -> list[port.Link]:
+        return rt.dump_links(self._channel)
+
+    def link(self, name: str) -> t.Optional[port.Link]:
+        return rt.get_link(self._channel, name)
+
+    def addresses(self, device: t.Optional[str] = None) -> list[port.Address]:
+        if device is None:
+            return rt.dump_addresses(self._channel, self._names())
+        link = self.link(device)
+        return rt.dump_addresses(self._channel, {link.index: device}, link.index) if link else []
+
+    def routes(self, table: t.Optional[int] = None, protocol: t.Optional[int] = None) -> list[port.KernelRoute]:
+        return rt.dump_routes(self._channel, self._names(), table, protocol)
+
+    def neighbors(self, device: str) -> list[port.NeighborEntry]:
+        link = self.link(device)
+        return rt.dump_neighbors(self._channel, device, link.index) if link else []
+
+    def fdb(self, device: str) -> list[port.ForwardingEntry]:
+        link = self.link(device)
+        return rt.dump_fdb(self._channel, device, link.index) if link else []
+
+    def rules(self) -> list[port.RuleEntry]:
+        return rt.dump_rules(self._channel)
+
+    def sysctl_read(self, key: str) -> t.Optional[str]:
+        def read() -> t.Optional[str]:
+            try:
+                with open(f"/proc/sys/{key}", encoding="ascii") as stream:
+                    return stream.read().strip()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            except OSError as error:
+                raise port.KernelError(error.errno or errno.EIO, f"read sysctl {key}") from error
+
+        return self._there(read)
+
+    def sockets_using(self, address: str) -> int:
+        plain = socket.inet_aton(address)[::-1].hex().upper()  # little endian, as /proc/net shows it
+        mapped = "0000000000000000FFFF0000" + plain
+        done = {"tcp": ("06", "07"), "tcp6": ("06", "07"), "udp": (), "udp6": ()}  # TIME_WAIT and CLOSE use nothing
+
+        def count() -> int:
+            found = 0
+            for name, idle in done.items():
+                try:
+                    with open(f"/proc/thread-self/net/{name}", encoding="ascii") as stream:
+                        next(stream, None)
+                        for line in stream:
+                            fields = line.split(None, 4)
+                            local = fields[1].partition(":")[0]
+                            if local in (plain, mapped) and fields[3] not in idle:
+                                found += 1
+                except FileNotFoundError:
+                    continue
+            return found
+
+        return self._there(count)
+
+    # ---- write
+
+    def _send(self, encoded: _Encoded, operation: str) -> None:
+        self._channel.request(encoded.type, encoded.flags, encoded.body, operation)
+
+    def _index(self, device: str, operation: str) -> int:
+        link = self.link(device)
+        if link is None:
+            raise port.KernelError(errno.ENODEV, operation, f"there is no device {device}")
+        return link.index
+
+    def link_add(self, link: port.NewLink) -> None:
+        operation = f"make device {link.name}"
+        attributes: list[tuple[str, t.Any]] = [("IFLA_IFNAME", link.name)]
+        if link.mtu is not None:
+            attributes.append(("IFLA_MTU", link.mtu))
+        if link.mac is not None:
+            attributes.append(("IFLA_ADDRESS", link.mac))
+        data: list[tuple[str, t.Any]] = []
+        handle = -1
+        try:
+            if link.kind == "vxlan":
+                data += [("IFLA_VXLAN_ID", link.vni), ("IFLA_VXLAN_LEARNING", int(link.learning))]
+                if link.port is not None:
+                    data.append(("IFLA_VXLAN_PORT", link.port))
+                if link.local is not None:
+                    data.append(("IFLA_VXLAN_LOCAL", link.local))
+            elif link.kind == "veth":
+                peer: list[tuple[str, t.Any]] = [("IFLA_IFNAME", link.peer_name)]
+                if link.mtu is not None:
+                    peer.append(("IFLA_MTU", link.mtu))
+                if link.peer_mac is not None:
+                    peer.append(("IFLA_ADDRESS", link.peer_mac))
+                if link.peer_netns:
+                    try:
+                        path = os.path.join(self._netns_folder, link.peer_netns)
+                        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                    except OSError as error:
+                        words = f"there is no network namespace {link.peer_netns}"
+                        raise port.KernelError(error.errno or errno.EIO, operation, words) from error
+                    peer.append(("IFLA_NET_NS_FD", handle))
+                data.append(("VETH_INFO_PEER", {"attrs": peer}))
+            info: list[tuple[str, t.Any]] = [("IFLA_INFO_KIND", link.kind)]
+            if data:
+                info.append(("IFLA_INFO_DATA", {"attrs": data}))
+            attributes.append(("IFLA_LINKINFO", {"attrs": info}))
+            self._send(_encode_link(rt.RTM_NEWLINK, rt.NLM_F_CREATE | rt.NLM_F_EXCL, {}, attributes), operation)
+        finally:
+            if handle >= 0:
+                os.close(handle)
+
+    def link_set(
+        self,
+        name: str,
+        *,
+        up: t.Optional[bool] = None,
+        mtu: t.Optional[int] = None,
+        mac: t.Optional[str] = None,
+        alias: t.Optional[str] = None,
+    ) -> None:
+        operation = f"change device {name}"
+        header: dict[str, t.Any] = {"index": self._index(name, operation)}
+        attributes: list[tuple[str, t.Any]] = []
+        if mtu is not None:
+            attributes.append(("IFLA_MTU", mtu))
+        if mac is not None:
+            attributes.append(("IFLA_ADDRESS", mac))
+        if up is not None:
+            header.update(flags=1 if up else 0, change=1)
+        if attributes or up is not None:
+            self._send(_encode_link(rt.RTM_NEWLINK, 0, header, attributes), operation)
+        if alias is not None:
+            # Only an attribute of no length at all removes an alias; pyroute2 ends its strings with a zero byte.
+            body = rt.IFINFO.pack(socket.AF_UNSPEC, 0, header["index"], 0, 0) + rt.attribute(20, alias.encode())
+            self._channel.request(rt.RTM_NEWLINK, 0, body, operation)
+
+    def link_delete(self, name: str) -> None:
+        operation = f"delete device {name}"
+        header = {"index": self._index(name, operation)}
+        self._send(_encode_link(rt.RTM_DELLINK, 0, header, []), operation)
+
+    def _address(self, kind: int, flags: int, address: port.Address, operation: str) -> None:
+        header = {
+            "family": socket.AF_INET,
+            "prefixlen": address.prefix_length,
+            "scope": address.scope,
+            "index": self._index(address.device, operation),
+        }
+        attributes = [("IFA_LOCAL", address.address), ("IFA_ADDRESS", address.address)]
+        self._send(_encode("ifaddrmsg", kind, flags, header, attributes), operation)
+
+    def address_add(self, address: port.Address) -> None:
+        operation = f"add address {address.address}/{address.prefix_length} to {address.device}"
+        self._address(rt.RTM_NEWADDR, rt.NLM_F_CREATE | rt.NLM_F_EXCL, address, operation)
+
+    def address_delete(self, address: port.Address) -> None:
+        operation = f"delete address {address.address}/{address.prefix_length} from {address.device}"
+        self._address(rt.RTM_DELADDR, 0, address, operation)
+
+    def route_batch(self, operations: t.Sequence[port.RouteOperation]) -> list[port.RouteFailure]:
+        if not operations:
+            return []
+        indexes = {link.name: link.index for link in rt.dump_links(self._channel)}
+        return rt.write_routes(self._channel, indexes, operations)
+
+    def _neighbor(self, kind: int, flags: int, header: dict[str, t.Any], data: list[t.Any], operation: str) -> None:
+        self._send(_encode("ndmsg", kind, flags, {"state": rt.NUD_PERMANENT, **header}, data), operation)
+
+    def neighbor_replace(self, entry: port.NeighborEntry) -> None:
+        operation = f"set neighbour {entry.address} on {entry.device}"
+        header = {"family": socket.AF_INET, "ifindex": self._index(entry.device, operation)}
+        data = [("NDA_DST", entry.address), ("NDA_LLADDR", entry.mac)]
+        self._neighbor(rt.RTM_NEWNEIGH, rt.NLM_F_CREATE | rt.NLM_F_REPLACE, header, data, operation)
+
+    def neighbor_delete(self, entry: port.NeighborEntry) -> None:
+        operation = f"delete neighbour {entry.address} from {entry.device}"
+        header = {"family": socket.AF_INET, "ifindex": self._index(entry.device, operation)}
+        self._neighbor(rt.RTM_DELNEIGH, 0, header, [("NDA_DST", entry.address)], operation)
+
+    def _forwarding(self, kind: int, flags: int, entry: port.ForwardingEntry, operation: str) -> None:
+        index = self._index(entry.device, operation)
+        header = {"family": rt.AF_BRIDGE, "ifindex": index, "flags": rt.NTF_SELF}
+        data: list[tuple[str, t.Any]] = [("NDA_LLADDR", entry.mac)]
+        if entry.destination:
+            data.append(("NDA_DST", entry.destination))
+        self._neighbor(kind, flags, header, data, operation)
+
+    def fdb_replace(self, entry: port.ForwardingEntry) -> None:
+        operation = f"set forwarding entry {entry.mac} on {entry.device}"
+        self._forwarding(rt.RTM_NEWNEIGH, rt.NLM_F_CREATE | rt.NLM_F_REPLACE, entry, operation)
+
+    def fdb_delete(self, entry: port.ForwardingEntry) -> None:
+        operation = f"delete forwarding entry {entry.mac} from {entry.device}"
+        self._forwarding(rt.RTM_DELNEIGH, 0, entry, operation)
+
+    def _rule(self, kind: int, flags: int, rule: port.RuleEntry, operation: str) -> None:
+        header = {"family": socket.AF_INET, "table": rule.table if rule.table < 256 else 0, "action": 1}
+        data: list[tuple[str, t.Any]] = [
+            ("FRA_PRIORITY", rule.priority),
+            ("FRA_FWMARK", rule.fwmark),
+            ("FRA_FWMASK", rule.fwmask),
+            ("FRA_TABLE", rule.table),
+            ("FRA_PROTOCOL", rule.protocol),
+        ]
+        self._send(_encode("fibmsg", kind, flags, header, data), operation)
+
+    def rule_add(self, rule: port.RuleEntry) -> None:
+        operation = f"add rule {rule.priority} (mark {rule.fwmark:#x})"
+        self._rule(rt.RTM_NEWRULE, rt.NLM_F_CREATE | rt.NLM_F_EXCL, rule, operation)
+
+    def rule_delete(self, rule: port.RuleEntry) -> None:
+        self._rule(rt.RTM_DELRULE, 0, rule, f"delete rule {rule.priority} (mark {rule.fwmark:#x})")
+
+    def sysctl_write(self, key: str, value: str) -> None:
+        def write() -> None:
+            try:
+                with open(f"/proc/sys/{key}", "w", encoding="ascii") as stream:
+                    stream.write(value)
+            except OSError as error:
+                raise port.KernelError(error.errno or errno.EIO, f"write sysctl {key}") from error
+
+        self._there(write)
+
+    # ---- programs
+
+    def run(self, argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> port.Completed:
+        environment = dict(os.environ, LC_ALL="C.UTF-8")
+        # Non-interactive shells of root often lack the sbin folders, where iptables and ipset live.
+        environment["PATH"] = environment.get("PATH", "/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin"
+
+        def run() -> port.Completed:
+            try:
+                done = subprocess.run(
+                    list(argv),
+                    input=stdin,
+                    capture_output=True,
+                    timeout=timeout,
+                    env=environment,
+                    encoding="utf-8",
+                    errors="replace",
+                    check=False,
+                )
+            except FileNotFoundError:
+                return port.Completed(127, "", f"there is no program {argv[0]}")
+            except subprocess.TimeoutExpired:
+                return port.Completed(124, "", f"{argv[0]} did not end within {timeout:.0f} s")
+            return port.Completed(done.returncode, done.stdout, done.stderr)
+
+        return self._there(run)
+
+
+class _Encoded(t.NamedTuple):
+    type: int
+    flags: int
+    body: bytes
+
+
+def _encode_link(
+    kind: int, flags: int, header: t.Mapping[str, t.Any], attributes: t.Sequence[tuple[str, t.Any]]
+) -> _Encoded:
+    return _encode("ifinfmsg", kind, flags, {"family": socket.AF_UNSPEC, **header}, attributes)
+
+
+def _encode(
+    codec: str, kind: int, flags: int, header: t.Mapping[str, t.Any], attributes: t.Sequence[tuple[str, t.Any]]
+) -> _Encoded:
+    """Body of a message by pyroute2's codec; the netlink header in front of it is ours."""
+    message = _codec(codec)()
+    for name, value in header.items():
+        message[name] = value
+    message["attrs"] = list(attributes)
+    message.encode()
+    return _Encoded(kind, flags, bytes(message.data[16:]))
+
+
+def _codec(name: str) -> t.Any:
+    try:
+        if name == "ifinfmsg":
+            from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+
+            return ifinfmsg
+        if name == "ifaddrmsg":
+            from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
+
+            return ifaddrmsg
+        if name == "ndmsg":
+            from pyroute2.netlink.rtnl.ndmsg import ndmsg
+
+            return ndmsg
+        from pyroute2.netlink.rtnl.fibmsg import fibmsg
+
+        return fibmsg
+    except ImportError as error:
+        raise port.MissingLibrary(
+            "The Python library pyroute2, which writes network devices, addresses and neighbours, is not installed"
+            " for this interpreter. Install it with `apt-get install python3-pyroute2` (Debian), then run again."
+        ) from error
