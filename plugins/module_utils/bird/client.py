@@ -1,0 +1,142 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""BIRD's control socket, spoken directly: no birdc process, and an end to every answer.
+
+An answer is lines of a four-digit code, `-` (more lines follow) or a space (the last one), and text; a line that
+starts with a space repeats the code before it. 0xxx ends well, 1xxx and 2xxx are tables, 8xxx is a failure, 9xxx a
+command that BIRD does not understand (BIRD's doc/reply_codes). Lines that start with `+` come unasked: left out.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+import types
+import typing as t
+
+from .errors import CommandRefused, NotAnswering
+
+SOCKET = "/run/calico/bird.ctl"
+
+_LINE = re.compile(r"(\d{4})([- ])(.*)", re.DOTALL)
+
+
+class Answer(t.NamedTuple):
+    """`lines` are the texts without their codes, empty last line left out; `code` is that of the end."""
+
+    code: int
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+class Client:
+    """One connection. A context manager; `timeout` is in seconds and holds for each answer as a whole."""
+
+    def __init__(self, path: str = SOCKET, timeout: float = 10.0) -> None:
+        self.path = path
+        self.timeout = timeout
+        self.version = ""  # as BIRD greets: "2.0.12"
+        self._buffer = b""
+        self._socket: t.Optional[socket.socket] = None
+
+    def __enter__(self) -> Client:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(self.timeout)
+        try:
+            self._socket.connect(self.path)
+            greeting = self._answer().text
+        except OSError as error:
+            self.close()
+            raise NotAnswering(self.path, error.strerror or str(error)) from error
+        except NotAnswering:
+            self.close()
+            raise
+        found = re.search(r"BIRD v?(\S+) ready", greeting)
+        if not found:
+            self.close()
+            raise NotAnswering(self.path, f"it greets with {greeting!r}")
+        self.version = found.group(1)
+        return self
+
+    def __exit__(
+        self,
+        kind: t.Optional[type[BaseException]],
+        value: t.Optional[BaseException],
+        traceback: t.Optional[types.TracebackType],
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def ask(self, command: str) -> Answer:
+        """The answer to one command as birdc takes it. Raises CommandRefused or NotAnswering."""
+        if self._socket is None:
+            raise NotAnswering(self.path, "the connection is closed")
+        if "\n" in command:
+            raise ValueError("one command is one line")
+        try:
+            self._socket.sendall(command.encode() + b"\n")
+            answer = self._answer()
+        except OSError as error:
+            raise NotAnswering(self.path, error.strerror or str(error)) from error
+        if answer.code >= 8000:
+            raise CommandRefused(command, answer.code, answer.text)
+        return answer
+
+    def _answer(self) -> Answer:
+        lines: list[str] = []
+        code = 0
+        end = time.monotonic() + self.timeout
+        while True:
+            line = self._line(end)
+            if line.startswith("+"):
+                continue
+            found = _LINE.fullmatch(line)
+            if found:
+                code = int(found.group(1))
+                if found.group(3) or found.group(2) == "-":
+                    lines.append(found.group(3))
+                if found.group(2) == " ":
+                    return Answer(code, tuple(lines))
+            elif line.startswith(" "):
+                lines.append(line[1:])
+            else:
+                raise NotAnswering(self.path, f"it answers with {line!r}, which is not BIRD's protocol")
+
+    def _line(self, end: float) -> str:
+        assert self._socket is not None
+        while b"\n" not in self._buffer:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise NotAnswering(self.path, f"no whole answer within {self.timeout:g} s")
+            self._socket.settimeout(left)
+            try:
+                data = self._socket.recv(65536)
+            except socket.timeout:
+                continue
+            if not data:
+                raise NotAnswering(self.path, "the connection was closed in the middle of an answer")
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode("utf-8", "replace")
+
+
+def wait_until_ready(path: str = SOCKET, seconds: float = 10.0) -> str:
+    """The version of the BIRD at `path`, as soon as it answers. Raises NotAnswering after `seconds`."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            with Client(path, timeout=max(0.1, end - time.monotonic())) as client:
+                return client.version
+        except NotAnswering:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(0.05)

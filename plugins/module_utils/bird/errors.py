@@ -1,0 +1,77 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What can go wrong with BIRD, in words for the person who has to act."""
+
+from __future__ import annotations
+
+import typing as t
+
+
+class BirdError(Exception):
+    """Any of the below."""
+
+
+class NotAnswering(BirdError):
+    """Nobody is at the control socket, or what is there does not speak."""
+
+    def __init__(self, socket: str, reason: str) -> None:
+        self.socket = socket
+        self.reason = reason
+        super().__init__(
+            f"BIRD does not answer. Its control socket is {socket}: {reason}. "
+            "See `systemctl status calico-bird.service` and its journal."
+        )
+
+
+class CommandRefused(BirdError):
+    """BIRD understood nothing of a command, or could not do it. `code` is that of its answer (8xxx or 9xxx)."""
+
+    def __init__(self, command: str, code: int, answer: str) -> None:
+        self.command = command
+        self.code = code
+        self.answer = answer
+        super().__init__(
+            f"BIRD refused a command. `birdc {command}` was answered with {code}: {answer}. "
+            "Try the command by hand on the node."
+        )
+
+
+class ConfigurationRefused(BirdError):
+    """A bird.cfg that BIRD cannot read. `line` is None where BIRD names none; `source` is the text of that line."""
+
+    def __init__(self, path: str, line: t.Optional[int], reason: str, source: str = "") -> None:
+        self.path = path
+        self.line = line
+        self.reason = reason
+        self.source = source
+        where = path if line is None else f"{path}, line {line}"
+        shown = f" (`{source}`)" if source else ""
+        super().__init__(
+            f"BIRD cannot read its new configuration: {reason}. It is for {where}{shown}. "
+            "The one in force was left as it is; correct the variable that the line comes from and run again."
+        )
+
+
+class ReloadNotFinished(BirdError):
+    """BIRD took a configuration but is still at it: a protocol of the old one does not go down, for instance."""
+
+    def __init__(self, socket: str, seconds: float) -> None:
+        self.socket = socket
+        self.seconds = seconds
+        super().__init__(
+            f"BIRD has not finished reading its new configuration after {seconds:g} s. Its control socket is {socket}. "
+            f"Look at `birdc -s {socket} show protocols` for a protocol that is in state `stop`, and run again."
+        )
+
+
+class VersionUnknown(BirdError):
+    """The program that should be BIRD does not say which one."""
+
+    def __init__(self, program: str, answer: str) -> None:
+        self.program = program
+        self.answer = answer
+        super().__init__(
+            f"The version of BIRD could not be read. `{program} --version` says {answer!r}. "
+            "Install the package bird2 of Debian 12 or 13."
+        )

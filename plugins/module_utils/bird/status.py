@@ -1,0 +1,140 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`show protocols all` as a value, for the BIRD 2.0.12 of Debian 12, the 2.17 of Debian 13, and BIRD 3."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from .client import SOCKET, Client
+
+# Name, type, table, state, since (with or without a date, with or without a part of a second), and what follows.
+_HEAD = re.compile(
+    r"(?P<name>\S+)\s+(?P<type>[A-Z]\w*)\s+(?P<table>\S+)\s+(?P<state>up|start|stop|down|flush)\s+"
+    r"(?P<since>(?:\d{4}-\d\d-\d\d(?:\s+\d\d:\d\d:\d\d(?:\.\d+)?)?|\d\d:\d\d:\d\d(?:\.\d+)?))(?P<info>.*)"
+)
+_COUNT = re.compile(r"(\d+) (imported|filtered|exported|preferred)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """One BGP protocol. `since` is as BIRD prints it; counts are of IPv4 routes; times are left out, they never rest.
+
+    `bgp_state` is BGP's own word (Established, Active, Connect, Idle, Passive...), `error` the last one, "" for none.
+    `graceful_restart`: both sides announced it. `neighbor_restarting`: the peer is gone and its routes are kept.
+    """
+
+    name: str
+    state: str
+    since: str
+    info: str = ""
+    bgp_state: str = ""
+    description: str = ""
+    address: str = ""
+    neighbor_as: t.Optional[int] = None
+    local_as: t.Optional[int] = None
+    graceful_restart: bool = False
+    neighbor_restarting: bool = False
+    imported: int = 0
+    filtered: int = 0
+    exported: int = 0
+    error: str = ""
+
+    @property
+    def established(self) -> bool:
+        return self.bgp_state == "Established"
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """What a running BIRD is doing. `reconfiguring`: it has not finished with its last configuration."""
+
+    version: str
+    router_id: str
+    reconfiguring: bool
+    shutting_down: bool
+    sessions: tuple[Session, ...]
+
+
+def observe(path: str = SOCKET, timeout: float = 10.0) -> Status:
+    """Ask the BIRD at a control socket. Raises NotAnswering or CommandRefused."""
+    with Client(path, timeout) as client:
+        general = client.ask("show status").text
+        sessions = parse_sessions(client.ask("show protocols all").text)
+        router_id = re.search(r"^Router ID is (\S+)", general, re.MULTILINE)
+        return Status(
+            version=client.version,
+            router_id=router_id.group(1) if router_id else "",
+            reconfiguring="Reconfiguration in progress" in general,
+            shutting_down="Shutdown in progress" in general,
+            sessions=sessions,
+        )
+
+
+def parse_sessions(text: str) -> tuple[Session, ...]:
+    """The BGP protocols in the output of `show protocols all`, by name; other protocols are left out."""
+    sessions = []
+    for head, details in _protocols(text):
+        if head["type"] == "BGP":
+            sessions.append(_session(head, details))
+    return tuple(sorted(sessions, key=lambda session: session.name))
+
+
+def _protocols(text: str) -> t.Iterator[tuple[dict[str, str], list[str]]]:
+    head: t.Optional[dict[str, str]] = None
+    details: list[str] = []
+    for line in text.splitlines():
+        found = None if line.startswith(" ") else _HEAD.match(line)
+        if found:
+            if head:
+                yield head, details
+            head, details = found.groupdict(), []
+        else:
+            details.append(line)
+    if head:
+        yield head, details
+
+
+def _session(head: t.Mapping[str, str], details: t.Sequence[str]) -> Session:
+    fields: dict[str, str] = {}
+    announced: dict[str, bool] = {"Local": False, "Neighbor": False}
+    side = ""
+    restarting = False
+    for line in details:
+        stripped = line.strip()
+        if stripped.endswith(" capabilities"):
+            side = stripped.split()[0]
+        elif stripped.startswith("Graceful restart") and side:
+            announced[side] = True
+        elif stripped == "Neighbor graceful restart active":
+            restarting = True
+        elif stripped.startswith("Session:"):
+            side = ""
+        key, colon, value = stripped.partition(":")
+        if colon:
+            fields.setdefault(key, value.strip())
+    counts = {word: int(number) for number, word in _COUNT.findall(fields.get("Routes", ""))}
+    return Session(
+        name=head["name"],
+        state=head["state"],
+        since=head["since"],
+        info=" ".join(head["info"].split()),
+        bgp_state=fields.get("BGP state", ""),
+        description=fields.get("Description", ""),
+        address=fields.get("Neighbor address", "").partition("%")[0],
+        neighbor_as=_number(fields.get("Neighbor AS")),
+        local_as=_number(fields.get("Local AS")),
+        graceful_restart=all(announced.values()),
+        neighbor_restarting=restarting,
+        imported=counts.get("imported", 0),
+        filtered=counts.get("filtered", 0),
+        exported=counts.get("exported", 0),
+        error=fields.get("Last error", ""),
+    )
+
+
+def _number(text: t.Optional[str]) -> t.Optional[int]:
+    return int(text) if text and text.isdigit() else None

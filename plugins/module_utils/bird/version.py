@@ -1,0 +1,63 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which BIRD is there, and which ones will do."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import typing as t
+
+from .errors import VersionUnknown
+
+PROGRAM = "/usr/sbin/bird"
+
+_NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+class Version(t.NamedTuple):
+    """Compares as BIRD counts; `str` gives `2.0.12`, or `2.17` where there is no third number."""
+
+    major: int
+    minor: int
+    patch: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}" + (f".{self.patch}" if self.patch else "")
+
+    @property
+    def has_onlink(self) -> bool:
+        """Whether a filter may say `onlink = true`: came with 2.0.12, was lost in 3.0, is back since 3.2."""
+        return (2, 0, 12) <= self < (3, 0, 0) or self >= (3, 2, 0)
+
+
+def parse(text: str) -> Version:
+    """The first version in `text`: `BIRD version 2.0.12`, or a package's `2.17.5-0+deb13u1`. ValueError without one."""
+    found = _NUMBERS.search(text)
+    if not found:
+        raise ValueError(f"no version in {text!r}")
+    return Version(int(found.group(1)), int(found.group(2)), int(found.group(3) or 0))
+
+
+def installed(program: str = PROGRAM) -> t.Optional[Version]:
+    """The version of a program, None where there is none. Raises VersionUnknown if it does not say."""
+    try:
+        done = subprocess.run(
+            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise VersionUnknown(program, str(error)) from error
+    said = (done.stdout + done.stderr).strip()
+    try:
+        return parse(said)
+    except ValueError:
+        raise VersionUnknown(program, said) from None
+
+
+def candidate(policy: str) -> t.Optional[Version]:
+    """The version that apt would install, from the output of `apt-cache policy bird2` (LC_ALL=C); None without one."""
+    found = re.search(r"^\s*Candidate:\s*(?:\d+:)?(\d\S*)", policy, re.MULTILINE)
+    return parse(found.group(1)) if found else None

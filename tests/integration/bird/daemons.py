@@ -1,0 +1,146 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One BIRD in one node's namespace, with the role's own bird.cfg."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import subprocess
+import typing as t
+
+import jinja2
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    Bird,
+    BirdPeer,
+    BirdPool,
+    NodeState,
+)
+
+from .debian_bird import ROOT, Build
+from .network import POOL, Namespace, Node, wait_for
+
+TEMPLATE = ROOT / "roles" / "calico_node" / "templates" / "bird.cfg.j2"
+AS_NUMBER = 64512
+
+
+def render(bird: Bird) -> str:
+    """As Ansible renders it: block lines leave no line of their own."""
+    environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
+    data = NodeState(node="node", address=f"{bird.address}/24", bird=bird).to_dict()["bird"]
+    return environment.from_string(TEMPLATE.read_text()).render(calico_node_bird=data)
+
+
+def pool(device: str = "", cross_subnet: bool = False, mtu: t.Optional[int] = None) -> BirdPool:
+    return BirdPool(POOL, device, cross_subnet, mtu, block_size=26)
+
+
+def peer(own: Node, other: Node, kind: str = "mesh", **fields: t.Any) -> BirdPeer:
+    name = f"{'Mesh' if kind == 'mesh' else 'Node'}_{other.address.replace('.', '_')}"
+    return BirdPeer(name, other.address, AS_NUMBER, kind, passive=own.index > other.index, node=other.name, **fields)
+
+
+def bird_of(node: Node, peers: t.Sequence[BirdPeer], *pools: BirdPool, **fields: t.Any) -> Bird:
+    settings: dict[str, t.Any] = {
+        "router_id": node.address,
+        "address": node.address,
+        "as_number": AS_NUMBER,
+        "subnet": node.subnet,
+        "blocks": (node.block,),
+        "pools": pools,
+        "peers": tuple(peers),
+    }
+    return Bird(**{**settings, **fields})
+
+
+def mesh(nodes: t.Sequence[Node], *pools: BirdPool, **fields: t.Any) -> dict[str, Bird]:
+    return {
+        node.name: bird_of(node, [peer(node, other) for other in nodes if other is not node], *pools, **fields)
+        for node in nodes
+    }
+
+
+class Daemon:
+    def __init__(self, build: Build, space: Namespace, folder: pathlib.Path, name: str) -> None:
+        self.build, self.space = build, space
+        self.config = folder / f"{name}.cfg"
+        self.socket = str(folder / f"{name}.ctl")
+        self.log = folder / f"{name}.log"
+        self._process: t.Optional[subprocess.Popen[bytes]] = None
+        self.bird: t.Optional[Bird] = None
+
+    def write(self, bird: Bird) -> None:
+        self.bird = bird
+        self.config.write_text(render(bird))
+
+    def start(self, recover: bool = False) -> None:
+        command = [self.build.bird, "-f", "-c", str(self.config), "-s", self.socket, *(["-R"] if recover else [])]
+        with open(self.log, "ab") as log:
+            self._process = subprocess.Popen(self.space.command(*command), stdout=log, stderr=log)
+        wait_for(f"{self.socket} answers", lambda: "ready" in self.birdc("show", "status", check=False))
+
+    def birdc(self, *command: str, check: bool = True) -> str:
+        done = subprocess.run(
+            [self.build.birdc, "-s", self.socket, *command], capture_output=True, text=True, timeout=30, check=False
+        )
+        assert not check or done.returncode == 0, done
+        return done.stdout
+
+    def configure(self, bird: t.Optional[Bird] = None, **changes: t.Any) -> None:
+        assert self.bird
+        self.write(bird or dataclasses.replace(self.bird, **changes))
+        answer = self.birdc("configure")
+        assert "Reconfigur" in answer, answer
+        wait_for("reconfiguration", lambda: "up and running" in self.birdc("show", "status"))
+
+    def established(self) -> int:
+        return self.birdc("show", "protocols").count("Established")
+
+    def kill(self) -> None:
+        assert self._process
+        self._process.kill()
+        self._process.wait()
+
+    def wait(self, seconds: float = 10) -> None:
+        assert self._process
+        self._process.wait(seconds)
+
+    def stop(self) -> None:
+        if self._process and self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+
+class Fleet:
+    """The daemons of several nodes."""
+
+    def __init__(self, build: Build, folder: pathlib.Path, nodes: t.Sequence[Node]) -> None:
+        self.daemons = {node.name: Daemon(build, node.space, folder, node.name) for node in nodes}
+        self.nodes = nodes
+
+    def __getitem__(self, name: str) -> Daemon:
+        return self.daemons[name]
+
+    def start(self, birds: t.Mapping[str, Bird]) -> None:
+        for name, bird in birds.items():
+            self[name].write(bird)
+            self[name].start()
+        self.wait_established()
+
+    def wait_established(self, seconds: float = 20) -> None:
+        for name, daemon in self.daemons.items():
+            if daemon.bird:
+                wanted = len(daemon.bird.peers)
+                wait_for(f"{name}: {wanted} sessions", lambda d=daemon, w=wanted: d.established() == w, seconds)
+
+    def configure(self, birds: t.Mapping[str, Bird]) -> None:
+        for name, bird in birds.items():
+            self[name].configure(bird)
+
+    def stop(self) -> None:
+        for daemon in self.daemons.values():
+            daemon.stop()

@@ -1,0 +1,197 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Four nodes in two subnets with a router between them, each a network namespace held by a process of its own.
+
+    node1 10.10.1.11  node2 10.10.1.12  |router|  node3 10.10.2.13  node4 10.10.2.14
+
+Every node has eth0, vxlan.calico, tunl0 and one workload behind a veth pair. tunl0 is a veth into a bridge that all
+nodes share: to BIRD's filters a device like any other, also where the kernel has no IP-in-IP (the lab runs the real
+one). A namespace is gone when its process is, so nothing outlives a test run that is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import subprocess
+import time
+import typing as t
+
+POOL = "10.244.0.0/16"
+
+
+def wait_for(what: str, condition: t.Callable[[], t.Any], seconds: float = 15.0) -> t.Any:
+    """The first true answer; AssertionError naming `what` if there is none in time."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+class Namespace:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        # Death with the parent, so that a killed test run leaves nothing.
+        self._holder = subprocess.Popen(["unshare", "--net", "--kill-child", "--fork", "--", "sleep", "3600"])
+        self.pid = self._child()
+        self.run("ip", "link", "set", "lo", "up")
+
+    def _child(self) -> int:
+        path = f"/proc/{self._holder.pid}/task/{self._holder.pid}/children"
+
+        def ready() -> t.Optional[int]:
+            with open(path) as children:
+                pids = children.read().split()
+            if not pids or os.readlink(f"/proc/{pids[0]}/ns/net") == os.readlink("/proc/self/ns/net"):
+                return None
+            return int(pids[0])
+
+        return t.cast(int, wait_for(f"namespace {self.name}", ready))
+
+    def command(self, *command: str) -> list[str]:
+        return ["nsenter", f"--net=/proc/{self.pid}/ns/net", "--", *command]
+
+    def run(self, *command: str, input: t.Optional[str] = None) -> str:
+        done = subprocess.run(
+            self.command(*command), capture_output=True, text=True, timeout=30, input=input, check=False
+        )
+        assert done.returncode == 0, f"{self.name}: {' '.join(command)}: {done.stderr or done.stdout}"
+        return done.stdout
+
+    def ip(self, *lines: str) -> None:
+        self.run("ip", "-batch", "-", input="\n".join(lines) + "\n")
+
+    def sysctl(self, settings: t.Mapping[str, str]) -> None:
+        """{path below /proc/sys/net/ipv4: value}"""
+        self.run("sh", "-ec", "; ".join(f"echo {value} > /proc/sys/net/ipv4/{key}" for key, value in settings.items()))
+
+    def routes(self, *selector: str) -> list[str]:
+        return sorted(line.strip() for line in self.run("ip", "-4", "route", "show", *selector).splitlines())
+
+    def close(self) -> None:
+        self._holder.kill()
+        self._holder.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, 9)
+
+
+@dataclasses.dataclass
+class Node:
+    name: str
+    index: int
+    rack: int
+    space: Namespace
+    workload_space: Namespace
+
+    @property
+    def address(self) -> str:
+        return f"10.10.{self.rack}.{10 + self.index}"
+
+    @property
+    def subnet(self) -> str:
+        return f"10.10.{self.rack}.0/24"
+
+    @property
+    def router(self) -> str:
+        return f"10.10.{self.rack}.1"
+
+    @property
+    def block(self) -> str:
+        return f"10.244.{self.index}.0/26"
+
+    @property
+    def workload(self) -> str:
+        return f"10.244.{self.index}.2"
+
+    def tunnel(self, device: str) -> str:
+        return f"10.244.{self.index}.{0 if device == 'tunl0' else 1}"
+
+    @property
+    def vtep_mac(self) -> str:
+        return f"66:00:00:00:00:{self.index:02x}"
+
+
+class Network:
+    def __init__(self, count: int = 4) -> None:
+        self._stack = contextlib.ExitStack()
+        self.router = self._space("router")
+        self.router.ip(
+            *(f"link add br{rack} type bridge" for rack in (1, 2)),
+            *(f"addr add 10.10.{rack}.1/24 dev br{rack}" for rack in (1, 2)),
+            *(f"link set br{rack} up" for rack in (1, 2)),
+            "link add brtunnel type bridge",
+            "link set brtunnel up",
+        )
+        self.router.sysctl({"ip_forward": "1"})
+        self.nodes = [self._node(index) for index in range(1, count + 1)]
+        # What the lab's router learns by BGP: without a tunnel it has to know where the blocks are.
+        self.router.ip(*(f"route add {node.block} via {node.address}" for node in self.nodes))
+        for node in self.nodes:
+            others = [other for other in self.nodes if other is not node]
+            node.space.ip(
+                *(
+                    f"neigh add {other.address} dev {device} lladdr {other.vtep_mac} nud permanent"
+                    for other in others
+                    for device in ("vxlan.calico", "tunl0")  # IP-in-IP has no neighbours: its stand-in must not ask
+                )
+            )
+            for other in others:
+                node.space.run(
+                    "bridge", "fdb", "append", other.vtep_mac, "dev", "vxlan.calico", "dst", other.address, "self"
+                )
+
+    def _space(self, name: str) -> Namespace:
+        space = Namespace(name)
+        self._stack.callback(space.close)
+        return space
+
+    def _node(self, index: int) -> Node:
+        rack = 1 if index <= 2 else 2
+        name = f"node{index}"
+        node = Node(name, index, rack, self._space(name), self._space(f"workload{index}"))
+        space, pod = node.space, node.workload_space
+        for device, bridge in (("eth0", f"br{rack}"), ("tunl0", "brtunnel")):
+            port = f"{device}n{index}"
+            space.ip(f"link add {device} type veth peer name {port} netns {self.router.pid}")
+            if device == "tunl0":
+                space.ip(f"link set {device} address {node.vtep_mac}")
+            space.ip(f"link set {device} up")
+            self.router.ip(f"link set {port} master {bridge}", f"link set {port} up")
+        space.ip(
+            f"addr add {node.address}/24 dev eth0",
+            f"route add default via {node.router}",
+            f"link add vxlan.calico address {node.vtep_mac} mtu 1450 type vxlan id 4096 dstport 4789 "
+            f"local {node.address} nolearning",
+            "link set vxlan.calico up",
+            # Loose reverse-path filtering is strict on a device without an address: packets that arrive by a tunnel
+            # from a node which is one step behind in a change of mode would be dropped.
+            f"addr add {node.tunnel('vxlan.calico')}/32 dev vxlan.calico",
+            f"addr add {node.tunnel('tunl0')}/32 dev tunl0",
+            f"link add cali1 address ee:ee:ee:ee:ee:ee type veth peer name eth0 netns {pod.pid}",
+            "link set cali1 up",
+            f"route add {node.workload} dev cali1 scope link proto 179",
+            f"route add blackhole {node.block} proto 179",
+        )
+        space.sysctl(
+            {
+                "ip_forward": "1",
+                **{f"conf/{device}/rp_filter": "2" for device in ("eth0", "vxlan.calico", "tunl0")},
+                "neigh/cali1/proxy_delay": "0",
+                "conf/cali1/proxy_arp": "1",
+            }
+        )
+        pod.ip(
+            f"addr add {node.workload}/32 dev eth0",
+            "link set eth0 up",
+            "route add 169.254.1.1 dev eth0 scope link",
+            "route add default via 169.254.1.1 dev eth0",
+        )
+        return node
+
+    def close(self) -> None:
+        self._stack.close()

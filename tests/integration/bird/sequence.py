@@ -1,0 +1,130 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Datagrams with sequence numbers, sent at a steady rate from one namespace to others and counted there.
+
+Run inside a namespace: `sequence.py send RATE BYTES ADDRESS...` or `sequence.py receive`. Both end at the end of their
+standard input and then print one line of JSON: {address of the other end: count}. The receiver counts distinct numbers,
+so a duplicate does not hide a loss, and says what its own socket dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import select
+import socket
+import struct
+import subprocess
+import sys
+import time
+import typing as t
+
+PORT = 9179
+
+
+def send(rate: int, size: int, addresses: t.Sequence[str]) -> dict[str, int]:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    # Don't fragment: a packet that does not fit has to be seen as lost.
+    sock.setsockopt(socket.IPPROTO_IP, 10, 2)
+    sock.setblocking(False)
+    padding = bytes(max(0, size - 28 - 8))
+    sent = dict.fromkeys(addresses, 0)
+    refused = 0
+    number, start = 0, time.monotonic()
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        for address in addresses:
+            try:
+                sock.sendto(struct.pack("!Q", number) + padding, (address, PORT))
+            except OSError:
+                refused += 1  # no route, too large: as good as lost
+            sent[address] += 1
+        number += 1
+        pause = start + number / rate - time.monotonic()
+        if pause > 0:
+            time.sleep(pause)
+    sent["refused"] = refused
+    return sent
+
+
+def receive() -> dict[str, int]:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
+    sock.bind(("0.0.0.0", PORT))
+    print("listening", flush=True)
+    seen: dict[str, set[int]] = {}
+    ending = False
+    while True:
+        readable = select.select([sock] if ending else [sock, sys.stdin], [], [], 0.3 if ending else None)[0]
+        if sys.stdin in readable:
+            ending = True
+        if sock in readable:
+            data, (source, _port) = sock.recvfrom(65535)
+            seen.setdefault(source, set()).add(struct.unpack("!Q", data[:8])[0])
+        elif ending:
+            break
+    drops = 0
+    for line in pathlib.Path("/proc/net/udp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[1].endswith(f":{PORT:04X}"):
+            drops = int(fields[-1])
+    return {**{source: len(numbers) for source, numbers in seen.items()}, "dropped": drops}
+
+
+class Streams:
+    """Streams between workloads, each with all others in `pairs`; a context manager, with the losses afterwards.
+
+    `pairs` are (source namespace, source address, [destination address]), `receivers` {address: namespace}.
+    """
+
+    def __init__(
+        self,
+        pairs: t.Sequence[tuple[t.Any, str, t.Sequence[str]]],
+        receivers: t.Mapping[str, t.Any],
+        rate: int = 500,
+        size: int = 64,
+    ) -> None:
+        self._pairs, self._receivers, self._rate, self._size = pairs, receivers, rate, size
+        self.sent = 0
+        self.lost: dict[str, int] = {}
+        self.dropped = 0  # by full receive buffers: the fault of the test, not of the network
+
+    def _start(self, space: t.Any, *arguments: str) -> subprocess.Popen[str]:
+        command = space.command(sys.executable, "-I", __file__, *arguments)
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Streams:
+        self._in = {address: self._start(space, "receive") for address, space in self._receivers.items()}
+        for process in self._in.values():
+            assert process.stdout and process.stdout.readline() == "listening\n"
+        self._out = {
+            source: self._start(space, "send", str(self._rate), str(self._size), *destinations)
+            for space, source, destinations in self._pairs
+        }
+        time.sleep(0.3)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        counts_out = {source: self._end(process) for source, process in self._out.items()}
+        time.sleep(0.2)
+        counts_in = {address: self._end(process) for address, process in self._in.items()}
+        self.dropped = sum(counts.pop("dropped") for counts in counts_in.values())
+        for source, counts in counts_out.items():
+            counts.pop("refused")
+            for destination, sent in counts.items():
+                self.sent += sent
+                lost = sent - counts_in[destination].get(source, 0)
+                if lost:
+                    self.lost[f"{source} -> {destination}"] = lost
+
+    @staticmethod
+    def _end(process: subprocess.Popen[str]) -> dict[str, int]:
+        out, _err = process.communicate("\n", timeout=20)
+        return t.cast("dict[str, int]", json.loads(out.splitlines()[-1]))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "send":
+        print(json.dumps(send(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])))
+    else:
+        print(json.dumps(receive()))
