@@ -15,6 +15,7 @@
 | `allocation_plan` | the plan as a value: AllocationPlan, NodePlan, BlockGrant, QuarantinedBlock, PlannedPool |
 | `inputs` | what is planned for: PoolRange, NodeEntry, WorkloadRequest |
 | `plan` | inputs and the last plan in, the next plan out |
+| `carry_over`, `grants`, `holdings` | parts of `plan`: what stays, what is new, who has what meanwhile |
 | `lockfile` | AllocationPlan <-> YAML document and its text |
 | `rebuild` | the last plan from lockfile and nodes' copies |
 | `errors` | IpamError (variable, value, rule, remedy) and its kinds: PlanError, LockfileError, RebuildError |

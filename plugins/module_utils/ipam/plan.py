@@ -5,10 +5,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
-from .allocation_plan import AllocationPlan
+from . import grants
+from .allocation_plan import AllocationPlan, BlockGrant, NodePlan, PlannedPool, QuarantinedBlock
+from .block_walk import parse_cidr
+from .carry_over import carry_over
+from .errors import PlanError
+from .holdings import Key, Ledger, NodeHoldings, pools_by_name
 from .inputs import NodeEntry, PoolRange, WorkloadRequest
+
+__all__ = ["AllocationPlan", "PlanError", "plan"]
 
 
 def plan(
@@ -24,8 +32,96 @@ def plan(
     """The plan that follows `previous` (None: nothing was planned before).
 
     `nodes` are ALL nodes of the inventory that may own blocks, never only those of a limited run.
-    `tunnels` is {node: {"ipip"|"vxlan": names of the pools that use this encapsulation}}.
+    `tunnels` is {node: {"ipip"|"vxlan": names of the pools that use this encapsulation}}: the address comes from the
+    first of the node's blocks in such a pool, else from any of its blocks.
     `released` holds names of removed nodes and CIDRs whose blocks leave quarantine.
-    Raises PlanError.
+
+    What was granted stays: blocks and tunnel addresses while the node is there, a workload's address while the workload
+    stays on its node. Each enabled pool gives one open block to every node that it selects, more where addresses need
+    them, and then spare ones as far as they go. Blocks of removed nodes, and empty ones of nodes that a pool no longer
+    selects, go to quarantine. The result's `warnings` say what people should know. Raises PlanError.
     """
-    raise NotImplementedError
+    entries = list(nodes)
+    ledger = Ledger(
+        pools_by_name(pools, entries),
+        _unique(entries),
+        (previous.generation if previous else 0) + 1,
+        spare_blocks,
+    )
+    requests = _requests(ledger, workloads)
+    declared = grants.declared_addresses(ledger, requests)
+    needs = tunnels or {}
+    if previous is not None:
+        carry_over(ledger, previous, requests, declared, needs, released)
+    grants.grant_declared(ledger, requests, declared)
+    grants.grant_first_blocks(ledger)
+    grants.grant_addresses(ledger, requests, needs)
+    grants.grant_spare_blocks(ledger)
+    result = _result(ledger, previous)
+    if previous is not None and result.same_content(previous):
+        return dataclasses.replace(result, generation=previous.generation)
+    return result
+
+
+def _unique(nodes: t.Iterable[NodeEntry]) -> set[str]:
+    found: set[str] = set()
+    for node in nodes:
+        if node.name in found:
+            raise PlanError("inventory", node.name, "is the name of two nodes.", "Give every node a name of its own.")
+        found.add(node.name)
+    return found
+
+
+def _requests(ledger: Ledger, workloads: t.Iterable[WorkloadRequest]) -> dict[str, WorkloadRequest]:
+    """In order of names. Raises PlanError for a name used twice, an unknown node or an unknown pool."""
+    found: dict[str, WorkloadRequest] = {}
+    for workload in sorted(workloads, key=lambda item: (item.name, item.node)):
+        other = found.setdefault(workload.name, workload)
+        if other is not workload:
+            raise PlanError(
+                "calico_workloads",
+                workload.name,
+                f"is the name of two workloads, on {other.node} and on {workload.node}.",
+                "Give every workload of the fleet a name of its own.",
+            )
+        if workload.node not in ledger.nodes:
+            raise PlanError(
+                "calico_workloads",
+                workload.name,
+                f"is on {workload.node}, which is no node of this inventory.",
+                "Correct the node's name, or add the host to the group calico_nodes.",
+            )
+        if workload.pool is not None and workload.pool not in ledger.pools:
+            known = ", ".join(ledger.pools) or "none"
+            raise PlanError(
+                "calico_workloads",
+                workload.name,
+                f"asks for pool {workload.pool}, which does not exist.",
+                f"Choose one of calico_ip_pools: {known}.",
+            )
+    return found
+
+
+def _result(ledger: Ledger, previous: t.Optional[AllocationPlan]) -> AllocationPlan:
+    pools = {name: PlannedPool(state.pool.cidr, state.pool.block_size) for name, state in ledger.pools.items()}
+    for entry in ledger.foreign:
+        if previous is not None and entry.pool in previous.pools:
+            pools[entry.pool] = previous.pools[entry.pool]
+    quarantine: list[QuarantinedBlock] = [*ledger.foreign, *ledger.quarantine.values()]
+    return AllocationPlan(
+        generation=ledger.generation,
+        pools=dict(sorted(pools.items())),
+        nodes={name: _node(ledger, node) for name, node in ledger.nodes.items()},
+        quarantine=tuple(sorted(quarantine, key=lambda entry: parse_cidr(entry.cidr))),
+        warnings=tuple(ledger.warnings),
+    )
+
+
+def _node(ledger: Ledger, node: NodeHoldings) -> NodePlan:
+    def texts(keys: t.Iterable[Key]) -> tuple[BlockGrant, ...]:
+        return tuple(BlockGrant(ledger.pools[pool].space.cidr(index), pool) for pool, index in keys)
+
+    def addresses(found: t.Mapping[str, tuple[str, int]]) -> dict[str, str]:
+        return {name: ledger.pools[pool].text(address) for name, (pool, address) in sorted(found.items())}
+
+    return NodePlan(texts(node.open), texts(node.spare), addresses(node.tunnels), addresses(node.workloads))

@@ -1,0 +1,159 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Addresses and blocks as whole numbers, and the order in which a host looks for a free block.
+
+The order is Calico's in kind (libcalico-go's randomBlockGenerator): it starts where a hash of the host's name says,
+goes up, wraps around and meets each block once. Two hosts so rarely want the same block first. The start differs from
+Calico's, which depends on Go's random numbers; nothing may rely on it, since what was granted is kept in the lockfile.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+
+_BITS = {4: 32, 6: 128}
+_MASK64 = 2**64 - 1
+
+
+def parse_address(text: str) -> tuple[int, int]:
+    """(IP version, address). Raises ValueError."""
+    if ":" not in text:
+        parts = text.split(".")
+        if len(parts) == 4:
+            value = 0
+            for part in parts:
+                # `str(int())` refuses what isdigit lets through: leading zeros, digits of other scripts.
+                if not part.isdigit() or len(part) > 3 or int(part) > 255 or str(int(part)) != part:
+                    break
+                value = value << 8 | int(part)
+            else:
+                return 4, value
+        raise ValueError(f"{text!r} is not an IP address")
+    if "%" in text:
+        raise ValueError(f"{text!r} has a zone")
+    return 6, int(ipaddress.IPv6Address(text))
+
+
+def format_address(version: int, value: int) -> str:
+    if version == 4:
+        return f"{value >> 24}.{value >> 16 & 255}.{value >> 8 & 255}.{value & 255}"
+    return str(ipaddress.IPv6Address(value))
+
+
+def parse_cidr(text: str) -> tuple[int, int, int]:
+    """(IP version, first address, prefix length). Raises ValueError, also for bits set behind the prefix."""
+    address, slash, length = text.partition("/")
+    version, value = parse_address(address)
+    if not slash or not length.isdigit() or not length.isascii() or str(int(length)) != length:
+        raise ValueError(f"{text!r} has no prefix length")
+    prefix = int(length)
+    bits = _BITS[version]
+    if prefix > bits:
+        raise ValueError(f"{text!r} has a prefix longer than {bits}")
+    if value & ((1 << (bits - prefix)) - 1):
+        raise ValueError(f"{text!r} has bits set behind its prefix")
+    return version, value, prefix
+
+
+def fnv1_32(data: bytes) -> int:
+    """The 32-bit FNV-1 hash (RFC 9923; not FNV-1a)."""
+    value = 0x811C9DC5
+    for byte in data:
+        value = (value * 0x01000193 & 0xFFFFFFFF) ^ byte
+    return value
+
+
+def _spread(seed: int) -> int:
+    """splitmix64's last step: FNV-1 puts node1, node2... side by side, where they would queue for the same gaps."""
+    seed = (seed + 0x9E3779B97F4A7C15) & _MASK64
+    seed = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & _MASK64
+    seed = (seed ^ seed >> 27) * 0x94D049BB133111EB & _MASK64
+    return seed ^ seed >> 31
+
+
+class BlockSpace:
+    """The blocks of one pool, numbered from 0 upwards.
+
+    `base` is the first address, `count` the number of blocks, `size` the addresses in each. Raises ValueError for a bad
+    CIDR and for blocks that are larger than the pool or smaller than an address.
+    """
+
+    def __init__(self, cidr: str, block_size: int) -> None:
+        self.version, self.base, self.prefix = parse_cidr(cidr)
+        bits = _BITS[self.version]
+        if not self.prefix <= block_size <= bits:
+            raise ValueError(f"blocks of /{block_size} cannot be cut from {cidr}")
+        self.block_size = block_size
+        self.shift = bits - block_size
+        self.count = 1 << (block_size - self.prefix)
+        self.size = 1 << self.shift
+        self.end = self.base + (self.count << self.shift)  # first address behind the pool
+
+    def cidr(self, index: int) -> str:
+        return f"{format_address(self.version, self.first_address(index))}/{self.block_size}"
+
+    def first_address(self, index: int) -> int:
+        return self.base + (index << self.shift)
+
+    def contains(self, version: int, address: int) -> bool:
+        return version == self.version and self.base <= address < self.end
+
+    def index_at(self, address: int) -> int:
+        """Number of the block that holds `address`, which must lie in the pool."""
+        return address - self.base >> self.shift
+
+    def index_of(self, cidr: str) -> int:
+        """Number of the block `cidr`. Raises ValueError when that is no block of this pool."""
+        version, address, prefix = parse_cidr(cidr)
+        if prefix != self.block_size or not self.contains(version, address):
+            raise ValueError(f"{cidr} is no block of this pool")
+        return self.index_at(address)
+
+    def start(self, host: str) -> int:
+        """Number of the block at which `host` begins to look."""
+        return _spread(fnv1_32(host.encode("utf-8"))) % self.count
+
+    def walk(self, host: str) -> t.Iterator[int]:
+        """Every block once: from `start(host)` up, then from 0 up to it."""
+        start = self.start(host)
+        yield from range(start, self.count)
+        yield from range(start)
+
+
+class FreeBlocks:
+    """Which blocks of a space nobody has. Blocks can be taken, never given back.
+
+    The search skips runs of taken blocks in nearly constant time (union-find with path compression), so that filling a
+    pool to the last block stays linear; the answers are those of `BlockSpace.walk`.
+    """
+
+    def __init__(self, space: BlockSpace) -> None:
+        self._space = space
+        self._next: dict[int, int] = {}  # taken block -> a block above it that is nearer to a free one
+
+    def __contains__(self, index: int) -> bool:
+        return index not in self._next
+
+    @property
+    def taken(self) -> int:
+        return len(self._next)
+
+    def take(self, index: int) -> None:
+        self._next[index] = index + 1
+
+    def first(self, host: str) -> t.Optional[int]:
+        """The first free block of the host's walk, or None when all are taken."""
+        if len(self._next) >= self._space.count:
+            return None
+        found = self._at_or_above(self._space.start(host))
+        return found if found < self._space.count else self._at_or_above(0)
+
+    def _at_or_above(self, index: int) -> int:
+        found = index
+        while found in self._next:
+            found = self._next[found]
+        while index != found:  # everything on the way now points straight at it
+            self._next[index], index = found, self._next[index]
+        return found

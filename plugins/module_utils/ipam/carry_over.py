@@ -1,0 +1,327 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stays of the last plan: blocks and addresses never move while they are valid; what nobody needs is set aside."""
+
+from __future__ import annotations
+
+import collections
+import typing as t
+
+from .allocation_plan import AllocationPlan, BlockGrant, QuarantinedBlock
+from .block_walk import parse_address, parse_cidr
+from .errors import PlanError, names
+from .holdings import Key, Ledger, NodeHoldings, PoolState
+from .inputs import TUNNEL, WorkloadRequest
+
+Needs = t.Mapping[str, t.Mapping[str, t.Collection[str]]]
+#: A declared address: its pool and its number.
+Declared = t.Dict[str, t.Tuple[PoolState, int]]
+
+
+def carry_over(
+    ledger: Ledger,
+    previous: AllocationPlan,
+    requests: t.Mapping[str, WorkloadRequest],
+    declared: Declared,
+    needs: Needs,
+    released: t.Collection[str],
+) -> None:
+    """Fills the ledger with what stays of `previous`. Raises PlanError."""
+    quarantine = _quarantine(ledger, previous, released)
+    _check_pools(ledger, previous, quarantine)
+    for entry in quarantine:
+        _block_out(ledger, entry)
+    held = {node: _held(ledger, previous, node) for node in ledger.nodes if node in previous.nodes}
+    _return_blocks(ledger, held)
+    used = _keep_addresses(ledger, previous, held, requests, declared, needs)
+    _keep_blocks(ledger, held, used)
+    _note_freed(ledger, previous)
+
+
+def _quarantine(ledger: Ledger, previous: AllocationPlan, released: t.Collection[str]) -> list[QuarantinedBlock]:
+    """What is in quarantine from now on: as before, and the blocks of removed nodes; without what is released."""
+    entries = list(previous.quarantine)
+    removed = []
+    for node, part in sorted(previous.nodes.items()):
+        if node in ledger.nodes:
+            continue
+        for spare, grants in ((False, part.blocks), (True, part.spare_blocks)):
+            entries += [QuarantinedBlock(grant.cidr, grant.pool, node, ledger.generation, spare) for grant in grants]
+        if part.blocks or part.spare_blocks:
+            removed.append(node)
+    kept, freed = _release(entries, released, ledger.warnings)
+    still = sorted(set(removed) & {entry.node for entry in kept})
+    if still:
+        ledger.warnings.append(
+            f"The blocks of {names(still)}, no longer in the inventory, are in quarantine. When the hosts are gone for "
+            "good, run once with their names in calico_release_blocks; a host that returns gets its blocks back."
+        )
+    if freed:
+        ledger.warnings.append(f"Released from quarantine: {names(entry.cidr for entry in freed)}.")
+    return kept
+
+
+def _release(
+    entries: t.Sequence[QuarantinedBlock], released: t.Collection[str], warnings: list[str]
+) -> tuple[list[QuarantinedBlock], list[QuarantinedBlock]]:
+    """(what stays, what is free again)."""
+    by_name: dict[str, bool] = {}
+    by_range: dict[tuple[int, int, int], tuple[str, bool]] = {}
+    for item in sorted(set(released)):
+        try:
+            by_range[parse_cidr(item)] = (item, False)
+        except ValueError:
+            by_name[item] = False
+    if not released:
+        return list(entries), []
+    kept: list[QuarantinedBlock] = []
+    freed: list[QuarantinedBlock] = []
+    prefixes = {(version, prefix) for version, _, prefix in by_range}
+    for entry in entries:
+        hit = entry.node in by_name
+        if hit:
+            by_name[entry.node] = True
+        version, address, length = parse_cidr(entry.cidr)
+        bits = 32 if version == 4 else 128
+        for found_version, prefix in prefixes:
+            if found_version == version and prefix <= length:
+                key = (version, address >> (bits - prefix) << (bits - prefix), prefix)
+                if key in by_range:
+                    by_range[key] = (by_range[key][0], True)
+                    hit = True
+        (freed if hit else kept).append(entry)
+    unmatched = [item for item, found in by_name.items() if not found]
+    unmatched += [item for item, found in by_range.values() if not found]
+    if unmatched:
+        warnings.append(f"calico_release_blocks: nothing is in quarantine for {names(unmatched)}.")
+    return kept, freed
+
+
+def _check_pools(ledger: Ledger, previous: AllocationPlan, quarantine: t.Iterable[QuarantinedBlock]) -> None:
+    """A pool with blocks in use cannot vanish, and none with blocks of any kind can change its shape."""
+    using: dict[str, set[str]] = {}
+    for node in ledger.nodes:
+        part = previous.nodes.get(node)
+        for grant in (*part.blocks, *part.spare_blocks) if part else ():
+            using.setdefault(grant.pool, set()).add(node)
+    for name in sorted(set(using) - set(ledger.pools)):
+        raise PlanError(
+            "calico_ip_pools",
+            name,
+            f"is no longer there, but {_still_have(using[name])} blocks of it.",
+            'Put it back with disabled: true and nodeSelector: "!all()", move its workloads, run once, then remove it.',
+        )
+    referenced = set(using) | {entry.pool for entry in quarantine}
+    for name, pool in ledger.pools.items():
+        before = previous.pools.get(name)
+        if name not in referenced or before is None:
+            continue
+        if (before.cidr, before.block_size) != (pool.pool.cidr, pool.pool.block_size):
+            _refuse_change(pool, f"{before.cidr} with blockSize {before.block_size}", using.get(name, set()))
+
+
+def _still_have(nodes: t.Collection[str]) -> str:
+    return f"{names(nodes)} still {'have' if len(nodes) > 1 else 'has'}"
+
+
+def _refuse_change(pool: PoolState, before: str, using: t.Collection[str]) -> t.NoReturn:
+    who = f"{_still_have(using)} blocks of it" if using else "blocks of it are in quarantine"
+    raise PlanError(
+        "calico_ip_pools",
+        pool.name,
+        f"was {before} and is now {pool.pool.cidr} with blockSize {pool.pool.block_size}, but {who}.",
+        "A pool in use keeps its cidr and blockSize: put the old values back and add a second pool with the new ones.",
+    )
+
+
+def _block_out(ledger: Ledger, entry: QuarantinedBlock) -> None:
+    pool = ledger.pools.get(entry.pool)
+    if pool is None:
+        # Its addresses may be those of a pool with another name by now.
+        ledger.foreign.append(entry)
+        for touched, index in ledger.index.blocks_touching(entry.cidr):
+            if index in touched.free:
+                touched.free.take(index)
+                touched.quarantined[index] = entry.node
+        return
+    index = _index(pool, entry.cidr, {entry.node})
+    if index in pool.owners or (pool.name, index) in ledger.quarantine:
+        return  # twice in the list: one is enough
+    if index in pool.free:
+        pool.free.take(index)
+    pool.quarantined[index] = entry.node
+    ledger.quarantine[pool.name, index] = entry
+
+
+def _index(pool: PoolState, cidr: str, using: t.Collection[str]) -> int:
+    try:
+        return pool.space.index_of(cidr)
+    except ValueError:
+        _refuse_change(pool, f"the pool of block {cidr}", using)
+
+
+class _Held(t.NamedTuple):
+    """A node's blocks of the last plan, in their order."""
+
+    open: t.Dict[Key, None]
+    spare: t.Dict[Key, None]
+
+
+def _held(ledger: Ledger, previous: AllocationPlan, node: str) -> _Held:
+    part = previous.nodes[node]
+
+    def keys(grants: t.Iterable[BlockGrant]) -> dict[Key, None]:
+        found: dict[Key, None] = {}
+        for grant in grants:
+            pool = ledger.pools[grant.pool]
+            index = _index(pool, grant.cidr, {node})
+            if index not in pool.free:
+                other = pool.owners.get(index) or pool.quarantined.get(index) or "another node"
+                raise PlanError(
+                    "lockfile",
+                    grant.cidr,
+                    f"is a block of {node} and, in quarantine or in use, of {other}.",
+                    "Restore the lockfile from version control, or correct this entry.",
+                )
+            pool.own(index, node)
+            found[pool.name, index] = None
+        return found
+
+    return _Held(keys(part.blocks), keys(part.spare_blocks))
+
+
+def _return_blocks(ledger: Ledger, held: dict[str, _Held]) -> None:
+    """A node that is back, or selected again, gets its blocks; its spare ones only wait to be needed."""
+    for (name, index), entry in sorted(ledger.quarantine.items()):
+        pool, node = ledger.pools[name], ledger.nodes.get(entry.node)
+        if node is None or node.name not in pool.selected:
+            continue
+        if entry.spare:
+            node.returning.setdefault(name, collections.deque()).append(index)
+        else:
+            ledger.take_back(pool, index, node)
+            held.setdefault(node.name, _Held({}, {})).open[name, index] = None
+
+
+def _keep_addresses(
+    ledger: Ledger,
+    previous: AllocationPlan,
+    held: t.Mapping[str, _Held],
+    requests: t.Mapping[str, WorkloadRequest],
+    declared: Declared,
+    needs: Needs,
+) -> set[Key]:
+    """Tunnel and workload addresses that stay; returns the blocks that they lie in."""
+    used: set[Key] = set()
+    wanted = {(pool.name, address): name for name, (pool, address) in declared.items()}
+    for name, node in ledger.nodes.items():
+        part = previous.nodes.get(name)
+        if part is None:
+            continue
+        blocks = held[name].open
+        for kind, text in sorted(part.tunnels.items()):
+            place = _place(ledger, blocks, text)
+            if place is not None and _tunnel_stays(ledger, place[0], name, needs.get(name, {}).get(kind)):
+                pool, address = place
+                pool.holders[address] = f"the {kind} tunnel of {name}"
+                node.tunnels[kind] = (pool.name, address)
+                used.add((pool.name, pool.space.index_at(address)))
+        for workload, text in sorted(part.workloads.items()):
+            request = requests.get(workload)
+            if request is None or request.node != name:
+                continue
+            place = _place(ledger, blocks, text)
+            if place is None:
+                continue
+            pool, address = place
+            if workload in declared:
+                if declared[workload] != place:
+                    continue
+            elif request.pool not in (None, pool.name):
+                continue
+            claimant = wanted.get((pool.name, address), workload)
+            if claimant != workload:
+                raise PlanError(
+                    "calico_workloads",
+                    claimant,
+                    f"declares address {text}, which workload {workload} already has.",
+                    f"Choose another address, or declare another one for {workload}.",
+                )
+            if address in pool.holders:
+                continue
+            pool.holders[address] = f"workload {workload}"
+            node.workloads[workload] = place[0].name, address
+            used.add((pool.name, pool.space.index_at(address)))
+    return used
+
+
+def _place(ledger: Ledger, blocks: t.Container[Key], text: str) -> t.Optional[tuple[PoolState, int]]:
+    """Pool and number of an address that lies in one of `blocks`."""
+    version, address = parse_address(text)
+    pool = ledger.index.at(version, address)
+    if pool is None or (pool.name, pool.space.index_at(address)) not in blocks:
+        return None
+    return pool, address
+
+
+def _tunnel_stays(ledger: Ledger, pool: PoolState, node: str, wanted: t.Optional[t.Collection[str]]) -> bool:
+    """Connections of the host itself use the address, so it stays as long as the pool serves the node. From a pool that
+    no longer does it goes when it is not needed, or when the pool is also disabled and another can give one."""
+    if node in pool.selected:
+        return True
+    if not wanted:
+        return False
+    others = (ledger.pools[name] for name in wanted if name in ledger.pools)
+    return not (pool.pool.disabled and any(other.usable_by(node, TUNNEL) for other in others))
+
+
+def _keep_blocks(ledger: Ledger, held: t.Mapping[str, _Held], used: t.Container[Key]) -> None:
+    staying: dict[str, set[str]] = {}
+    for name, blocks in sorted(held.items()):
+        node = ledger.nodes[name]
+        for pool_name, index in blocks.open:
+            pool = ledger.pools[pool_name]
+            if name not in pool.selected:
+                if (pool_name, index) not in used:
+                    ledger.set_aside(pool, index, name, spare=False)
+                    continue
+                staying.setdefault(pool_name, set()).add(name)
+            node.add_open(pool_name, index)
+        for pool_name, index in blocks.spare:
+            pool = ledger.pools[pool_name]
+            enough = len(node.spare_in.get(pool_name, ())) >= pool.spare_target(ledger.spare_blocks)
+            if name not in pool.selected:
+                ledger.set_aside(pool, index, name, spare=True)
+            elif enough and not pool.pool.disabled:
+                ledger.set_aside(pool, index, name, spare=True)
+                _insert(node, pool_name, index)
+            else:
+                node.add_spare(pool_name, index)
+    for pool_name, stayed in sorted(staying.items()):
+        ledger.warnings.append(
+            f"IP pool {pool_name} no longer selects {names(stayed)}; blocks with workloads or tunnel addresses stay "
+            "until those are gone."
+        )
+
+
+def _insert(node: NodeHoldings, pool: str, index: int) -> None:
+    queue = node.returning.setdefault(pool, collections.deque())
+    queue.append(index)
+    node.returning[pool] = collections.deque(sorted(queue))
+
+
+def _note_freed(ledger: Ledger, previous: AllocationPlan) -> None:
+    for name, node in ledger.nodes.items():
+        part = previous.nodes.get(name)
+        if part is None:
+            continue
+        now = {*node.tunnels.values(), *node.workloads.values()}
+        blocks = set(node.open)
+        freed: dict[str, list[int]] = {}
+        for text in (*part.tunnels.values(), *part.workloads.values()):
+            place = _place(ledger, blocks, text)
+            if place is not None and (place[0].name, place[1]) not in now:
+                freed.setdefault(place[0].name, []).append(place[1])
+        for pool, addresses in freed.items():
+            node.give_up(pool, addresses)

@@ -1,0 +1,235 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the planner keeps in hand while it works: one PoolState per pool, one NodeHoldings per node."""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import typing as t
+
+from .allocation_plan import QuarantinedBlock
+from .block_walk import BlockSpace, FreeBlocks, format_address, parse_cidr
+from .errors import PlanError
+from .inputs import WORKLOAD, NodeEntry, PoolRange
+
+#: A block: its pool and its number in it.
+Key = t.Tuple[str, int]
+
+
+class PoolState:
+    """A pool, who owns which of its blocks and who has which of its addresses."""
+
+    def __init__(self, pool: PoolRange) -> None:
+        try:
+            self.space = BlockSpace(pool.cidr, pool.block_size)
+        except ValueError as error:
+            raise PlanError(
+                "calico_ip_pools",
+                pool.name,
+                f"has no valid cidr and blockSize: {error}.",
+                "Correct them; blockSize is the prefix length of a block, from the pool's own up to 32 (IPv6: 128).",
+            ) from error
+        self.pool = pool
+        self.name = pool.name
+        self.free = FreeBlocks(self.space)
+        self.owners: dict[int, str] = {}  # block -> node, spare blocks included
+        self.quarantined: dict[int, str] = {}  # block -> node that had it
+        self.holders: dict[int, str] = {}  # address -> who has it, in words
+        self.selected: set[str] = set()  # nodes
+        self._lowest: dict[int, int] = {}  # block -> no address below this one is free
+
+    def allows(self, use: str) -> bool:
+        return use in self.pool.allowed_uses
+
+    @property
+    def grants_on_its_own(self) -> bool:
+        return self.pool.automatic and not self.pool.disabled
+
+    def spare_target(self, spare_blocks: int) -> int:
+        """Spare blocks are opened for workloads, so a pool for tunnels alone needs none."""
+        return spare_blocks if self.pool.automatic and self.allows(WORKLOAD) else 0
+
+    def usable_by(self, node: str, use: str) -> bool:
+        return not self.pool.disabled and node in self.selected and self.allows(use)
+
+    def text(self, address: int) -> str:
+        return format_address(self.space.version, address)
+
+    def own(self, index: int, node: str) -> None:
+        self.free.take(index)
+        self.owners[index] = node
+
+    def lowest_free(self, index: int, avoid: t.Container[int]) -> t.Optional[int]:
+        """The lowest address of the block that nobody has and that is not in `avoid`.
+
+        `avoid` has to be the same in every call: addresses that were passed over are not looked at again.
+        """
+        first = self.space.first_address(index)
+        address = self._lowest.get(index, first)
+        end = first + self.space.size
+        while address < end and (address in self.holders or address in avoid):
+            address += 1
+        self._lowest[index] = address
+        return address if address < end else None
+
+
+class NodeHoldings:
+    """What a node has been given so far. Blocks stay in the order in which they were granted."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.open: list[Key] = []
+        self.open_in: dict[str, list[int]] = {}  # pool -> blocks
+        self.spare: dict[Key, None] = {}
+        self.spare_in: dict[str, collections.deque[int]] = {}
+        #: Own spare blocks in quarantine: taken before any other when the node needs one. pool -> blocks, lowest first.
+        self.returning: dict[str, collections.deque[int]] = {}
+        self.tunnels: dict[str, tuple[str, int]] = {}  # kind -> (pool, address)
+        self.workloads: dict[str, tuple[str, int]] = {}  # name -> (pool, address)
+        self._freed: dict[str, frozenset[int]] = {}  # pool -> addresses given up in this run
+        self._last_resort: dict[str, collections.deque[int]] = {}  # the same, lowest first
+        self._full: dict[str, int] = {}  # pool -> how many of open_in have nothing left
+
+    def add_open(self, pool: str, index: int) -> None:
+        self.open.append((pool, index))
+        self.open_in.setdefault(pool, []).append(index)
+
+    def add_spare(self, pool: str, index: int) -> None:
+        self.spare[pool, index] = None
+        self.spare_in.setdefault(pool, collections.deque()).append(index)
+
+    def drop_spare(self, pool: str, index: int) -> None:
+        del self.spare[pool, index]
+        self.spare_in[pool].remove(index)
+
+    def give_up(self, pool: str, addresses: t.Iterable[int]) -> None:
+        ordered = sorted(addresses)
+        self._freed[pool] = frozenset(ordered)
+        self._last_resort[pool] = collections.deque(ordered)
+
+    def unused_address(self, pool: PoolState) -> t.Optional[int]:
+        """The lowest address of the first open block that has one which was not given up in this run."""
+        blocks = self.open_in.get(pool.name, ())
+        avoid = self._freed.get(pool.name, frozenset())
+        full = self._full.get(pool.name, 0)
+        address = None
+        while full < len(blocks):
+            address = pool.lowest_free(blocks[full], avoid)
+            if address is not None:
+                break
+            full += 1
+        self._full[pool.name] = full
+        return address
+
+    def given_up_address(self, pool: PoolState) -> t.Optional[int]:
+        """The lowest address that was given up in this run and that nobody has got since."""
+        queue = self._last_resort.get(pool.name)
+        while queue and queue[0] in pool.holders:
+            queue.popleft()
+        return queue[0] if queue else None
+
+
+def pools_by_name(pools: t.Iterable[PoolRange], nodes: t.Iterable[NodeEntry]) -> dict[str, PoolState]:
+    """Raises PlanError for two pools with one name or with addresses in common."""
+    states: dict[str, PoolState] = {}
+    for pool in sorted(pools, key=lambda item: item.name):
+        if pool.name in states:
+            raise PlanError(
+                "calico_ip_pools", pool.name, "is the name of two pools.", "Give every pool a name of its own."
+            )
+        states[pool.name] = PoolState(pool)
+    ordered = sorted(states.values(), key=lambda state: (state.space.version, state.space.base))
+    for one, other in zip(ordered, ordered[1:]):
+        if one.space.version == other.space.version and other.space.base < one.space.end:
+            raise PlanError(
+                "calico_ip_pools",
+                other.name,
+                f"({other.pool.cidr}) overlaps pool {one.name} ({one.pool.cidr}).",
+                "Give every pool addresses of its own.",
+            )
+    entries = list(nodes)
+    for state in states.values():
+        selects = state.pool.selects
+        state.selected = {node.name for node in entries if selects(node.labels)}
+    return states
+
+
+class PoolIndex:
+    """Finds the pool of an address or the pools that a range touches."""
+
+    def __init__(self, pools: t.Iterable[PoolState]) -> None:
+        self._pools = sorted(pools, key=lambda state: (state.space.version, state.space.base))
+        self._starts = [(state.space.version, state.space.base) for state in self._pools]
+
+    def at(self, version: int, address: int) -> t.Optional[PoolState]:
+        position = bisect.bisect_right(self._starts, (version, address)) - 1
+        if position >= 0 and self._pools[position].space.contains(version, address):
+            return self._pools[position]
+        return None
+
+    def blocks_touching(self, cidr: str) -> t.Iterator[tuple[PoolState, int]]:
+        """Every block of every pool that has addresses in common with `cidr`."""
+        version, first, prefix = parse_cidr(cidr)
+        last = first + (1 << ((32 if version == 4 else 128) - prefix)) - 1
+        position = max(bisect.bisect_right(self._starts, (version, first)) - 1, 0)
+        for state in self._pools[position:]:
+            space = state.space
+            if (space.version, space.base) > (version, last):
+                break
+            if space.version == version and space.end > first:
+                lowest, highest = max(first, space.base), min(last, space.end - 1)
+                for index in range(space.index_at(lowest), space.index_at(highest) + 1):
+                    yield state, index
+
+
+class Ledger:
+    """All that is decided so far. `generation` is that of the plan in the making."""
+
+    def __init__(self, pools: dict[str, PoolState], nodes: t.Iterable[str], generation: int, spare_blocks: int) -> None:
+        self.pools = pools  # in order of names
+        self.nodes = {name: NodeHoldings(name) for name in sorted(nodes)}
+        self.generation = generation
+        self.spare_blocks = spare_blocks
+        self.quarantine: dict[Key, QuarantinedBlock] = {}  # of the pools above
+        self.foreign: list[QuarantinedBlock] = []  # of pools that are gone
+        self.index = PoolIndex(pools.values())
+        self.warnings: list[str] = []
+
+    def set_aside(self, pool: PoolState, index: int, node: str, spare: bool) -> None:
+        """Into quarantine. The block must be taken already, or is taken now."""
+        if index in pool.free:
+            pool.free.take(index)
+        pool.owners.pop(index, None)
+        pool.quarantined[index] = node
+        self.quarantine[pool.name, index] = QuarantinedBlock(
+            pool.space.cidr(index), pool.name, node, self.generation, spare
+        )
+
+    def take_back(self, pool: PoolState, index: int, node: NodeHoldings) -> None:
+        """Out of quarantine, to the node that had the block."""
+        del self.quarantine[pool.name, index]
+        del pool.quarantined[index]
+        pool.owners[index] = node.name
+
+    def next_block(self, pool: PoolState, node: NodeHoldings) -> t.Optional[int]:
+        """A block for the node that is not open yet: its spare one, one it gave up, or the first free of its walk."""
+        spares = node.spare_in.get(pool.name)
+        if spares:
+            index = spares[0]
+            node.drop_spare(pool.name, index)
+            return index
+        return self.new_block(pool, node)
+
+    def new_block(self, pool: PoolState, node: NodeHoldings) -> t.Optional[int]:
+        """A block that the node does not own yet, or None."""
+        returning = node.returning.get(pool.name)
+        if returning:
+            index = returning.popleft()
+            self.take_back(pool, index, node)
+            return index
+        found = pool.free.first(node.name)
+        if found is not None:
+            pool.own(found, node.name)
+        return found
