@@ -45,23 +45,24 @@ def parse_flat(kind: str, mapping: t.Mapping[str, t.Any]) -> Resource:
     have the operator's `encapsulation` and `natOutgoing: Enabled`. A whole document is taken as `parse` does. Raises
     ResourceError.
     """
-    if isinstance(mapping, t.Mapping) and ("spec" in mapping or "metadata" in mapping):
-        found = mapping.get("kind", kind)
-        if found != kind:
-            refused = Refused(found, "is another kind of resource.", f"Write a {kind} here.", "kind")
-            raise _error(kind, _name_of(mapping.get("metadata")), refused)
-        return parse({**mapping, "kind": kind})
+    if isinstance(mapping, t.Mapping):
+        whole = "spec" in mapping or "metadata" in mapping
+        found = mapping.get("kind")
+        if found is not None and found != kind:
+            name = _name_of(mapping.get("metadata") if whole else mapping)
+            raise ResourceError(kind, name, "kind", found, "is another kind of resource.", f"Write {kind}.")
+        if whole:
+            return parse({**mapping, "kind": kind})
     try:
         cls = _class_of(kind)
         if not isinstance(mapping, t.Mapping):
             raise Refused(mapping, "is not a mapping.", "Write its fields one a line, each with a colon.")
-        return _read(cls, _document_of(cls, mapping), flat=True)
+        return _read(cls, _document_of(cls, mapping))
     except Refused as refused:
-        name = _name_of(mapping) if isinstance(mapping, t.Mapping) else ""
         for prefix in ("spec.", "metadata."):
             if refused.field.startswith(prefix):
                 refused.field = refused.field[len(prefix) :]
-        raise _error(kind, name, refused) from None
+        raise _error(kind, _name_of(mapping), refused) from None
 
 
 def _class_of(kind: t.Any) -> type[Resource]:
@@ -74,7 +75,7 @@ def _class_of(kind: t.Any) -> type[Resource]:
     return cls
 
 
-def _read(cls: type[Resource], document: t.Mapping[str, t.Any], flat: bool = False) -> Resource:
+def _read(cls: type[Resource], document: t.Mapping[str, t.Any]) -> Resource:
     status_type = cls.STATUS
     known = ("apiVersion", "kind", "metadata", "spec") + (("status",) if status_type else ())
     for key in document:

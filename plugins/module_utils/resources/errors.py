@@ -50,8 +50,8 @@ class ResourceError(ValueError):
 
     def __str__(self) -> str:
         who = " ".join(shown(part) for part in (self.kind, self.name) if part) or "document"
-        what = self.field if self.value is None else f"{self.field} {shown(self.value)}"
-        return f"{who}: {what} {self.rule} {self.remedy}" if what else f"{who} {self.rule} {self.remedy}"
+        what = " ".join(part for part in (self.field, "" if self.value is None else shown(self.value)) if part)
+        return f"{who}{':' if self.field else ''} {what} {self.rule} {self.remedy}"
 
 
 def shown(value: t.Any) -> str:
