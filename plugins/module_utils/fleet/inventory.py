@@ -360,7 +360,7 @@ def _peers(reader: _Reader, hosts: t.Sequence[Host], pools: t.Sequence[resources
             raise FleetError(
                 label, None, "needs peerIP and asNumber.", "Write for example peerIP: 10.10.1.1, asNumber: 65000."
             )
-        address = _address(peer.peerIP, f"{label}.peerIP", "Write the address that the peer's BGP listens on.", None)
+        address = _address(peer.peerIP, f"{label}.peerIP", "Write the address that the peer's BGP listens on.")
         for network, pool in ranges:
             if ipaddress.IPv4Address(address) in network:
                 raise FleetError(
@@ -445,7 +445,6 @@ def _workload(
             str(address).partition("/32")[0] if str(address).endswith("/32") else address,
             f"{label}.address",
             "Write one IPv4 address out of a pool, or leave it out to get a free one.",
-            None,
         )
     endpoint = entry.get("endpoint", "eth0")
     if not isinstance(endpoint, str) or not _DEVICE_NAME.fullmatch(endpoint) or endpoint == "lo":
