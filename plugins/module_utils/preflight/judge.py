@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
 
+from ..bird import version as bird_version
 from ..fleet.node_state import NodeState, TunnelDevice
 
 Facts = t.Mapping[str, t.Any]
@@ -53,8 +53,7 @@ def missing_packages(facts: Facts, state: NodeState) -> list[str]:
 
 def lacks_onlink(version: str) -> bool:
     """Whether a BIRD of this package version has no `onlink` in filters: before 2.0.12, and 3.0 and 3.1."""
-    numbers = tuple(int(number) for number in re.findall(r"\d+", version.partition(":")[2] or version)[:3])
-    return numbers < (2, 0, 12) or (3,) <= numbers < (3, 2)
+    return not bird_version.parse(version.split(":")[-1]).has_onlink
 
 
 def _device(state: NodeState, kind: str) -> t.Optional[TunnelDevice]:

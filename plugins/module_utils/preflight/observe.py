@@ -49,7 +49,7 @@ def observe(
     files = Files(root)
     run = run or kernel.run
     names = processes.names_here(files)
-    found = packages.installed(files, {*packages.NEEDED, *packages.BIRD})
+    found = packages.of_node(files)
     bird = next((found[name] for name in packages.BIRD if found.get(name)), None)
     return {
         "uid": os.geteuid() if uid is None else uid,

@@ -37,6 +37,11 @@ def _version(status: bytes, name: str) -> t.Optional[str]:
     return version.group(1) if version else None
 
 
+def of_node(files: Files) -> dict[str, t.Optional[str]]:
+    """As `installed`, for all that a node may need."""
+    return installed(files, {*NEEDED, *BIRD})
+
+
 def missing(found: t.Mapping[str, t.Optional[str]]) -> list[str]:
     """The needed packages that are not there."""
     return [

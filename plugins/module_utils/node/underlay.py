@@ -1,0 +1,87 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a NodeState leaves open: which interface carries the node's address, and which gateways the underlay uses."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ..dataplane.kernel import PROTOCOL_BIRD, Address, Kernel
+from ..fleet.node_state import ROUTE_PROTOCOL, TABLE_MAIN, NodeState
+
+_STEP = 0.25  # seconds between two looks while waiting
+
+
+class UnderlayError(Exception):
+    """The node's address is on no interface."""
+
+
+def device(kernel: Kernel, state: NodeState) -> str:
+    """The interface with the node's address. Raises UnderlayError."""
+    address = state.address.split("/")[0]
+    held = kernel.addresses()
+    found = next((entry.device for entry in held if entry.address == address), None)
+    if found is None:
+        raise UnderlayError(
+            f"no interface carries the node's address {address}. calico_node_address is {state.address}; the host has "
+            f"{_listed(held)}. Correct calico_node_address, or configure the address on the host."
+        )
+    return found
+
+
+def wait(kernel: Kernel, state: NodeState, seconds: float) -> str:
+    """As `device`, but waits for an address that comes late: a lease, a bond."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return device(kernel, state)
+        except UnderlayError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_STEP)
+
+
+def gateways(kernel: Kernel, addresses: t.Collection[str]) -> dict[str, str]:
+    """{address: gateway by which the underlay reaches it, or the address itself where it is reached directly}.
+
+    Goes by the longest prefix in the main table, without what BIRD or we wrote: those routes lead to workloads.
+    """
+    if not addresses:
+        return {}
+    routes = [
+        (*_number(destination), attributes)
+        for destination, attributes in kernel.routes(table=TABLE_MAIN)
+        if attributes.protocol not in (PROTOCOL_BIRD, ROUTE_PROTOCOL)
+    ]
+    found = {}
+    for address in addresses:
+        wanted = _number(address)[0]
+        best: t.Any = None
+        for network, length, attributes in routes:
+            if wanted >> (32 - length) == network >> (32 - length):
+                rank = (length, -attributes.metric)
+                if best is None or rank > best[0]:
+                    best = (rank, attributes)
+        if best is not None and best[1].type == "unicast":
+            found[address] = best[1].gateway or address
+    return found
+
+
+def resolve(kernel: Kernel, state: NodeState) -> NodeState:
+    """The state with everything filled in that only the node knows. Raises UnderlayError."""
+    return state.resolve_underlay(device(kernel, state), gateways(kernel, state.underlay_gateways))
+
+
+def _number(cidr: str) -> tuple[int, int]:
+    address, length = cidr.split("/") if "/" in cidr else (cidr, "32")
+    a, b, c, d = address.split(".")
+    return int(a) << 24 | int(b) << 16 | int(c) << 8 | int(d), int(length)
+
+
+def _listed(held: t.Sequence[Address]) -> str:
+    shown = [f"{entry.address}/{entry.prefix_length} on {entry.device}" for entry in held if entry.device != "lo"]
+    if len(shown) > 6:
+        return f"{', '.join(shown[:6])} and {len(shown) - 6} more"
+    return ", ".join(shown) or "none"

@@ -1,0 +1,207 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_info
+short_description: Read what a node has
+version_added: 0.1.0
+description:
+  - Returns what the host is like, the state that it stores, and what its kernel and its BIRD have.
+  - Changes nothing and needs nothing but Python on the host, so that it works before anything was installed.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.attributes.info_module
+options:
+  gather:
+    description:
+      - What to return, see the return values of these names. V(generation) is returned when O(generation) is given.
+    type: list
+    elements: str
+    choices:
+      - preflight
+      - packages
+      - state
+      - engine
+      - generations
+      - generation
+      - blocks
+      - devices
+      - routes
+      - workloads
+      - bgp
+    default:
+      - state
+      - engine
+      - generations
+      - blocks
+      - devices
+      - routes
+      - workloads
+      - bgp
+  generation:
+    description:
+      - Number of the stored generation whose content is to be returned.
+    type: int
+seealso:
+  - module: baremetal.host_routing.node
+  - module: baremetal.host_routing.convergence_info
+"""
+
+EXAMPLES = r"""
+- name: See what a node has
+  baremetal.host_routing.node_info:
+  register: node
+
+- name: Read no more than its routes and sessions
+  baremetal.host_routing.node_info:
+    gather: [routes, bgp]
+
+- name: Read one of its earlier states
+  baremetal.host_routing.node_info:
+    gather: [generation]
+    generation: 12
+"""
+
+RETURN = r"""
+preflight:
+  description: What the host is like, for M(baremetal.host_routing.preflight) to judge.
+  returned: when V(preflight) is gathered
+  type: dict
+  sample: {uid: 0, daemons: {docker: [dockerd]}, link_local_route: eth0}
+missing_packages:
+  description: Packages of the distribution that a node may need and that are not installed.
+  returned: when V(preflight) or V(packages) is gathered
+  type: list
+  elements: str
+  sample: [bird2, python3-pyroute2]
+state:
+  description: The whole stored NodeState, V(null) on a host that has none.
+  returned: when V(state) is gathered
+  type: dict
+  sample: {version: 1, node: node1, address: 10.10.1.11/24, phase: converge}
+complete:
+  description: Whether all of the stored state was applied. V(false) after a run that was cut short.
+  returned: when V(state) is gathered
+  type: bool
+engine_digest:
+  description: Which engine the boot unit runs, V(null) where there is none.
+  returned: when V(engine) is gathered
+  type: str
+  sample: 6cd0c2f4b9f3a1d8
+generations:
+  description: The stored generations, oldest first.
+  returned: when V(generations) is gathered
+  type: list
+  elements: dict
+  contains:
+    n: {description: Number of the generation., type: int, sample: 12}
+    when: {description: "When it was applied, UTC.", type: str, sample: "2026-11-21T07:00:00Z"}
+    who: {description: Who applied it., type: str, sample: ops@control}
+    plan: {description: Hash of the fleet that it was compiled from., type: str, sample: 7f3a91}
+    phase: {description: V(converge) or V(retire)., type: str, sample: converge}
+    digest: {description: Hash of the state., type: str}
+generation:
+  description: One stored generation with its C(state) and C(bird_config).
+  returned: when V(generation) is gathered and O(generation) is given
+  type: dict
+blocks:
+  description: The node's own blocks.
+  returned: when V(blocks) is gathered
+  type: list
+  elements: dict
+  sample: [{cidr: 10.244.3.0/26, pool: default-ipv4-ippool, spare: false}]
+devices:
+  description: Tunnel devices and host sides of workloads.
+  returned: when V(devices) is gathered
+  type: list
+  elements: dict
+  sample: [{name: tunl0, kind: ipip, mtu: 1480, up: true, addresses: [10.244.3.0/32]}]
+routes:
+  description: Routes of the collection and of BIRD in the main table.
+  returned: when V(routes) is gathered
+  type: list
+  elements: dict
+  sample: [{destination: 10.244.7.0/26, gateway: 10.10.1.12, device: tunl0, onlink: true, protocol: bird}]
+workloads:
+  description: The workloads of the stored state, and whether their interfaces are up.
+  returned: when V(workloads) is gathered
+  type: list
+  elements: dict
+  sample: [{name: web-1, address: 10.244.3.1, interface: cali1f2e3d4c5b6, netns: web-1, up: true}]
+bgp:
+  description: The BIRD of the node and its sessions.
+  returned: when V(bgp) is gathered
+  type: dict
+  sample: {running: true, version: 2.0.12, sessions: [{name: Mesh_10_10_1_12, bgp_state: Established}]}
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle, machine, report
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import observe, packages
+from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight.files import Files
+
+SUBSETS = ["preflight", "packages", "state", "engine", "generations", "generation"]
+SUBSETS += ["blocks", "devices", "routes", "workloads", "bgp"]
+QUICK = [name for name in SUBSETS if name not in ("preflight", "packages", "generation")]
+
+
+def gather(here: machine.Machine, subsets: t.Collection[str], generation: t.Optional[int]) -> dict[str, t.Any]:
+    store = Store(here.store)
+    result: dict[str, t.Any] = {}
+    stored = store.load() if {"state", "blocks", "workloads"} & set(subsets) else None
+    if "state" in subsets:
+        result["state"] = stored.state.to_dict() if stored else None
+        result["complete"] = stored.complete if stored else False
+    if "engine" in subsets:
+        result["engine_digest"] = bundle.installed_digest(here.engine)
+    if "preflight" in subsets:
+        result["preflight"] = observe.observe(here.kernel, here.root)
+        result["missing_packages"] = result["preflight"]["missing_packages"]
+    elif "packages" in subsets:
+        result["missing_packages"] = packages.missing(packages.of_node(Files(here.root)))
+    if "generations" in subsets:
+        result["generations"] = [entry._asdict() for entry in store.generations()]
+    if "generation" in subsets and generation is not None:
+        result["generation"] = store.generation(generation)
+    if "blocks" in subsets:
+        result["blocks"] = report.blocks(stored)
+    if "devices" in subsets:
+        result["devices"] = report.devices(here.kernel)
+    if "routes" in subsets:
+        result["routes"] = report.routes(here.kernel)
+    if "workloads" in subsets:
+        result["workloads"] = report.workloads(here.kernel, stored.state if stored else None)
+    if "bgp" in subsets:
+        result["bgp"] = report.bgp(here)
+    return result
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "gather": {"type": "list", "elements": "str", "choices": SUBSETS, "default": QUICK},
+            "generation": {"type": "int"},
+        },
+        supports_check_mode=True,
+    )
+    here = machine.here()
+    try:
+        result = gather(here, module.params["gather"], module.params["generation"])
+    except (StoreError, KernelError) as error:
+        module.fail_json(msg=str(error))
+    finally:
+        here.kernel.close()
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()
