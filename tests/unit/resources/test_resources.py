@@ -297,6 +297,14 @@ DOCUMENT_ERRORS = [
         "Write 10.0.0.1 or fd00::1, with a port 10.0.0.1:179 or [fd00::1]:179.",
     ),
     (
+        {
+            "kind": "BGPPeer",
+            "metadata": {"name": "p"},
+            "spec": {"peerSelector": "all()", "localWorkloadSelector": "all()"},
+        },
+        "BGPPeer p: spec.peerSelector all() cannot stand together with localWorkloadSelector. Keep one of them.",
+    ),
+    (
         {"kind": "IPPools", "metadata": {"name": "p"}},
         "p: kind IPPools is not a kind of resource that is known here. Did you mean IPPool?",
     ),

@@ -221,6 +221,7 @@ RULES = [
     (bgp(listenPort=-1), False),
     (bgp(listenPort=65535), True),
     (bgp(listenPort="179"), False),
+    (bgp(listenPort=True), False),
     (bgp(logSeverityScreen=""), True),
     (bgp(bindMode="Node"), False),
     (bgp(nodeMeshMaxRestartTime=120), False),
