@@ -1,31 +1,339 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lockfile as a value and as text."""
+"""The lockfile: an AllocationPlan as a document (dicts and lists) and as the text that people commit.
+
+    version: 1
+    generation: 3
+    pools: {<pool>: {cidr: <CIDR>, blockSize: <prefix length>}}
+    nodes:
+      <node>:
+        blocks: [{cidr: <CIDR>, pool: <pool>}]        open, in the order in which they were granted
+        spareBlocks: [{cidr: <CIDR>, pool: <pool>}]
+        tunnels: {ipip: <address>, vxlan: <address>}
+        workloads: {<workload>: <address>}
+    quarantine: [{cidr: <CIDR>, pool: <pool>, node: <node>, generation: <of the plan that set it aside>, spare: true}]
+
+Only version and generation must be there. The text has one line per block and address, in a fixed order, so that a
+commit shows what changed and two branches that give the same block away conflict or fail to load.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 import typing as t
 
-from .allocation_plan import AllocationPlan
+from .allocation_plan import TUNNEL_KINDS, AllocationPlan, BlockGrant, NodePlan, PlannedPool, QuarantinedBlock
+from .block_walk import BlockSpace, parse_address, parse_cidr
 from .errors import LockfileError
 
-__all__ = ["LockfileError", "dump", "from_document", "load", "to_document"]
+__all__ = ["VERSION", "LockfileError", "dump", "from_document", "load", "to_document"]
+
+VERSION = 1
+
+_HEADER = """\
+# Who owns which block of addresses: the plan that baremetal.host_routing keeps of this inventory's nodes.
+# It is written before any host changes. Commit it with the inventory; do not edit it.
+# If it is lost or older than what the nodes run, the next run over all nodes rebuilds it from their copies.
+---
+"""
+
+_RESTORE = (
+    "Restore it from version control, or move it away: a run that reaches all nodes rebuilds it from their copies."
+)
 
 
 def to_document(plan: AllocationPlan) -> dict[str, t.Any]:
-    raise NotImplementedError
+    """Plain dicts, lists, strings and integers, in the order in which they are written."""
+    nodes = {}
+    for name, node in sorted(plan.nodes.items()):
+        entry: dict[str, t.Any] = {}
+        if node.blocks:
+            entry["blocks"] = [_grant(grant) for grant in node.blocks]
+        if node.spare_blocks:
+            entry["spareBlocks"] = [_grant(grant) for grant in node.spare_blocks]
+        if node.tunnels:
+            entry["tunnels"] = dict(sorted(node.tunnels.items()))
+        if node.workloads:
+            entry["workloads"] = dict(sorted(node.workloads.items()))
+        nodes[name] = entry
+    return {
+        "version": VERSION,
+        "generation": plan.generation,
+        "pools": {name: {"cidr": pool.cidr, "blockSize": pool.block_size} for name, pool in sorted(plan.pools.items())},
+        "nodes": nodes,
+        "quarantine": [
+            {
+                "cidr": entry.cidr,
+                "pool": entry.pool,
+                "node": entry.node,
+                "generation": entry.generation,
+                **({"spare": True} if entry.spare else {}),
+            }
+            for entry in plan.quarantine
+        ],
+    }
 
 
-def from_document(document: t.Any, name: str = ".calico.lock.yml") -> AllocationPlan:
-    """Raises LockfileError."""
-    raise NotImplementedError
+def _grant(grant: BlockGrant) -> dict[str, str]:
+    return {"cidr": grant.cidr, "pool": grant.pool}
 
 
 def dump(plan: AllocationPlan) -> str:
-    raise NotImplementedError
+    """The text of the lockfile: the same plan always gives the same text."""
+    document = to_document(plan)
+    lines = [f"version: {document['version']}", f"generation: {document['generation']}"]
+    lines += _mapping("pools", document["pools"], 0, _flow)
+    if document["nodes"]:
+        lines.append("nodes:")
+        for name, node in document["nodes"].items():
+            lines.append(f"  {_scalar(name)}:" + ("" if node else " {}"))
+            for key in ("blocks", "spareBlocks"):
+                if key in node:
+                    lines.append(f"    {key}:")
+                    lines += [f"      - {_flow(grant)}" for grant in node[key]]
+            for key in ("tunnels", "workloads"):
+                if key in node:
+                    lines += _mapping(key, node[key], 4, _scalar)
+    else:
+        lines.append("nodes: {}")
+    if document["quarantine"]:
+        lines.append("quarantine:")
+        lines += [f"  - {_flow(entry)}" for entry in document["quarantine"]]
+    else:
+        lines.append("quarantine: []")
+    return _HEADER + "\n".join(lines) + "\n"
+
+
+def _mapping(name: str, entries: t.Mapping[str, t.Any], depth: int, show: t.Callable[[t.Any], str]) -> list[str]:
+    margin = " " * depth
+    if not entries:
+        return [f"{margin}{name}: {{}}"]
+    return [f"{margin}{name}:", *(f"{margin}  {_scalar(key)}: {show(value)}" for key, value in entries.items())]
+
+
+def _flow(entry: t.Mapping[str, t.Any]) -> str:
+    return "{" + ", ".join(f"{key}: {_scalar(value)}" for key, value in entry.items()) + "}"
+
+
+#: What YAML reads as text without quotes, wherever it stands: names, IPv4 addresses and CIDRs.
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*|[0-9]{1,3}(\.[0-9]{1,3}){3}(/[0-9]{1,2})?")
+_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
+
+
+def _scalar(value: t.Union[str, int, bool]) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
+        return value
+    return json.dumps(value)
 
 
 def load(text: str, name: str = ".calico.lock.yml") -> AllocationPlan:
-    """Raises LockfileError."""
-    raise NotImplementedError
+    """The plan in the text of a lockfile; `name` is how errors call the file. Raises LockfileError."""
+    import yaml  # on the controller only, where Ansible brings it
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        """Refuses a key that stands twice, as a merge by hand leaves it; YAML would take the last."""
+
+        def construct_mapping(self, node: t.Any, deep: bool = False) -> dict[t.Any, t.Any]:
+            found: dict[t.Any, t.Any] = super().construct_mapping(node, deep)
+            if len(found) != len(node.value):
+                seen = set()
+                for key, _value in node.value:
+                    if key.value in seen:
+                        mark = key.start_mark.line + 1
+                        raise LockfileError("lockfile", name, f"has {key.value} twice (line {mark}).", _RESTORE)
+                    seen.add(key.value)
+            return found
+
+    try:
+        document = yaml.load(text, Loader=Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1})" if mark is not None else ""
+        if re.search(r"^(<{7}|={7}|>{7})", text, re.MULTILINE):
+            rule = f"has marks of a merge that was not finished{where}."
+            remedy = "Take one side's file whole (git checkout --ours or --theirs), then run over all nodes."
+        else:
+            rule, remedy = f"cannot be read as YAML: {getattr(error, 'problem', None) or 'bad text'}{where}.", _RESTORE
+        raise LockfileError("lockfile", name, rule, remedy) from error
+    return from_document(document, name)
+
+
+def from_document(document: t.Any, name: str = ".calico.lock.yml") -> AllocationPlan:
+    """The plan in a document; `name` is how errors call the file. Raises LockfileError for anything unexpected."""
+    return _Reader(name).plan(document)
+
+
+class _Reader:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._spaces: dict[str, BlockSpace] = {}
+        self._owners: dict[tuple[int, int, int], str] = {}  # block -> who has it, in words
+        self._holders: dict[tuple[int, int], str] = {}  # address -> who has it, in words
+
+    def _fail(self, rule: str, remedy: str = _RESTORE) -> t.NoReturn:
+        raise LockfileError("lockfile", self._name, rule, remedy)
+
+    def plan(self, document: t.Any) -> AllocationPlan:
+        if document is None:
+            self._fail("is empty.")
+        if not isinstance(document, dict):
+            self._fail("is not a mapping of version, generation, pools, nodes and quarantine.")
+        version = document.get("version")
+        if version != VERSION or isinstance(version, bool):
+            self._fail(
+                f"has version {version!r}; this release reads version {VERSION}.",
+                "Use the release of the collection that wrote it, or restore the file from version control.",
+            )
+        fields = self._fields(
+            document, "", {"version": int, "generation": int}, {"pools": dict, "nodes": dict, "quarantine": list}
+        )
+        generation = self._generation(fields["generation"], "generation")
+        pools = {}
+        for pool, entry in self._named(fields.get("pools"), "pools"):
+            path = f"pools.{pool}"
+            values = self._fields(entry, path, {"cidr": str, "blockSize": int})
+            try:
+                self._spaces[pool] = BlockSpace(values["cidr"], values["blockSize"])
+            except ValueError as error:
+                self._fail(f"has a wrong pool at {path}: {error}.")
+            pools[pool] = PlannedPool(values["cidr"], values["blockSize"])
+        nodes = {node: self._node(node, entry) for node, entry in self._named(fields.get("nodes"), "nodes")}
+        workloads: dict[str, str] = {}
+        for node, part in nodes.items():
+            for workload in part.workloads:
+                if workload in workloads:
+                    self._fail(f"has workload {workload} twice, at {workloads[workload]} and at {node}.")
+                workloads[workload] = node
+        quarantine = tuple(
+            self._quarantined(entry, f"quarantine[{index}]") for index, entry in enumerate(fields.get("quarantine", ()))
+        )
+        return AllocationPlan(generation, pools, nodes, quarantine)
+
+    def _node(self, node: str, entry: t.Any) -> NodePlan:
+        path = f"nodes.{node}"
+        fields = self._fields(
+            entry, path, {}, {"blocks": list, "spareBlocks": list, "tunnels": dict, "workloads": dict}
+        )
+        blocks = self._blocks(fields.get("blocks", ()), f"{path}.blocks", node)
+        own = [parse_cidr(grant.cidr) for grant in blocks]
+        spare = self._blocks(fields.get("spareBlocks", ()), f"{path}.spareBlocks", node)
+        tunnels = fields.get("tunnels", {})
+        unknown = sorted(str(kind) for kind in tunnels if kind not in TUNNEL_KINDS)
+        if unknown:
+            self._fail(f"has an unknown kind of tunnel at {path}.tunnels: {unknown[0]}.")
+        places = _Places(own)
+        return NodePlan(
+            blocks,
+            spare,
+            {kind: self._address(value, f"{path}.tunnels.{kind}", places) for kind, value in tunnels.items()},
+            {
+                workload: self._address(value, f"{path}.workloads.{workload}", places)
+                for workload, value in self._named(fields.get("workloads"), f"{path}.workloads")
+            },
+        )
+
+    def _blocks(self, entries: t.Sequence[t.Any], path: str, node: str) -> tuple[BlockGrant, ...]:
+        found = []
+        for index, entry in enumerate(entries):
+            where = f"{path}[{index}]"
+            fields = self._fields(entry, where, {"cidr": str, "pool": str})
+            self._block(fields["cidr"], fields["pool"], where, node)
+            found.append(BlockGrant(fields["cidr"], fields["pool"]))
+        return tuple(found)
+
+    def _quarantined(self, entry: t.Any, path: str) -> QuarantinedBlock:
+        required = {"cidr": str, "pool": str, "node": str, "generation": int}
+        fields = self._fields(entry, path, required, {"spare": bool})
+        self._generation(fields["generation"], f"{path}.generation")
+        self._block(fields["cidr"], fields["pool"], path, f"quarantine (of {fields['node']})")
+        return QuarantinedBlock(
+            fields["cidr"], fields["pool"], fields["node"], fields["generation"], fields.get("spare", False)
+        )
+
+    def _block(self, cidr: str, pool: str, path: str, owner: str) -> None:
+        space = self._spaces.get(pool)
+        if space is None:
+            self._fail(f"names pool {pool} at {path}, which is not among its pools.")
+        try:
+            key = parse_cidr(cidr)
+        except ValueError as error:
+            self._fail(f"has a wrong block at {path}: {error}.")
+        if key[2] != space.block_size:
+            self._fail(f"has block {cidr} at {path}, but blocks of pool {pool} are /{space.block_size}.")
+        if not space.contains(key[0], key[1]):
+            self._fail(f"has block {cidr} at {path}, which lies outside pool {pool}.")
+        if key in self._owners:
+            other = self._owners[key]
+            self._fail(f"has block {cidr} twice, at {owner if other == owner else f'{other} and at {owner}'}.")
+        self._owners[key] = owner
+
+    def _address(self, text: t.Any, path: str, places: _Places) -> str:
+        if not isinstance(text, str):
+            self._fail(f"has no text at {path}, where an address should stand.")
+        try:
+            key = parse_address(text)
+        except ValueError as error:
+            self._fail(f"has a wrong address at {path}: {error}.")
+        if not places.have(*key):
+            self._fail(f"has address {text} at {path}, which lies in none of the node's blocks.")
+        if key in self._holders:
+            self._fail(f"has address {text} twice, at {self._holders[key]} and at {path}.")
+        self._holders[key] = path
+        return text
+
+    def _generation(self, value: int, path: str) -> int:
+        if value < 0:
+            self._fail(f"has {value} at {path}, where a count from 0 up should stand.")
+        return value
+
+    def _named(self, entries: t.Any, path: str) -> t.Iterator[tuple[str, t.Any]]:
+        for name, entry in (entries or {}).items():
+            if not isinstance(name, str) or not name:
+                self._fail(f"has the name {name!r} at {path}, which is not text.")
+            yield name, entry
+
+    def _fields(
+        self,
+        entry: t.Any,
+        path: str,
+        required: t.Mapping[str, type],
+        optional: t.Mapping[str, type] = {},
+    ) -> dict[str, t.Any]:
+        """`entry` if it is a mapping of these fields and their types."""
+        place = f" at {path}" if path else ""
+        if not isinstance(entry, dict):
+            self._fail(f"has no mapping{place}.")
+        for field, value in entry.items():
+            kind = required.get(field) or optional.get(field)
+            if kind is None:
+                self._fail(f"has an unknown field {field!r}{place}.")
+            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                self._fail(f"has a wrong value for {field}{place}: {_KINDS[kind]} is expected.")
+        for field in required:
+            if field not in entry:
+                self._fail(f"has no {field}{place}.")
+        return entry
+
+
+_KINDS = {int: "a whole number", str: "text", bool: "true or false", dict: "a mapping", list: "a list"}
+
+
+class _Places:
+    """Whether addresses lie in a node's blocks, in constant time for however many blocks."""
+
+    def __init__(self, blocks: t.Iterable[tuple[int, int, int]]) -> None:
+        self._blocks = set(blocks)
+        self._prefixes = {(version, prefix) for version, _, prefix in self._blocks}
+
+    def have(self, version: int, address: int) -> bool:
+        bits = 32 if version == 4 else 128
+        return any(
+            kind == version and (version, address >> (bits - prefix) << (bits - prefix), prefix) in self._blocks
+            for kind, prefix in self._prefixes
+        )
