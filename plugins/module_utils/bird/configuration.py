@@ -79,7 +79,7 @@ def apply(
     except CommandRefused as error:
         # The parse check had nothing to say, so this is about what only the running BIRD knows.
         _restore(before, path)
-        raise ConfigurationRefused(path, None, error.answer) from error
+        raise ConfigurationRefused(path, None, error.answer.splitlines()[-1]) from error
     return Outcome(True, reloaded, before, text)
 
 
