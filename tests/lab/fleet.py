@@ -1,0 +1,68 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What tests and the demo want to know of a lab whose hosts were converged: its workloads, and traffic between all of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+
+from .handle import BaseLab
+from .streams import Stream, Transfer
+
+POOL = "default-ipv4-ippool"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A network namespace ``name`` on ``node``; ``address`` is what others reach it by."""
+
+    name: str
+    node: str
+    address: str
+    interface: str
+
+
+def workloads(lab: BaseLab) -> list[Workload]:
+    """As the nodes themselves have stored them."""
+    found = []
+    for node in lab.nodes:
+        state = json.loads(lab.exec(node.name, ["cat", "/var/lib/calico/state.json"]).stdout)
+        for entry in state["state"]["workloads"]:
+            found.append(Workload(entry["name"], node.name, entry["address"], entry["interface"]))
+    return found
+
+
+def mesh_of_streams(lab: BaseLab, found: list[Workload], pps: float = 500) -> list[Stream | Transfer]:
+    """Small and full-size packets both ways between workloads of all pairs of nodes and from hosts to workloads, and
+    TCP both ways between nodes of one subnet and of two."""
+    first = {}
+    for workload in found:
+        first.setdefault(workload.node, workload)
+    names = [node.name for node in lab.nodes if node.name in first]
+    streams: list[Stream | Transfer] = []
+    for index, source in enumerate(names):
+        for offset in range(1, len(names)):
+            target = first[names[(index + offset) % len(names)]]
+            size = 64 if (index + offset) % 2 else "full"
+            streams.append(Stream(source, first[source].name, target.node, target.name, target.address, size, pps))
+        target = first[names[(index + 1) % len(names)]]
+        for size in (64, "full"):
+            streams.append(Stream(source, None, target.node, target.name, target.address, size, pps))
+        streams.append(Transfer(source, first[source].name, target.node, target.name, target.address))
+        streams.append(Transfer(source, None, target.node, target.name, target.address))
+    return streams
+
+
+def ping(lab: BaseLab, where: str, address: str, netns: str | None = None, size: int = 56) -> bool:
+    """Whether `address` answers one of two pings; a first one may wait for a neighbour's address."""
+    command = ["ping", "-q", "-c", "2", "-i", "0.2", "-W", "2", "-s", str(size), address]
+    return lab.exec(where, command, netns=netns, check=False).returncode == 0
+
+
+def kernel_has_ipip() -> bool:
+    """Tried in a network namespace that is gone afterwards."""
+    command = ["unshare", "--net", "ip", "link", "add", "probe0", "type", "ipip", "remote", "192.0.2.1"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A lab whose hosts the site playbook has turned into routers, and ways to run the playbooks on it.
+
+HOST_ROUTING_LAB_MACHINE=qemu runs the same tests in the emulated machine, where IPIP is; then the fleet begins with IPIP.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab import Lab
+from tests.lab.handle import BaseLab
+
+ROOT = Path(__file__).resolve().parents[3]
+MACHINE = os.environ.get("HOST_ROUTING_LAB_MACHINE", "native")
+LAB = os.environ.get("HOST_ROUTING_LAB", "scenarios")
+FIRST_MODE = {"native": "vxlan", "qemu": "ipip"}[MACHINE]
+ENCAPSULATION = {"vxlan": "VXLAN", "ipip": "IPIP"}[FIRST_MODE]
+
+
+class Run:
+    """A finished ansible-playbook."""
+
+    def __init__(self, command: list[str], done: subprocess.CompletedProcess, seconds: float) -> None:
+        self.command, self.seconds = command, seconds
+        self.code, self.output = done.returncode, done.stdout + done.stderr
+
+    def recap(self) -> dict[str, dict[str, int]]:
+        """{host: {ok: n, changed: n, ...}}"""
+        found = {}
+        for line in self.output.splitlines():
+            match = re.match(r"(\S+)\s+: (ok=.*)", line)
+            if match:
+                found[match.group(1)] = {
+                    key: int(value) for key, value in (pair.split("=") for pair in match.group(2).split())
+                }
+        return found
+
+    def check(self) -> Run:
+        assert self.code == 0, f"{' '.join(self.command)} ended with {self.code}:\n{self.output[-6000:]}"
+        return self
+
+
+class Fleet:
+    def __init__(self, lab: BaseLab) -> None:
+        self.lab = lab
+        self.environment = {
+            **os.environ,
+            "HOST_ROUTING_LAB": lab.name,
+            "HOST_ROUTING_LAB_ENCAPSULATION": ENCAPSULATION,
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_NOCOLOR": "1",
+        }
+
+    def command(self, playbook: str, *arguments: str, inventory: str = "inventories/lab") -> list[str]:
+        return ["ansible-playbook", "-i", inventory, f"playbooks/{playbook}", *arguments]
+
+    def play(self, playbook: str, *arguments: str, inventory: str = "inventories/lab", timeout: float = 900) -> Run:
+        command = self.command(playbook, *arguments, inventory=inventory)
+        began = time.monotonic()
+        done = subprocess.run(
+            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=timeout, check=False
+        )
+        return Run(command, done, time.monotonic() - began)
+
+    def site(self, *arguments: str, **more: object) -> Run:
+        return self.play("site.yml", *arguments, **more)
+
+    def switch(self, mode: str, *arguments: str, pool: str = "default-ipv4-ippool") -> Run:
+        return self.play("switch_pool_mode.yml", "-e", f"pool={pool}", "-e", f"mode={mode}", *arguments)
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[BaseLab]:
+    lab = Lab(LAB, machine=MACHINE)
+    lab.down()
+    lab.up()
+    yield lab
+    if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
+        lab.down()
+
+
+@pytest.fixture(scope="session")
+def fleet(lab: BaseLab) -> Fleet:
+    fleet = Fleet(lab)
+    fleet.site().check()
+    return fleet

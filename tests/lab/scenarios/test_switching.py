@@ -1,0 +1,93 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The headline: a pool changes its mode and no packet is lost, from before the first phase until after the last.
+
+Streams of 500 packets a second, small and full-size, between workloads of all pairs of nodes and from hosts to
+workloads, and TCP transfers, run over each whole transition.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lab.fleet import mesh_of_streams, ping, workloads
+from tests.lab.handle import BaseLab
+from tests.lab.streams import Streams
+
+from .conftest import MACHINE, Fleet
+
+#: Each tour begins with the mode that the fleet was converged to. Together they hold all six transitions among IPIP,
+#: VXLAN and direct, and CrossSubnet of both as source and target.
+TOURS = {
+    "native": ["direct", "vxlan", "vxlan-crosssubnet", "direct", "vxlan-crosssubnet", "vxlan"],
+    "qemu": [
+        "vxlan",
+        "ipip",
+        "direct",
+        "ipip",
+        "ipip-crosssubnet",
+        "direct",
+        "ipip-crosssubnet",
+        "vxlan-crosssubnet",
+        "ipip",
+    ],
+}
+TOUR = TOURS[MACHINE]
+
+#: What a packet from node1 (rack 1) to a workload elsewhere looks like on the underlay: (same subnet, other subnet).
+OUTSIDE = {
+    "direct": ("plain", "plain"),
+    "vxlan": ("udp", "udp"),
+    "vxlan-crosssubnet": ("plain", "udp"),
+    "ipip": ("ipip", "ipip"),
+    "ipip-crosssubnet": ("plain", "ipip"),
+}
+FILTERS = {"plain": "icmp", "udp": "udp port 4789", "ipip": "ip proto 4"}
+
+
+@pytest.mark.parametrize("number", range(len(TOUR)), ids=[f"{i + 1}-to-{mode}" for i, mode in enumerate(TOUR)])
+def test_a_switch_loses_nothing(lab: BaseLab, fleet: Fleet, number: int) -> None:
+    mode = TOUR[number]
+    found = workloads(lab)
+    pps = 500
+    with Streams(lab, mesh_of_streams(lab, found, pps)) as streams:
+        run = fleet.switch(mode)
+        report = streams.stop()
+    run.check()
+    print(f"{mode}: {run.seconds:.1f} s\n{report.summary()}")
+    assert report.sent > 0 and not report.silent_hosts
+    assert report.lost == 0, report.summary()
+    assert report.resets == 0 and report.corrupt == 0 and report.bytes_missing == 0, report.summary()
+    assert all(result.received > 0 for result in report.streams)
+    check_encapsulation(lab, mode)
+    check_routes(lab, mode)
+
+
+def check_encapsulation(lab: BaseLab, mode: str) -> None:
+    """By capture on node1's underlay link, towards a workload in its own subnet and one in the other."""
+    by_node = {workload.node: workload for workload in workloads(lab)}
+    for target, expected in zip(("node2", "node3"), OUTSIDE[mode]):
+        address = by_node[target].address
+        with lab.capturing("node1", f"({FILTERS[expected]}) and not arp") as seen:
+            assert ping(lab, "node1", address, netns=by_node["node1"].name), f"{address} on {target} does not answer"
+        lines = [line for line in seen.lines if address in line] if expected == "plain" else seen.lines
+        assert lines, f"{mode}: nothing like {expected} went to {target}"
+        if expected == "plain":
+            node = next(node for node in lab.nodes if node.name == target)
+            assert not any("ipip" in line or "VXLAN" in line for line in lines), (node, lines)
+
+
+def check_routes(lab: BaseLab, mode: str) -> None:
+    device = {"ipip": "tunl0", "vxlan": "vxlan.calico"}.get(mode.split("-")[0])
+    for node in lab.nodes:
+        routes = lab.json(node.name, ["ip", "-j", "route", "show", "proto", "bird"])
+        assert len(routes) == len(lab.nodes) - 1
+        for route in routes:
+            peer = next((other for other in lab.nodes if other.address == route["gateway"]), None)
+            if device and not (mode.endswith("crosssubnet") and peer and peer.rack == node.rack):
+                assert (route["dev"], peer is not None, route["flags"]) == (device, True, ["onlink"]), route
+            else:
+                assert route["dev"] == "eth0" and "onlink" not in route["flags"], route
+                assert peer is not None or route["gateway"] == node.gateway, route
+            assert "metrics" not in route, f"{node.name} still holds packets down: {route}"
