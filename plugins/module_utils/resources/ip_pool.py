@@ -177,7 +177,7 @@ def from_operator(flat: t.Mapping[str, t.Any]) -> Document:
     pool = dict(flat)
     word = pool.pop("encapsulation", None)
     if word is not None:
-        if word not in ENCAPSULATIONS:
+        if not isinstance(word, str) or word not in ENCAPSULATIONS:
             raise _no_encapsulation(word)
         for name, mode in zip(("ipipMode", "vxlanMode"), ENCAPSULATIONS[word]):
             if pool.get(name) is not None:

@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.a
     parse_cidr,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.durations import parse_duration
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 
@@ -490,6 +490,7 @@ field_names = sorted(
     st.sampled_from(sorted(resources.KINDS)),
     st.dictionaries(st.sampled_from([*field_names, "kind", "spec"]), anything, max_size=4),
 )
+@example("IPPool", {"encapsulation": []})
 def test_nothing_but_resource_errors(kind: str, flat: dict) -> None:
     for attempt in (
         lambda: parse_flat(kind, flat),
