@@ -1,37 +1,24 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that are either the old or the new one, whatever happens in between."""
+"""The node's own files: the old one or the new one, whatever happens in between, and words for a disk that refuses."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
+
+from ..dataplane import file
 
 
 class FileError(Exception):
     """A file could not be written. The one that was there stands as it was."""
 
 
-def write(path: str, content: bytes, mode: int = 0o644) -> None:
+def write(path: str, content: str, mode: int) -> None:
     """Replaces `path` by a new file; after the return it is on the disk. Makes missing folders. Raises FileError."""
-    folder = os.path.dirname(path)
-    temporary = ""
     try:
-        os.makedirs(folder, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
-        with open(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fchmod(stream.fileno(), mode)
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-        sync_folder(folder)
+        file.write(path, content, mode)
     except OSError as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
         raise FileError(
             f"{path} could not be written: {error.strerror}. What was there before stands unchanged. "
             f"Make room or correct the file system, then run again."

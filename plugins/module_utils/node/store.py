@@ -102,7 +102,7 @@ class Store:
             "when": stored.when,
             "complete": stored.complete,
         }
-        atomic_file.write(self._file, json.dumps(data).encode(), 0o600)
+        atomic_file.write(self._file, json.dumps(data), 0o600)
 
     def record(self, stored: Stored, keep: int = KEPT) -> t.Optional[int]:
         """Makes `stored` the newest generation and returns its number, or None when it is no other than the newest.
@@ -129,7 +129,7 @@ class Store:
             "state": stored.state.to_dict(),
             "bird_config": stored.bird_config,
         }
-        atomic_file.write(self._path(number), json.dumps(data).encode(), 0o600)
+        atomic_file.write(self._path(number), json.dumps(data), 0o600)
         for old in [*numbers, number][: -max(keep, 1)]:
             with contextlib.suppress(OSError):
                 os.unlink(self._path(old))

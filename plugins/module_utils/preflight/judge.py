@@ -219,12 +219,17 @@ def _tunl0(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
         )
 
 
+def _marked(link: t.Mapping[str, t.Any], wanted: TunnelDevice) -> bool:
+    """By its alias, or by the MAC, a hash of the node's name, on a device that a run left before it had its alias."""
+    return bool(link["alias"].startswith(OWN_ALIAS) or (not link["alias"] and link["mac"] == wanted.mac))
+
+
 def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
     wanted = _device(state, "vxlan")
     if wanted is None:
         return
     link = facts["links"].get(wanted.name)
-    own = link is not None and link["kind"] == "vxlan" and link["alias"].startswith(OWN_ALIAS)
+    own = link is not None and link["kind"] == "vxlan" and _marked(link, wanted)
     if link is not None and not own:
         yield Finding(
             "foreign-vxlan-device",

@@ -113,7 +113,7 @@ def _devices(kernel: Kernel) -> Facts:
             for destination, attributes in kernel.routes(protocol=protocol):
                 if attributes.device in TUNNELS:
                     into_tunnels.setdefault(attributes.device or "", []).append(destination)
-    shown = ("kind", "mtu", "up", "alias", "vni", "port", "local", "external")
+    shown = ("kind", "mtu", "mac", "up", "alias", "vni", "port", "local", "external")
     return {
         "links": {name: {field: getattr(link, field) for field in shown} for name, link in links.items()},
         "addresses": addresses,

@@ -36,7 +36,7 @@ STATE = NodeState(
 
 
 def link(**fields):
-    plain = {"kind": "", "mtu": 1500, "up": True, "alias": "", "vni": None, "port": None, "local": None}
+    plain = {"kind": "", "mtu": 1500, "mac": "", "up": True, "alias": "", "vni": None, "port": None, "local": None}
     return {**plain, "external": False, **fields}
 
 
@@ -316,6 +316,12 @@ def test_every_message_is_what_where_and_how(host):
     (finding,) = judging.judge(host[0], STATE)
     assert all(part.endswith(".") for part in (finding.what, finding.where, finding.remedy))
     assert finding.message("x").count("\n") == 1
+
+
+def test_a_vxlan_device_that_a_run_left_half_made_is_ours():
+    host = vxlan("vxlan.calico")
+    host["links"]["vxlan.calico"]["mac"] = VXLAN.mac
+    assert judging.judge(host, STATE) == []
 
 
 def test_only_what_the_state_needs_is_asked_of_the_host():

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether what BIRD has to do is done: sessions Established, and its routes in the kernel exactly as planned."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ..bird import status
+from ..bird.errors import BirdError
+from ..dataplane import route as route_driver
+from ..fleet.node_state import NodeState
+from . import expected_routes
+from .machine import Machine
+
+#: Seconds between two looks: short at first, when most nodes are done, then easy on a node that waits for another.
+_STEPS = (0.1, 0.2, 0.4, 0.8)
+
+
+class Convergence(t.NamedTuple):
+    """`missing` says in words what is not as it should be; nothing is missing on a converged node."""
+
+    sessions_expected: int
+    sessions_established: int
+    routes_expected: int
+    routes_present: int
+    missing: tuple[str, ...]
+
+    @property
+    def converged(self) -> bool:
+        return not self.missing
+
+
+def look(machine: Machine, state: NodeState) -> Convergence:
+    """`state` is the node's own. One question to BIRD, one route dump."""
+    missing: list[str] = []
+    established = _sessions(machine, state, missing)
+    wanted = expected_routes.expected(machine.kernel, state)
+    have = expected_routes.present(machine.kernel) if wanted else {}
+    present = 0
+    for route in wanted:
+        found = have.get(route.destination)
+        if found is not None and route.shown_by(found):
+            present += 1
+            continue
+        owner = f" of {route.node}" if route.node else ""
+        is_ = f"is {route_driver.text(found)}" if found is not None else "is missing"
+        missing.append(f"route {route.destination}{owner} {is_}, expected {route.text()}")
+    peers = len(state.bird.peers) if state.bird else 0
+    return Convergence(peers, established, len(wanted), present, tuple(missing))
+
+
+def wait(machine: Machine, state: NodeState, timeout: float) -> Convergence:
+    """Looks until nothing is missing or `timeout` seconds are over; 0 looks once."""
+    deadline = time.monotonic() + timeout
+    attempt = 0
+    while True:
+        found = look(machine, state)
+        left = deadline - time.monotonic()
+        if found.converged or left <= 0:
+            return found
+        time.sleep(min(_STEPS[min(attempt, len(_STEPS) - 1)], left))
+        attempt += 1
+
+
+def _sessions(machine: Machine, state: NodeState, missing: list[str]) -> int:
+    if state.bird is None:
+        return 0
+    try:
+        sessions = {session.name: session for session in status.observe(machine.bird_socket).sessions}
+    except BirdError as error:
+        missing.append(str(error))
+        return 0
+    established = 0
+    for peer in state.bird.peers:
+        session = sessions.get(peer.name)
+        if session is not None and session.established:
+            established += 1
+            continue
+        name = f"{peer.node} ({peer.address})" if peer.node else peer.address
+        if session is None:
+            missing.append(f"session with {name} is not in BIRD's configuration")
+        else:
+            error_ = f", {session.error}" if session.error else ""
+            missing.append(f"session with {name} is {session.bgp_state or session.state} since {session.since}{error_}")
+    return established

@@ -1,0 +1,263 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ICMP echo to many addresses at once from one process: who answers, how fast, and why not.
+
+A probe may carry a mark, so that a routing rule sends it another way than live packets, and is never fragmented: a path
+that cannot take its size is a path that does not answer. Standard library alone; needs root (raw socket, SO_MARK).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import struct
+import time
+import typing as t
+
+_ECHO_REQUEST, _ECHO_REPLY, _UNREACHABLE, _TIME_EXCEEDED = 8, 0, 3, 11  # RFC 792
+_IP_HEADER = 20
+_HEADERS = _IP_HEADER + 8
+# linux/in.h and asm-generic/socket.h; the socket module has them only in part.
+_IP_MTU_DISCOVER = 10
+_IP_PMTUDISC_PROBE = 3  # sets DF and does not go by a path MTU that was learnt before
+_SO_MARK = getattr(socket, "SO_MARK", 36)
+_SOL_RAW, _ICMP_FILTER = 255, 1  # linux/icmp.h; a set bit of the filter keeps a type away
+_PAYLOAD = struct.Struct("!8sIId")  # which run, number of the target, sequence, time of sending
+
+_CODES = {
+    (_UNREACHABLE, 0): "network unreachable",
+    (_UNREACHABLE, 1): "host unreachable",
+    (_UNREACHABLE, 3): "port unreachable",
+    (_UNREACHABLE, 4): "too large for the path",
+    (_UNREACHABLE, 9): "network prohibited",
+    (_UNREACHABLE, 10): "host prohibited",
+    (_UNREACHABLE, 13): "filtered",
+    (_TIME_EXCEEDED, 0): "time to live exceeded (a loop)",
+}
+
+
+class Target(t.NamedTuple):
+    """`size` is that of the whole IP packet in bytes, at least 52."""
+
+    address: str
+    size: int = 84
+    name: str = ""
+
+
+class Answer(t.NamedTuple):
+    """Times are in milliseconds; those of the round trip None without an answer. `longest_gap` is for how long nothing
+    came through, counted in probes lost in a row. `reason` is "" when nothing was lost."""
+
+    name: str
+    address: str
+    size: int
+    sent: int
+    received: int
+    rtt_min: t.Optional[float]
+    rtt_max: t.Optional[float]
+    longest_gap: float
+    reason: str
+
+    @property
+    def lost(self) -> int:
+        return self.sent - self.received
+
+
+class ProbeError(Exception):
+    """No probe could be sent at all."""
+
+
+class _Tally:
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.sent = 0
+        self.answered: set[int] = set()
+        self.rtts: list[float] = []
+        self.refused = ""
+        self.reported = ""
+
+    def longest_loss(self) -> int:
+        """Probes lost in a row."""
+        longest = previous = 0
+        for sequence in [*sorted(self.answered), self.sent]:
+            longest = max(longest, sequence - previous)
+            previous = sequence + 1
+        return longest
+
+    def answer(self, interval: float) -> Answer:
+        received = len(self.answered)
+        lost = self.sent - received
+        reason = ""
+        if lost or not self.sent:
+            reason = self.refused or self.reported or ("no answer" if not received else f"{lost} not answered")
+        times = [round(rtt * 1000, 3) for rtt in self.rtts]
+        return Answer(
+            self.target.name,
+            self.target.address,
+            self.target.size,
+            self.sent,
+            received,
+            min(times, default=None),
+            max(times, default=None),
+            round(self.longest_loss() * interval * 1000, 3),
+            reason,
+        )
+
+
+def probe(
+    targets: t.Sequence[Target],
+    count: int = 3,
+    interval: float = 0.2,
+    timeout: float = 1.0,
+    mark: int = 0,
+    source: str = "",
+) -> list[Answer]:
+    """`count` probes to each target, `interval` seconds between two to the same one, spread evenly over it.
+
+    Answers are waited for until `timeout` seconds after the last probe. Takes count * interval + timeout seconds,
+    however many targets there are. `mark` is the packets' fwmark, `source` their source address ("": the kernel chooses).
+    """
+    if not targets:
+        return []
+    sock = _open(mark, source)
+    try:
+        return _run(sock, targets, count, interval, timeout)
+    finally:
+        sock.close()
+
+
+def _open(mark: int, source: str) -> socket.socket:
+    try:
+        sock = socket.socket(
+            socket.AF_INET, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, socket.IPPROTO_ICMP
+        )
+    except PermissionError:
+        raise ProbeError("probes need root's rights: a raw socket was refused. Set become: true.") from None
+    try:
+        sock.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_PROBE)
+        wanted = 1 << _ECHO_REPLY | 1 << _UNREACHABLE | 1 << _TIME_EXCEEDED
+        sock.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("=I", ~wanted & 0xFFFFFFFF))
+        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            sock.setsockopt(socket.SOL_SOCKET, option, 4 << 20)
+        if mark:
+            sock.setsockopt(socket.SOL_SOCKET, _SO_MARK, mark)
+        if source:
+            sock.bind((source, 0))
+    except OSError as error:
+        sock.close()
+        raise ProbeError(
+            f"probes cannot be sent from {source or 'here'} with mark {mark:#x}: {error.strerror}. "
+            "Choose an address of this host, and run as root."
+        ) from error
+    return sock
+
+
+def _run(sock: socket.socket, targets: t.Sequence[Target], count: int, interval: float, timeout: float) -> list[Answer]:
+    tallies = [_Tally(target) for target in targets]
+    by_address: dict[str, list[_Tally]] = {}
+    for tally in tallies:
+        by_address.setdefault(tally.target.address, []).append(tally)
+    run = os.urandom(8)
+    started = time.monotonic()
+    step = interval / len(tallies)
+    total = count * len(tallies)
+    sent = 0
+    ready = select.poll()
+    ready.register(sock, select.POLLIN)
+    while sent < total:
+        now = time.monotonic()
+        # All that is due; a late process catches up without bursting more than one round.
+        due = min(total, int((now - started) / step) + 1 if step else total, sent + len(tallies))
+        while sent < due:
+            _send(sock, tallies[sent % len(tallies)], run, sent % len(tallies))
+            sent += 1
+            if sent % 64 == 0:
+                _receive(sock, tallies, by_address, run)
+        if sent < total:
+            left = started + sent * step - time.monotonic()
+            if ready.poll(max(0, int(left * 1000) + 1)):
+                _receive(sock, tallies, by_address, run)
+    deadline = time.monotonic() + timeout
+    while any(len(tally.answered) < tally.sent for tally in tallies):
+        left = deadline - time.monotonic()
+        if left <= 0 or not ready.poll(int(left * 1000) + 1):
+            break
+        _receive(sock, tallies, by_address, run)
+    return [tally.answer(interval) for tally in tallies]
+
+
+def _send(sock: socket.socket, tally: _Tally, run: bytes, number: int) -> None:
+    sequence = tally.sent
+    payload = _PAYLOAD.pack(run, number, sequence, time.monotonic())
+    payload += b"\0" * max(0, tally.target.size - _HEADERS - len(payload))
+    head = struct.pack("!BBH2sH", _ECHO_REQUEST, 0, 0, run[:2], sequence & 0xFFFF)
+    packet = head[:2] + struct.pack("!H", checksum(head + payload)) + head[4:] + payload
+    tally.sent += 1
+    for attempt in range(20):
+        try:
+            sock.sendto(packet, (tally.target.address, 0))
+            return
+        except OSError as error:
+            # A full send queue passes by itself; it is not the path's doing.
+            if error.errno in (errno.ENOBUFS, errno.EAGAIN) and attempt < 19:
+                time.sleep(0.002)
+                continue
+            words = {errno.EMSGSIZE: "too large for the interface", errno.ENETUNREACH: "no route"}
+            tally.refused = words.get(error.errno or 0, (error.strerror or str(error)).lower())
+            return
+
+
+def _receive(
+    sock: socket.socket, tallies: t.Sequence[_Tally], by_address: t.Mapping[str, list[_Tally]], run: bytes
+) -> None:
+    while True:
+        try:
+            packet, dummy = sock.recvfrom(65535)
+        except BlockingIOError:
+            return
+        except OSError:
+            continue  # an error of an earlier packet that the kernel reports here
+        now = time.monotonic()
+        body = packet[(packet[0] & 0xF) * 4 :]
+        if len(body) < 8:
+            continue
+        if body[0] == _ECHO_REPLY:
+            if body[4:6] == run[:2] and body[8:16] == run and len(body) >= 8 + _PAYLOAD.size:
+                _count(tallies, body[8 : 8 + _PAYLOAD.size], now)
+        elif body[0] in (_UNREACHABLE, _TIME_EXCEEDED) and len(body) >= 8 + _HEADERS:
+            _note(body, by_address, run, socket.inet_ntoa(packet[12:16]))
+
+
+def _count(tallies: t.Sequence[_Tally], payload: bytes, now: float) -> None:
+    dummy, number, sequence, sent_at = _PAYLOAD.unpack(payload)
+    if number >= len(tallies):
+        return
+    tally = tallies[number]
+    if sequence < tally.sent and sequence not in tally.answered:
+        tally.answered.add(sequence)
+        tally.rtts.append(now - sent_at)
+
+
+def _note(body: bytes, by_address: t.Mapping[str, list[_Tally]], run: bytes, sender: str) -> None:
+    """An ICMP error quotes the head of the packet that it is about."""
+    inner = body[8:]
+    length = (inner[0] & 0xF) * 4
+    quoted = inner[length : length + 8]
+    if len(quoted) < 8 or quoted[0] != _ECHO_REQUEST or quoted[4:6] != run[:2]:
+        return
+    text = _CODES.get((body[0], body[1]), f"ICMP type {body[0]} code {body[1]}")
+    for tally in by_address.get(socket.inet_ntoa(inner[16:20]), ()):
+        tally.reported = f"{text}, says {sender}"
+
+
+def checksum(data: bytes) -> int:
+    """The Internet checksum (RFC 1071)."""
+    if len(data) % 2:
+        data += b"\0"
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
