@@ -3,10 +3,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
+
+
+def _with(state: NodeState, hosts: t.Collection[str]) -> NodeState:
+    """What can be waited for while only these hosts take part: a host that is down, or left out by --limit, is not."""
+    if state.bird is None:
+        return state
+    peers = tuple(peer for peer in state.bird.peers if not peer.node or peer.node in hosts)
+    routes = tuple(route for route in state.bird_routes if route.node in hosts)
+    return dataclasses.replace(state, bird=dataclasses.replace(state.bird, peers=peers), bird_routes=routes)
 
 
 class ActionModule(StateAction):
@@ -20,7 +31,8 @@ class ActionModule(StateAction):
             own = {name: args.pop(name, None) for name in ("fleet", "observed")}
             phase = args.pop("phase", None) or "converge"
             try:
-                args["state"] = self.host_state(task_vars, own["fleet"], own["observed"], phase).to_dict()
+                state = self.host_state(task_vars, own["fleet"], own["observed"], phase)
+                args["state"] = _with(state, set(task_vars.get("ansible_play_hosts", ()))).to_dict()
             except FleetError as error:
                 result.update(failed=True, msg=str(error))
                 return result

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import time
 import typing as t
 
 from ansible.plugins.action import ActionBase
@@ -66,6 +67,7 @@ class ActionModule(ActionBase):
             "change": compiled.change,
             "modes": compiled.modes,
             "warnings": list(compiled.notices),
+            "started": time.time(),
         }
         if changed:
             answer["diff"] = {
@@ -108,6 +110,7 @@ class ActionModule(ActionBase):
                 pool.name: fleet_source.MODE_OF[pool.encapsulation] for state in states.values() for pool in state.pools
             },
             "warnings": [],
+            "started": time.time(),
         }
 
 
