@@ -105,11 +105,12 @@ def _image(machine: str, prune: bool) -> int:
     from . import images
 
     images.build()
-    if machine == "qemu":
-        from . import machine as emulated
+    from . import machine as emulated
 
+    if machine == "qemu":
         emulated.build_image()
-    for path in images.drop_stale() if prune else []:
+
+    for path in images.drop_stale([emulated.machine_layer(), emulated.disk_folder()]) if prune else []:
         print(f"removed {path}")
     return 0
 

@@ -112,7 +112,7 @@ def layers(release: str, baked: bool) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _mounted(lower: list[Path], upper: Path, scratch: Path) -> Iterator[Path]:
+def mounted(lower: list[Path], upper: Path, scratch: Path) -> Iterator[Path]:
     """The stacked tree with /proc, /dev and /sys, for chroot; what is written lands in ``upper``."""
     root, work = scratch / "root", scratch / "work"
     for folder in (root, work, upper):
@@ -132,10 +132,26 @@ def _mounted(lower: list[Path], upper: Path, scratch: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _chroot(root: Path, script: str, timeout: float = 600) -> None:
+def chroot(root: Path, script: str, timeout: float = 600) -> None:
     clean = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
     clean.update({name: os.environ[name] for name in ("http_proxy", "https_proxy") if name in os.environ})
     run(["chroot", root, "/bin/sh", "-c", script], env=clean, timeout=timeout)
+
+
+def use_archive(root: Path, release: str) -> None:
+    """Let apt inside ``root`` reach Debian's archive instead of the repository in the image."""
+    (root / "etc/apt/sources.list.d/lab.list").rename(root / "etc/apt/lab.list.off")
+    (root / "etc/apt/sources.list").write_text(f"deb {_mirror()} {release} main\n")
+    (root / "etc/apt/apt.conf.d/90fetch").write_text("\n".join(_apt_options()) + "\n")
+    (root / "etc/resolv.conf").write_text(Path("/etc/resolv.conf").read_text())
+
+
+def forget_archive(root: Path) -> None:
+    """Undo ``use_archive``."""
+    (root / "etc/apt/lab.list.off").rename(root / "etc/apt/sources.list.d/lab.list")
+    for path in ("etc/apt/sources.list", "etc/apt/apt.conf.d/90fetch"):
+        (root / path).unlink()
+    (root / "etc/resolv.conf").write_text("")
 
 
 def _build_base(release: str, target: Path) -> None:
@@ -154,12 +170,9 @@ def _build_repo(release: str, target: Path) -> None:
     base = layer_path("base", release)
     scratch = Path(f"{target}.scratch")
     fetched = scratch / "fetched"
-    with _mounted([base], fetched, scratch) as root:
-        (root / "etc/apt/sources.list.d/lab.list").unlink()
-        (root / "etc/apt/sources.list").write_text(f"deb {_mirror()} {release} main\n")
-        (root / "etc/apt/apt.conf.d/90fetch").write_text("\n".join(_apt_options()) + "\n")
-        shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
-        _chroot(root, f"apt-get update -qq && apt-get install -y -qq --download-only --no-install-recommends {' '.join(REPO_PACKAGES)}")
+    with mounted([base], fetched, scratch) as root:
+        use_archive(root, release)
+        chroot(root, f"apt-get update -qq && apt-get install -y -qq --download-only --no-install-recommends {' '.join(REPO_PACKAGES)}")
         repo = target / "srv/repo"
         repo.mkdir(parents=True)
         for package in (root / "var/cache/apt/archives").glob("*.deb"):
@@ -169,15 +182,15 @@ def _build_repo(release: str, target: Path) -> None:
         raise LabError(f"The package index in {repo} does not name bird2: apt-ftparchive said nothing useful.")
     (repo / "Packages").write_text(listing)
     # With the lists read beforehand `apt-get install` works at once, `apt-get update` too.
-    with _mounted([base], target, scratch) as root:
-        _chroot(root, "apt-get update -qq && rm -f /var/cache/apt/*.bin")
+    with mounted([base], target, scratch) as root:
+        chroot(root, "apt-get update -qq && rm -f /var/cache/apt/*.bin")
 
 
 def _build_baked(release: str, target: Path) -> None:
     progress(f"{release}: installing them into a layer of its own")
     scratch = Path(f"{target}.scratch")
-    with _mounted(layers(release, baked=False), target, scratch) as root:
-        _chroot(root, BAKE_SCRIPT.format(packages=" ".join(REPO_PACKAGES)))
+    with mounted(layers(release, baked=False), target, scratch) as root:
+        chroot(root, BAKE_SCRIPT.format(packages=" ".join(REPO_PACKAGES)))
 
 
 _BUILDERS = {"base": _build_base, "repo": _build_repo, "baked": _build_baked}
@@ -189,7 +202,7 @@ def build(releases: Iterable[str] = RELEASES, baked: bool = True) -> None:
     wanted["bookworm"] = ["base", "repo", "baked"]
     if all(layer_path(kind, release).is_dir() for release, kinds in wanted.items() for kind in kinds):
         return
-    packages.install(packages.NATIVE)
+    packages.install(packages.IMAGES)
 
     def one(release: str) -> None:
         for kind in wanted[release]:
@@ -208,12 +221,12 @@ def build(releases: Iterable[str] = RELEASES, baked: bool = True) -> None:
     progress("images are ready")
 
 
-def drop_stale() -> list[Path]:
-    """Remove layers that no present recipe names, and leftovers of interrupted builds."""
-    wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in RELEASES}
+def drop_stale(more: Iterable[Path] = ()) -> list[Path]:
+    """Remove layers that no present recipe (nor ``more``) names, and leftovers of interrupted builds."""
+    wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in RELEASES} | {path.name for path in more}
     gone = []
     for path in sorted(CACHE_ROOT.glob("*-*-*")):
-        if path.name.split("-")[0] in _BUILDERS and path.name not in wanted and path.is_dir():
+        if path.name.split("-")[0] in (*_BUILDERS, "machine", "disk") and path.name not in wanted and path.is_dir():
             subprocess.run(["rm", "-rf", "--one-file-system", str(path)], check=False)
             gone.append(path)
     return gone

@@ -25,7 +25,7 @@ def make(places: Places) -> None:
     (state / "cp").chmod(0o700)
     _key(state / "id_ed25519", f"host-routing-lab-{places.name}")
     known = ""
-    machine = {"machine": f"{CONTROL_NET}.2"}
+    machine = {"machine": f"{CONTROL_NET}.1"}
     for name in [*NODES, *machine]:
         (state / "hostkeys").mkdir(exist_ok=True)
         kind, key, *_ = _key(state / "hostkeys" / name, name).split()

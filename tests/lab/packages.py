@@ -14,14 +14,13 @@ from .topology import LabError
 
 # program -> package. Nothing here starts a service: BIRD, tcpdump and the like run from the host image.
 NATIVE = {
-    "mmdebstrap": "mmdebstrap",
     "systemd-nspawn": "systemd-container",
     "ip": "iproute2",
     "ssh": "openssh-client",
     "nc": "netcat-openbsd",
-    "apt-ftparchive": "apt-utils",
     "nsenter": "util-linux",
 }
+IMAGES = {"mmdebstrap": "mmdebstrap", "apt-ftparchive": "apt-utils"}
 QEMU = {
     "qemu-system-x86_64": "qemu-system-x86",
     "busybox": "busybox-static",

@@ -15,7 +15,7 @@ CACHE_ROOT = Path(os.environ.get("HOST_ROUTING_LAB_CACHE") or "/var/cache/host-r
 DEFAULT_NAME = os.environ.get("HOST_ROUTING_LAB") or "lab"
 
 UNDERLAY_MTU = 1500
-CONTROL_NET = "192.168.200"  # the management network; 1 is the control namespace, 2 the emulated machine, 254 the outside of it
+CONTROL_NET = "192.168.200"  # the management network; 1 is the control namespace, 254 this machine beside an emulated one
 OUTSIDE_ADDRESS = "192.0.2.10"
 OUTSIDE_ROUTER = "192.0.2.1"
 RACKS = {1: "10.10.1", 2: "10.10.2"}

@@ -1,0 +1,333 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab inside a QEMU machine that boots Debian's own kernel, for what this machine's kernel does not have (IPIP).
+
+The machine is software emulation unless KVM really works. Its disk holds the very layers that native hosts are made of,
+read-only; everything written stays in its memory. Inside, native.py does all the work; out here SSH reaches the hosts in
+the same way as natively, through the control namespace, in which QEMU's tap stands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from . import hosts as power
+from . import images, keys, packages
+from .handle import BaseLab
+from .native import remove
+from .shell import locked, progress, run, wait_until
+from .topology import CACHE_ROOT, CONTROL_NET, NODES, STATE_ROOT, LabError, Places, pick
+
+HERE = Path(__file__).resolve().parent
+INSIDE = "/opt/lab/tests/lab"
+MEMORY_MIB = int(os.environ.get("HOST_ROUTING_LAB_MEMORY", "2048"))
+BOOT_TIMEOUT = float(os.environ.get("HOST_ROUTING_LAB_MACHINE_TIMEOUT", "400"))
+BOOT_MODULES = ("virtio_pci", "virtio_blk", "ext4", "overlay")
+
+MACHINE_SCRIPT = """
+set -eu
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends -o DPkg::Options::=--force-unsafe-io systemd-container netcat-openbsd
+kernel=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: *\\(linux-image-[0-9].*\\)/\\1/p' | head -n 1)
+cd /tmp
+apt-get download -qq -o APT::Sandbox::User=root "$kernel"
+dpkg-deb -x linux-image-*.deb unpacked
+mkdir -p /boot
+cp unpacked/boot/vmlinuz-* /boot/vmlinuz
+cp -a unpacked/lib/modules /usr/lib/
+rm -rf unpacked linux-image-*.deb /var/cache/apt/archives/*.deb /var/cache/apt/*.bin /var/lib/apt/lists/*
+# Only what a network of hosts may ask for; sound, graphics and file systems of others would triple the disk.
+cd /usr/lib/modules/*
+rm -rf kernel/drivers/gpu kernel/drivers/infiniband kernel/drivers/scsi kernel/drivers/net/ethernet kernel/sound
+depmod "${PWD##*/}"
+"""
+
+
+def machine_layer() -> Path:
+    return CACHE_ROOT / f"machine-bookworm-{images.digest(images.layer_path('baked', 'bookworm').name, MACHINE_SCRIPT)}"
+
+
+def _disk_layers() -> list[Path]:
+    kinds = ("base", "repo", "baked")
+    return [machine_layer(), *(images.layer_path(kind, release) for release in images.RELEASES for kind in kinds)]
+
+
+def disk_folder() -> Path:
+    """Folder of the kernel, the disk and the modules for the initramfs, named after all that is in it."""
+    return CACHE_ROOT / f"disk-all-{images.digest([path.name for path in _disk_layers()], BOOT_MODULES)}"
+
+
+def _build_machine_layer(target: Path) -> None:
+    progress("machine: Debian's kernel and systemd-container")
+    scratch = Path(f"{target}.scratch")
+    with images.mounted(images.layers("bookworm", baked=True), target, scratch) as root:
+        images.use_archive(root, "bookworm")
+        images.chroot(root, MACHINE_SCRIPT)
+        images.forget_archive(root)
+
+
+def _build_disk(target: Path) -> None:
+    progress("machine: making its disk")
+    layer = machine_layer()
+    (modules,) = (layer / "usr/lib/modules").iterdir()
+    shutil.copy(layer / "boot/vmlinuz", target / "vmlinuz")
+    folder = target / "modules"
+    folder.mkdir()
+    order: list[str] = []
+    for module in BOOT_MODULES:
+        done = run(["modprobe", "-d", layer / "usr", "-S", modules.name, "--show-depends", module])
+        for line in done.stdout.splitlines():
+            if not line.startswith("insmod "):
+                continue  # built in
+            path = Path(line.split()[1])
+            if path.name not in order:
+                order.append(path.name)
+                shutil.copy(path, folder / path.name)
+    (folder / "order").write_text("".join(f"{name}\n" for name in order))
+    layers = _disk_layers()
+    size = sum(int(run(["du", "-sm", path]).stdout.split()[0]) for path in layers)
+    staging = target / "staging"
+    script = "set -e\n"
+    for path in layers:
+        (staging / path.name).mkdir(parents=True)
+        script += f"mount --bind {shlex.quote(str(path))} {shlex.quote(str(staging / path.name))}\n"
+    image = shlex.quote(str(target / "disk.ext4"))
+    script += f"mkfs.ext4 -q -O ^has_journal -m 0 -N 200000 -d {shlex.quote(str(staging))} {image} {int(size * 1.15) + 200}M\n"
+    run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script])
+    shutil.rmtree(staging)
+
+
+def build_image() -> Path:
+    """Make the kernel, the layers and the disk where missing."""
+    folder = disk_folder()
+    if folder.is_dir():
+        return folder
+    packages.install({**packages.IMAGES, **packages.QEMU})
+    images.build()
+    with locked(CACHE_ROOT / ".images.lock"):
+        for target, builder in ((machine_layer(), _build_machine_layer), (folder, _build_disk)):
+            if target.is_dir():
+                continue
+            half = Path(f"{target}.half")
+            shutil.rmtree(half, ignore_errors=True)
+            half.mkdir(parents=True)
+            half.chmod(0o755)
+            builder(half)
+            half.rename(target)
+    progress("the machine's disk is ready")
+    return folder
+
+
+class MachineLab(BaseLab):
+    machine = "qemu"
+
+    @property
+    def _here(self) -> Path:
+        return self.places.state / "machine"
+
+    def up(self, hosts: str | Sequence[str] | None = None, baked: bool = True) -> None:
+        nodes = pick(list(hosts) if hosts and not isinstance(hosts, str) else hosts)
+        packages.install(packages.QEMU)
+        folder = build_image()
+        with locked(STATE_ROOT / f".{self.name}.lock"):
+            known = self.state
+            if known and known["machine"] != self.machine:
+                raise LabError(f"The lab {self.name!r} is up natively; take it down first.")
+            if known and self._pid():
+                missing = [node.name for node in nodes if node.name not in known.get("hosts", [])]
+                if known and known["baked"] != baked:
+                    raise LabError(f"The lab {self.name!r} is up with other hosts (baked or plain); take it down first.")
+                self._inside("up", "--hosts", ",".join(node.name for node in nodes), "--baked" if baked else "--plain", timeout=600)
+                if missing:
+                    self.write_state(pick([*known.get("hosts", []), *missing]), baked)
+                return
+            self._remove()
+            self._here.mkdir(parents=True, exist_ok=True)
+            keys.make(self.places)
+            self._control_namespace()
+            self._initramfs(folder, ",".join(node.name for node in nodes), baked)
+            self._boot(folder)
+            self.write_state(nodes, baked)
+            with ThreadPoolExecutor(len(nodes)) as pool:
+                list(pool.map(lambda node: self._wait_ssh(node.name, 120), nodes))
+        progress("SSH answers on " + ", ".join(node.name for node in nodes))
+
+    def _wait_ssh(self, name: str, timeout: float) -> None:
+        address = NODES[name].control_address if name in NODES else f"{CONTROL_NET}.1"
+        netns = self.places.netns("control")
+        wait_until(f"SSH of {name} answers", lambda: power.ssh_banner(netns, address, 10), timeout, 0.3)
+
+    def _control_namespace(self) -> None:
+        netns = self.places.netns("control")
+        run(["ip", "netns", "del", netns], check=False)
+        run(["ip", "netns", "add", netns])
+        lines = f"link set lo up\ntuntap add tap0 mode tap\naddr add {CONTROL_NET}.254/24 dev tap0\nlink set tap0 up\n"
+        run(["ip", "-n", netns, "-batch", "-"], input=lines)
+
+    def _initramfs(self, folder: Path, hosts: str, baked: bool) -> None:
+        """Busybox, a few modules, this very code and the lab's keys."""
+        tree = self._here / "initramfs"
+        shutil.rmtree(tree, ignore_errors=True)
+        (tree / "bin").mkdir(parents=True)
+        shutil.copy(shutil.which("busybox") or "/bin/busybox", tree / "bin/busybox")
+        (tree / "bin/sh").symlink_to("busybox")
+        shutil.copytree(folder / "modules", tree / "modules")
+        shutil.copy(HERE / "machine-boot", tree / "init")
+        lab = tree / "lab"
+        shutil.copytree(HERE, lab / "tests/lab", ignore=shutil.ignore_patterns("__pycache__"))
+        (lab / "keys").mkdir()
+        for name in ("id_ed25519", "id_ed25519.pub"):
+            shutil.copy(self.places.state / name, lab / "keys" / name)
+        shutil.copytree(self.places.state / "hostkeys", lab / "keys/hostkeys")
+        layers = " ".join(path.name for path in [machine_layer(), *images.layers("bookworm", baked=True)])
+        kind = "--baked" if baked else "--plain"
+        (lab / "machine.env").write_text(f"LAB={self.name}\nHOSTS={hosts}\nKIND={kind}\nMACHINE_LAYERS='{layers}'\n")
+        target = shlex.quote(str(self._here / "initrd"))
+        run(["sh", "-ec", f"find . | cpio --quiet -o -H newc > {target}"], cwd=tree)
+        shutil.rmtree(tree)
+
+    def _pid(self) -> int | None:
+        try:
+            pid = int((self._here / "pid").read_text())
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (OSError, ValueError):
+            return None
+        return pid if str(self._here).encode() in command else None
+
+    def _console(self) -> str:
+        try:
+            return (self._here / "console").read_text(errors="replace")
+        except OSError:
+            return ""
+
+    def _launch(self, folder: Path, accelerator: str) -> subprocess.Popen:
+        options = {
+            "kvm": ["-accel", "kvm", "-cpu", "host"],
+            "tcg": ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max"],
+        }[accelerator]
+        (self._here / "console").unlink(missing_ok=True)
+        command = [
+            "nsenter", f"--net=/run/netns/{self.places.netns('control')}", "qemu-system-x86_64",
+            "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35", *options,
+            "-smp", str(min(4, os.cpu_count() or 1)), "-m", str(MEMORY_MIB),
+            "-kernel", str(folder / "vmlinuz"), "-initrd", str(self._here / "initrd"),
+            "-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off net.ifnames=0 random.trust_cpu=on nokaslr",
+            "-drive", f"file={folder / 'disk.ext4'},format=raw,if=virtio,readonly=on,cache=unsafe,file.locking=off",
+            "-netdev", "tap,id=control,ifname=tap0,script=no,downscript=no", "-device", "virtio-net-pci,netdev=control,romfile=",
+            "-device", "virtio-rng-pci",
+            "-serial", f"file:{self._here / 'console'}",
+            "-monitor", f"unix:{self._here / 'monitor'},server=on,wait=off",
+        ]  # fmt: skip
+        with (self._here / "log").open("w") as log:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+            )
+        (self._here / "pid").write_text(f"{process.pid}\n")
+        return process
+
+    def _boot(self, folder: Path) -> None:
+        wanted = os.environ.get("HOST_ROUTING_LAB_ACCEL", "auto")
+        refused = CACHE_ROOT / "no-kvm"
+        identity = Path("/proc/sys/kernel/random/boot_id").read_text()
+        tried = refused.read_text() == identity if refused.exists() else False
+        if wanted == "kvm" or (wanted == "auto" and os.access("/dev/kvm", os.R_OK | os.W_OK) and not tried):
+            progress("machine: trying KVM")
+            process = self._launch(folder, "kvm")
+            end = time.monotonic() + 15
+            while time.monotonic() < end and process.poll() is None and "the kernel runs" not in self._console():
+                time.sleep(0.2)
+            if "the kernel runs" in self._console():
+                self._await_ready(process)
+                return
+            process.kill()
+            process.wait()
+            if wanted == "kvm":
+                raise LabError(f"KVM does not boot the machine: {(self._here / 'log').read_text()[-500:]}")
+            refused.write_text(identity)
+        progress("machine: booting under software emulation (about half a minute)")
+        self._await_ready(self._launch(folder, "tcg"))
+
+    def _await_ready(self, process: subprocess.Popen) -> None:
+        end = time.monotonic() + BOOT_TIMEOUT
+        shown = 0
+        while True:
+            console = self._console()
+            lines = [line.strip() for line in console.splitlines() if line.startswith("lab")]
+            for line in lines[shown:]:
+                progress(f"machine: {line}")
+            shown = len(lines)
+            if "lab: ready=yes" in console:
+                return
+            if "lab: ready=no" in console or process.poll() is not None or time.monotonic() > end:
+                process.kill()
+                process.wait()
+                said = (self._here / "log").read_text()[-500:]
+                raise LabError(f"The machine did not bring up its lab. Its console ended with:\n{console[-3000:]}\n{said}")
+            time.sleep(0.2)
+
+    def down(self) -> None:
+        with locked(STATE_ROOT / f".{self.name}.lock"):
+            self._remove()
+        with contextlib.suppress(OSError):
+            (STATE_ROOT / f".{self.name}.lock").unlink()
+
+    def _remove(self) -> None:
+        keys.drop_connections(self.places)
+        pid = self._pid()
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            wait_until("QEMU ends", lambda: not self._pid(), 10, 0.05)
+        remove(self.places)
+
+    def argv(self, where: str, command: Sequence[str]) -> list[str]:
+        target = where if where in NODES else "machine"
+        if where in ("router", "outside", "control"):
+            command = [f"{INSIDE}/enter", str(self.places.state), where, *command]
+        shared = ["-o", "ControlMaster=auto", "-o", "ControlPersist=10m"]
+        return ["ssh", "-F", str(self.ssh_config), *shared, target, "--", shlex.join(command)]
+
+    def _inside(self, *words: str, timeout: float = 200) -> None:
+        """Let the lab inside the machine do it."""
+        command, *rest = words
+        environment = ["env", "HOST_ROUTING_LAB_QUIET=1", "HOST_ROUTING_LAB_BOOT_TIMEOUT=300"]
+        self.exec("machine", [*environment, f"{INSIDE}/lab", command, "--name", self.name, *rest], timeout=timeout)
+
+    def _forget(self, node: str) -> None:
+        """End the shared connection to a host that is about to go."""
+        command = ["ssh", "-F", str(self.ssh_config), "-O", "exit", node]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
+
+    def is_running(self, node: str) -> bool:
+        done = self.exec("machine", f"read -r p < {self.places.state}/{node}/pid && [ -e /proc/$p ]", check=False)
+        return done.returncode == 0
+
+    def reboot(self, node: str, wait: bool = True) -> None:
+        self._forget(node)
+        self._inside("reboot", node)
+
+    def power_cut(self, node: str) -> None:
+        self._inside("power-cut", node)
+        self._forget(node)
+
+    def start(self, node: str, wait: bool = True) -> None:
+        self._inside("start", node)
+
+    def stop_process(self, process: subprocess.Popen, program: str) -> None:
+        # The far end of a multiplexed session gets no signal when this end goes away: tell the program by name.
+        self.exec("machine", ["pkill", "-TERM", "-x", program], check=False)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
