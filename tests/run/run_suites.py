@@ -103,6 +103,10 @@ class Run:
         if suite.root and os.geteuid() != 0:
             result.failures.append("not started: it needs root, for network namespaces")
             return result
+        missing = install(suite.packages)
+        if missing:
+            result.failures.append(f"not started: {missing}")
+            return result
         limit = min(suite.limit, self.deadline - started)
         if limit <= 0:
             result.failures.append(f"not started: the time for all suites ({TOTAL_LIMIT // 60} minutes) is over")
@@ -174,6 +178,30 @@ def judge(result: Result, status: int | None, limit: float, cases: list[junit.Ca
         result.failures.append(f"exit status {status}")
     elif status == 0 and not cases:
         result.passed = 1
+
+
+APT = threading.Lock()  # two lanes, one package system
+
+
+def install(packages: tuple[str, ...]) -> str:
+    """Installs what is missing on this machine; returns why that failed, or nothing."""
+    with APT:
+        state = ("dpkg-query", "-W", "-f", "${db:Status-Status}")
+        missing = [
+            package
+            for package in packages
+            if subprocess.run([*state, package], capture_output=True, text=True, check=False).stdout != "installed"
+        ]
+        if not missing:
+            return ""
+        for command in (["update"], ["install", "-y", "--no-install-recommends", *missing]):
+            done = subprocess.run(
+                ["apt-get", "-q", *command], env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            if done.returncode:
+                return f"apt-get {' '.join(command)}: {(done.stderr or done.stdout).strip()[-500:]}"
+        return ""
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -24,7 +24,7 @@ class Suite:
     A command that writes no JUnit file counts as one test. `limit` is in seconds: then the suite is killed and
     `clean_up` runs. `skips` maps a part of a test's name to the reason why it may be skipped: any other skip is a
     failure. `covers` are the folders and files whose tests it runs, `part` is the make target that runs it with its
-    like, `root` says that it needs root.
+    like, `root` says that it needs root, `packages` are Debian's that it needs on the machine itself (none with a daemon).
     """
 
     name: str
@@ -35,8 +35,13 @@ class Suite:
     part: str = "static"
     lane: str = NATIVE
     root: bool = False
+    packages: tuple[str, ...] = ()
     clean_up: tuple[str, ...] = ()
     skips: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+# What drives a network namespace and looks into it
+NETWORK = ("iproute2", "iptables", "ipset", "iputils-ping", "tcpdump")
 
 
 def molecule(scenario: str, lab: str, about: str, limit: int, **more: str) -> Suite:
@@ -68,6 +73,16 @@ SUITES: tuple[Suite, ...] = (
     ),
     Suite("build", "the built artifact installs and its modules are found", ("tests/run/build_artifact",), limit=180),
     Suite("sanity", "ansible-test sanity", ("{bin}/python", "tests/run/sanity.py"), limit=600),
+    Suite(
+        "integration",
+        "drivers, modules and BIRD on this machine's kernel, in network namespaces",
+        (*PYTEST, "tests/integration"),
+        limit=600,
+        covers=("tests/integration",),
+        part="integration",
+        root=True,
+        packages=NETWORK,
+    ),
     molecule("default", "molecule-default", "a mesh of four hosts, VXLAN and direct pools", limit=600),
     molecule("route_reflector", "molecule-rr", "four hosts behind two reflectors", limit=600),
     Suite(
