@@ -1,0 +1,94 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A controller that dies in the middle of a phase: every node goes on forwarding, and the next run makes a whole of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.lab.fleet import mesh_of_streams, workloads
+from tests.lab.handle import BaseLab
+from tests.lab.streams import Streams
+
+from .conftest import FIRST_MODE, ROOT, Fleet
+from .test_switching import check_encapsulation, check_routes
+
+#: (task of the switch that is under way when the controller is killed, what the next run does)
+KILLS = [
+    ("Prepare the receive paths of both modes", "complete"),
+    ("Change the MTU of the links", "return"),
+    ("Probe every path of the new mode", "complete"),
+    ("Flip the routes", "return"),
+    ("Soak, counting what is lost", "complete"),
+    ("Retire the old mode", "return"),
+]
+
+
+def kill_during(fleet: Fleet, task: str, mode: str) -> None:
+    """Start the switch and kill ansible-playbook and all its children as soon as `task` has begun."""
+    command = fleet.command("switch_pool_mode.yml", "-e", "pool=default-ipv4-ippool", "-e", f"mode={mode}")
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**fleet.environment, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if line.startswith("TASK") and task in line:
+            break
+    else:
+        raise AssertionError(f"{task} never began:\n{''.join(seen[-60:])}")
+    time.sleep(0.4)  # some of the hosts are at it
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.parametrize(("task", "then"), KILLS, ids=[task.split()[0].lower() for task, _ in KILLS])
+def test_a_killed_controller_leaves_the_fleet_forwarding(lab: BaseLab, fleet: Fleet, task: str, then: str) -> None:
+    found = workloads(lab)
+    target = "direct"
+    fleet.switch(FIRST_MODE).check()
+    with Streams(lab, mesh_of_streams(lab, found)) as streams:
+        kill_during(fleet, task, target)
+        time.sleep(1)
+        between = streams.status()
+        run = fleet.switch(target if then == "complete" else FIRST_MODE)
+        report = streams.stop()
+    run.check()
+    assert between["failures"] == 0
+    assert report.lost == 0 and report.resets == 0 and report.corrupt == 0, report.summary()
+    mode = target if then == "complete" else FIRST_MODE
+    check_routes(lab, mode)
+    check_encapsulation(lab, mode)
+
+
+def test_a_mode_that_cannot_be_proven_is_not_flipped_to(lab: BaseLab, fleet: Fleet) -> None:
+    """The router forgets the blocks: direct routing cannot work across subnets, and nobody notices but the operator."""
+    fleet.switch(FIRST_MODE).check()
+    found = workloads(lab)
+    lab.router_exec(["sh", "-c", "iptables -I FORWARD -d 10.244.0.0/16 -j DROP"])
+    try:
+        with Streams(lab, mesh_of_streams(lab, found)) as streams:
+            run = fleet.switch("direct")
+            report = streams.stop()
+    finally:
+        lab.router_exec(["sh", "-c", "iptables -D FORWARD -d 10.244.0.0/16 -j DROP"])
+    assert run.code != 0
+    assert "The change of mode did not go through." in run.output
+    assert "node1 -> node3" in run.output and "4 of 4 nodes run as before." in run.output, run.output[-4000:]
+    assert report.lost == 0 and report.resets == 0, report.summary()
+    check_routes(lab, FIRST_MODE)
+    again = fleet.site().check()
+    assert all(entry["changed"] == 0 for entry in again.recap().values()), again.output[-4000:]
