@@ -44,14 +44,21 @@ class Change(t.NamedTuple):
     new: t.Any = None
     detail: str = ""
 
-    def line(self) -> str:
-        """`~ route    10.244.7.0/26  via 10.10.1.12 dev eth0  ->  via 10.10.1.12 dev tunl0 onlink    note`."""
+    def line(self, width: int = 0) -> str:
+        """`~ route    10.244.7.0/26  via 10.10.1.12 dev eth0  ->  via 10.10.1.12 dev tunl0 onlink    note`.
+
+        `width` is the least width of the subject's column.
+        """
         if self.before and self.after and self.action == "~":
             text = f"{self.before}  ->  {self.after}"
         else:
             text = (self.before if self.action == "-" else self.after) or ""
         note = f"    {self.note}" if self.note else ""
-        return f"{self.action} {self.kind:<8} {self.subject}  {text}".rstrip() + note
+        return f"{self.action} {self.kind:<8} {self.subject:<{width}}  {text}".rstrip() + note
+
+
+class ObserveError(Exception):
+    """What is there cannot be read or is not safe to go on from. The text says what, where and how to go on."""
 
 
 class ApplyError(Exception):

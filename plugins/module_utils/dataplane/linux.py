@@ -32,7 +32,7 @@ NETNS_FOLDER = "/run/netns"
 MARKER_FOLDER = "/run/calico/netns"
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 

@@ -1,0 +1,248 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A whole node: the plan that brings the kernel to a NodeState, and its application in an order that cuts nothing off.
+
+    plan = plan_node(kernel, state)        # reads only, standard library alone
+    print("\\n".join(plan.lines()))
+    apply_node(kernel, plan, bird=...)     # bird: called when all additions stand, before anything is removed
+
+Order of the additions: sets, iptables, devices and workloads, sysctls, workloads set up, neighbours and forwarding
+entries, rules, routes. Then BIRD. Then removals in the reverse order. Nothing is removed unless all additions stand.
+"""
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import typing as t
+
+from ..fleet.node_state import ROUTE_PROTOCOL, TABLE_MAIN, BirdRoute, NodeState
+from . import ipset, iptables, neighbor, route, rule, sysctl, tunnel, workload
+from .change import ApplyError, Change, Failures, ObserveError
+from .kernel import PROTOCOL_BIRD, Kernel, KernelRoute, RouteAttributes
+
+
+class _Group(t.NamedTuple):
+    """Changes of one driver. Groups of additions stand in the order of their application."""
+
+    driver: t.Any  # a module with apply(kernel, changes)
+    changes: list[Change]
+
+
+@dataclasses.dataclass(frozen=True)
+class NodePlan:
+    """What differs between a NodeState and a node.
+
+    `state` is the desired state with the underlay device filled in (`underlay`). `additions` and `removals` are what
+    apply_node does, in its order; `expected` is what BIRD will do on its own; `kept` is what stays although nothing
+    desires it, and why.
+    """
+
+    state: NodeState
+    underlay: str
+    additions: tuple[Change, ...] = ()
+    removals: tuple[Change, ...] = ()
+    expected: tuple[Change, ...] = ()
+    kept: tuple[Change, ...] = ()
+    groups: tuple[_Group, ...] = dataclasses.field(default=(), repr=False, compare=False)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What apply_node does: additions and removals."""
+        return self.additions + self.removals
+
+    @property
+    def problems(self) -> tuple[Change, ...]:
+        """What stands in the way; apply_node fails with these after it has done all the rest of the additions."""
+        return tuple(change for change in self.additions if change.action == "!")
+
+    @property
+    def changed(self) -> bool:
+        """Whether apply_node would do anything (`expected` and `kept` do not count)."""
+        return bool(self.additions or self.removals)
+
+    def shown(self) -> tuple[Change, ...]:
+        """All of it for people: what breaks first (in the way, removed), then what changes, then what is added."""
+        everything = [_with_note(self.state, change) for change in (*self.changes, *self.expected, *self.kept)]
+        return tuple(sorted(everything, key=lambda change: _SHOWN_ORDER[change.action]))
+
+    def lines(self) -> list[str]:
+        """Lines for people, one per change, columns aligned."""
+        shown = self.shown()
+        width = min(max((len(change.subject) for change in shown), default=0), 40)
+        return [change.line(width) for change in shown]
+
+
+_SHOWN_ORDER = {"!": 0, "-": 1, "~": 2, "+": 3, "=": 4}
+
+
+def _with_note(state: NodeState, change: Change) -> Change:
+    if change.kind == "route" and not change.note and change.after == "blackhole":
+        if change.subject in {block.cidr for block in state.ipam.spare_blocks}:
+            return change._replace(note="own block, spare")
+        if change.subject in {block.cidr for block in state.ipam.blocks}:
+            return change._replace(note="own block")
+    return change
+
+
+def underlay_of(kernel: Kernel, state: NodeState) -> str:
+    """The device that carries the node's own address. Raises ObserveError when there is none."""
+    own = state.address.partition("/")[0]
+    devices = [address.device for address in kernel.addresses() if address.address == own]
+    # A node that routes on the host may have its address on lo as well; packets leave by the other one.
+    devices.sort(key=lambda device: device == "lo")
+    if not devices:
+        raise ObserveError(
+            f"No network interface of {state.node} has its address {own}."
+            f" It is taken from calico_node_address ({state.address})."
+            " Correct that variable, or give the host this address (ip address), then run again."
+        )
+    return devices[0]
+
+
+def plan_node(kernel: Kernel, state: NodeState) -> NodePlan:
+    """Compares; changes nothing and needs the standard library alone. Raises ObserveError or KernelError."""
+    underlay = underlay_of(kernel, state)
+    state = state.resolve_underlay(underlay)
+    ipsets = ipset.diff(state.ipsets, ipset.observe(kernel, state.ipsets))
+    firewall = iptables.diff(state.iptables, iptables.observe(kernel, state.iptables))
+    devices = tunnel.diff(state.devices, tunnel.observe(kernel, state.devices))
+    workloads = workload.diff(state.workloads, workload.observe(kernel, state.workloads))
+    # What is made anew takes along what was on it or went through it.
+    anew = tunnel.recreated(devices) | workload.recreated(workloads)
+    sysctls_found = {
+        key: None if anew & set(key.split("/")) else value
+        for key, value in sysctl.observe(kernel, state.sysctls).items()
+    }
+    neighbors_wanted: list[neighbor.Entry] = [*state.neighbors, *state.fdb]
+    neighbors_found = {
+        key: value for key, value in neighbor.observe(kernel, neighbors_wanted).items() if key[1] not in anew
+    }
+    routes_found = {
+        key: value for key, value in route.observe(kernel, state.routes).items() if value.device not in anew
+    }
+    groups = (
+        _Group(ipset, ipsets),
+        _Group(iptables, firewall),
+        _Group(tunnel, devices),
+        _Group(workload, workloads),
+        _Group(sysctl, sysctl.diff(state.sysctls, sysctls_found)),
+        _Group(neighbor, neighbor.diff(neighbors_wanted, neighbors_found)),
+        _Group(rule, rule.diff(state.rules, rule.observe(kernel, state.rules))),
+        _Group(route, route.diff(state.routes, routes_found)),
+    )
+    return NodePlan(
+        state=state,
+        underlay=underlay,
+        additions=tuple(change for group in groups for change in group.changes if change.action in "+~!"),
+        removals=tuple(change for group in reversed(groups) for change in group.changes if change.action == "-"),
+        expected=tuple(_bird_changes(kernel, state)),
+        kept=tuple(change for group in groups for change in group.changes if change.action == "="),
+        groups=groups,
+    )
+
+
+def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], None]] = None) -> None:
+    """Applies the plan; `bird` is called between additions and removals, whatever it raises is passed on.
+
+    Raises ApplyError with every change that failed. What does not depend on a failed change is done all the same, but
+    BIRD is not touched and nothing is removed then.
+    """
+    failures = Failures()
+    for group in plan.groups:
+        changes = [change for change in group.changes if change.action in "+~!"]
+        if changes:
+            _apply(kernel, group.driver, changes, failures)
+        if group.driver is sysctl:
+            _activate(kernel, plan.additions, failures)
+        if group.driver is iptables:
+            failures.raise_if_any()  # without its guard nothing is made reachable
+    failures.raise_if_any()
+    if bird is not None:
+        bird()
+    for group in reversed(plan.groups):
+        changes = [change for change in group.changes if change.action == "-"]
+        if changes:
+            _apply(kernel, group.driver, changes, failures)
+    failures.raise_if_any()
+
+
+def _apply(kernel: Kernel, driver: t.Any, changes: t.Sequence[Change], failures: Failures) -> None:
+    try:
+        driver.apply(kernel, changes)
+    except ApplyError as error:
+        failures.extend(error)
+
+
+def _activate(kernel: Kernel, changes: t.Sequence[Change], failures: Failures) -> None:
+    try:
+        workload.activate(kernel, changes)
+    except ApplyError as error:
+        failures.extend(error)
+
+
+def _bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
+    """How BIRD's routes inside the fleet's pools will change by themselves once it runs with this state."""
+    pools = [ipaddress.ip_network(pool.cidr) for pool in state.pools]
+    found = {
+        destination: attributes
+        for destination, attributes in kernel.routes(table=TABLE_MAIN, protocol=PROTOCOL_BIRD)
+        if any(_inside(destination, pool) for pool in pools)
+    }
+    underlay = [
+        entry
+        for entry in kernel.routes(table=TABLE_MAIN)
+        if entry[1].protocol not in (PROTOCOL_BIRD, ROUTE_PROTOCOL) and entry[1].type == "unicast"
+    ]
+    wanted: dict[str, RouteAttributes] = {}
+    for expected in state.bird_routes:
+        wanted[expected.destination] = _bird_attributes(expected, underlay)
+    for destination, want in wanted.items():
+        have = found.get(destination)
+        if have is None:
+            yield Change("route", "+", destination, None, route.text(want), "proto bird", None, want)
+        elif (have.type, have.device, have.gateway, have.onlink, have.mtu) != (
+            want.type,
+            want.device,
+            want.gateway,
+            want.onlink,
+            want.mtu,
+        ):
+            yield Change("route", "~", destination, route.text(have), route.text(want), "proto bird", have, want)
+    for destination, have in found.items():
+        if destination not in wanted:
+            yield Change("route", "-", destination, route.text(have), None, "proto bird", have)
+
+
+def _inside(destination: str, pool: t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]) -> bool:
+    network = ipaddress.ip_network(destination)
+    return (
+        isinstance(network, ipaddress.IPv4Network)
+        and isinstance(pool, ipaddress.IPv4Network)
+        and network.subnet_of(pool)
+    )
+
+
+def _bird_attributes(expected: BirdRoute, underlay: t.Sequence[KernelRoute]) -> RouteAttributes:
+    """As the kernel will show it: without a tunnel the node's own routes decide device and gateway."""
+    attributes = RouteAttributes(mtu=expected.mtu, protocol=PROTOCOL_BIRD, onlink=expected.onlink)
+    if expected.device:
+        return attributes._replace(device=expected.device, gateway=expected.gateway)
+    next_hop = expected.gateway or expected.next_hop
+    best = _lookup(next_hop, underlay)
+    if best is None:
+        return attributes._replace(gateway=next_hop)
+    return attributes._replace(device=best.device, gateway=best.gateway or next_hop)
+
+
+def _lookup(address: str, routes: t.Sequence[KernelRoute]) -> t.Optional[RouteAttributes]:
+    """Longest prefix, then lowest metric."""
+    target = ipaddress.ip_address(address)
+    matching = [
+        (ipaddress.ip_network(destination).prefixlen, -attributes.metric, attributes)
+        for destination, attributes in routes
+        if target in ipaddress.ip_network(destination)
+    ]
+    if not matching:
+        return None
+    return max(matching, key=lambda entry: entry[:2])[2]

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Policy routing rules by mark. Ours carry our protocol number; an equal one of somebody else serves as well."""
+from __future__ import annotations
+
+import errno
+import typing as t
+
+from ..fleet.node_state import ROUTE_PROTOCOL, Rule
+from .change import Change, Failures
+from .kernel import Kernel, KernelError, RuleEntry
+
+#: (priority, mark, table)
+Key = tuple[int, int, int]
+
+
+def observe(kernel: Kernel, desired: t.Iterable[Rule]) -> dict[Key, RuleEntry]:
+    wanted = {_key(rule) for rule in desired}
+    observed: dict[Key, RuleEntry] = {}
+    for entry in kernel.rules():
+        key = (entry.priority, entry.fwmark, entry.table)
+        if not entry.plain or entry.fwmask != 0xFFFFFFFF:
+            continue
+        if entry.protocol == ROUTE_PROTOCOL or (key in wanted and key not in observed):
+            observed[key] = entry
+    return observed
+
+
+def _key(rule: Rule) -> Key:
+    return rule.priority, rule.fwmark, rule.table
+
+
+def _entry(priority: int, mark: int, table: int) -> RuleEntry:
+    return RuleEntry(priority, table, mark, protocol=ROUTE_PROTOCOL)
+
+
+def _text(priority: int, mark: int, table: int) -> str:
+    return f"fwmark {mark:#x} lookup {table}"
+
+
+def diff(desired: t.Iterable[Rule], observed: t.Mapping[Key, RuleEntry]) -> list[Change]:
+    wanted = {_key(rule): rule for rule in desired}
+    changes = [
+        Change("rule", "+", str(priority), None, _text(priority, mark, table), new=_entry(priority, mark, table))
+        for priority, mark, table in wanted
+        if (priority, mark, table) not in observed
+    ]
+    changes += [
+        Change("rule", "-", str(key[0]), _text(*key), None, old=entry)
+        for key, entry in observed.items()
+        if key not in wanted and entry.protocol == ROUTE_PROTOCOL
+    ]
+    return changes
+
+
+def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
+    failures = Failures()
+    for change in changes:
+        try:
+            if change.action == "+":
+                kernel.rule_add(change.new)
+            elif change.action == "-":
+                kernel.rule_delete(change.old)
+        except KernelError as error:
+            if error.errno == (errno.EEXIST if change.action == "+" else errno.ENOENT):
+                continue
+            failures.add(change, f"The kernel refused to {error.operation}. It said: {error.said}.")
+    failures.raise_if_any()

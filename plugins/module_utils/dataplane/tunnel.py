@@ -1,0 +1,304 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tunnel devices: `tunl0` (ipip) and `vxlan.calico`, with the node's own tunnel address on them.
+
+Our mark is the device's alias, `calico: tunnel <addresses>`: it names the addresses that are ours, and is written
+before the first of them is added. Addresses of others are never touched.
+
+`tunl0` is the fallback device of the kernel's ipip module and cannot be deleted: absent means down and without our
+address. An address stays while sockets use it: the host's own connections through the tunnel have it as their source.
+A new address is added before the old one goes.
+"""
+from __future__ import annotations
+
+import errno
+import typing as t
+
+from ..fleet.node_state import TunnelDevice
+from .change import Change, Failures
+from .kernel import Address, Kernel, KernelError, Link, NewLink
+
+MARK = "calico: tunnel"
+NAMES = ("tunl0", "vxlan.calico")
+
+
+class Observed(t.NamedTuple):
+    link: Link
+    addresses: tuple[Address, ...]
+    recorded: tuple[str, ...]  # our addresses, as the alias names them
+    sockets: t.Mapping[str, int]  # {our address that is no longer desired: sockets}
+
+    @property
+    def ours(self) -> bool:
+        return self.link.alias.startswith(MARK)
+
+    @property
+    def own(self) -> list[Address]:
+        return [address for address in self.addresses if address.address in self.recorded]
+
+    @property
+    def foreign(self) -> list[Address]:
+        return [address for address in self.addresses if address.address not in self.recorded]
+
+
+def observe(
+    kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence[str] = NAMES
+) -> dict[str, Observed]:
+    """Those of `names` and of the desired ones that exist."""
+    wanted = {device.name: device for device in desired}
+    observed: dict[str, Observed] = {}
+    for name in dict.fromkeys([*names, *wanted]):
+        link = kernel.link(name)
+        if link is None:
+            continue
+        recorded = tuple(link.alias[len(MARK) :].split()) if link.alias.startswith(MARK) else ()
+        addresses = tuple(kernel.addresses(name))
+        keep = wanted[name].address if name in wanted else None
+        sockets = {
+            address.address: kernel.sockets_using(address.address)
+            for address in addresses
+            if address.address in recorded and address.address != keep
+        }
+        observed[name] = Observed(link, addresses, recorded, sockets)
+    return observed
+
+
+def _identity(link: t.Union[Link, TunnelDevice]) -> str:
+    if link.kind != "vxlan":
+        return ""
+    return f"vni {link.vni} port {link.port} local {link.local}"
+
+
+def _state(link: Link) -> str:
+    words = [_identity(link), f"mtu {link.mtu}", "up" if link.up else "down"]
+    return "  ".join(word for word in words if word)
+
+
+def diff(desired: t.Iterable[TunnelDevice], observed: t.Mapping[str, Observed]) -> list[Change]:
+    changes: list[Change] = []
+    wanted = {device.name: device for device in desired}
+    for device in wanted.values():
+        changes += _present(device, observed.get(device.name))
+    for name, have in observed.items():
+        if name not in wanted and have.ours:
+            changes += _absent(have)
+    return changes
+
+
+def _present(device: TunnelDevice, have: t.Optional[Observed]) -> list[Change]:
+    after = "  ".join(word for word in (_identity(device), f"mtu {device.mtu}", "up") if word)
+    address = Address(device.name, device.address, 32) if device.address else None
+    if have is None:
+        changes = [Change("device", "+", device.name, None, after, new=device)]
+        if address:
+            changes.append(_address_change(address, device))
+        return changes
+    link = have.link
+    problem = _in_the_way(device, have)
+    if problem:
+        return [Change("device", "!", device.name, _state(link), after, problem, link, device)]
+    changes = []
+    recreate = device.kind == "vxlan" and (
+        (link.vni, link.port, link.local, link.learning) != (device.vni, device.port, device.local, False)
+    )
+    if recreate:
+        before = _state(link) + ("  learning" if link.learning else "")
+        note = "made anew: its identity cannot be changed in place"
+        changes.append(Change("device", "~", device.name, before, after, note, link, device))
+        if address:
+            changes.append(_address_change(address, device))
+        return changes
+    wanted_mac = device.mac if device.mac and device.mac != link.mac else None
+    if link.mtu != device.mtu or not link.up or wanted_mac:
+        before = _state(link) + (f"  mac {link.mac}" if wanted_mac else "")
+        mac = f"  mac {wanted_mac}" if wanted_mac else ""
+        changes.append(Change("device", "~", device.name, before, after + mac, "", link, device))
+    present = {entry.address for entry in have.addresses}
+    if address and address.address not in present:
+        changes.append(_address_change(address, device))
+    elif not changes and not _recorded_well(device, have):
+        changes.append(
+            Change("device", "~", device.name, f"alias {link.alias!r}", f"alias {MARK!r}", "", link, device)
+        )
+    changes += _addresses_absent(have, keep=device.address)
+    return changes
+
+
+def _address_change(address: Address, device: TunnelDevice) -> Change:
+    return Change("address", "+", f"{address.address}/32", None, f"dev {device.name}", new=(address, device))
+
+
+def _recorded_well(device: TunnelDevice, have: Observed) -> bool:
+    """The alias names our addresses, and none that is not on the device."""
+    present = {address.address for address in have.addresses}
+    recorded = set(have.recorded)
+    return have.ours and recorded <= present and (device.address is None or device.address in recorded)
+
+
+def _in_the_way(device: TunnelDevice, have: Observed) -> str:
+    link = have.link
+    if link.kind != device.kind:
+        return (
+            f"A device {link.name} of kind {link.kind or 'hardware'} exists, where one of kind {device.kind} is needed."
+            f" It was not touched. Rename or delete it (ip link del {link.name}), then run again."
+        )
+    # Its MAC tells our own device, of a run that was stopped before it could set the alias, from a foreign one.
+    if device.kind == "vxlan" and not have.ours and (link.alias or link.mac != device.mac):
+        return (
+            f"A VXLAN device {link.name} exists that this collection did not make ({_state(link)})."
+            f" It was not touched. Remove what made it and the device (ip link del {link.name}), then run again."
+        )
+    return ""
+
+
+def _addresses_absent(have: Observed, keep: t.Optional[str] = None) -> list[Change]:
+    changes: list[Change] = []
+    for address in have.own:
+        if address.address == keep:
+            continue
+        count = have.sockets.get(address.address, 0)
+        subject, before = f"{address.address}/{address.prefix_length}", f"dev {address.device}"
+        if count:
+            note = f"kept: {count} open socket{'s' if count > 1 else ''} use{'' if count > 1 else 's'} it"
+            changes.append(Change("address", "=", subject, before, before, note, address))
+        else:
+            changes.append(Change("address", "-", subject, before, None, "", address))
+    return changes
+
+
+def _absent(have: Observed) -> list[Change]:
+    link = have.link
+    changes = _addresses_absent(have)
+    used = any(change.action == "=" for change in changes)
+    foreign = have.foreign
+    if used:
+        note = "kept: it carries an address in use"
+        return [*changes, Change("device", "=", link.name, _state(link), _state(link), note, link)]
+    if foreign:
+        note = f"left as it is: {foreign[0].address} on it is not ours"
+        return [*changes, Change("device", "-", link.name, _state(link), None, note, (link, False))]
+    if link.name == "tunl0":
+        note = "set down: the kernel does not let it be deleted"
+        return [*changes, Change("device", "-", link.name, _state(link), None, note, (link, True))]
+    return [Change("device", "-", link.name, _state(link), None, "", (link, True))]
+
+
+def recreated(changes: t.Iterable[Change]) -> set[str]:
+    """Devices that these changes make anew: whatever was on or through them is gone afterwards."""
+    return {
+        change.subject
+        for change in changes
+        if change.kind == "device" and change.action == "~" and _differs(change.old, change.new)
+    }
+
+
+def _differs(link: Link, device: TunnelDevice) -> bool:
+    if device.kind != "vxlan":
+        return False
+    return (link.vni, link.port, link.local, link.learning) != (device.vni, device.port, device.local, False)
+
+
+def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
+    failures = Failures()
+    for change in changes:
+        try:
+            if change.action == "!":
+                failures.add(change, change.note)
+            elif change.kind == "device" and change.action == "-":
+                _release(kernel, *change.old)
+            elif change.kind == "device" and change.action in ("+", "~"):
+                _make(kernel, change)
+            elif change.kind == "address" and change.action == "+":
+                _add_address(kernel, *change.new)
+            elif change.kind == "address" and change.action == "-":
+                _delete_address(kernel, change.old)
+        except KernelError as error:
+            failures.add(change, _reason(change, error))
+    failures.raise_if_any()
+
+
+def _make(kernel: Kernel, change: Change) -> None:
+    device: TunnelDevice = change.new
+    link = kernel.link(device.name)
+    if link is not None and link.kind == device.kind and _differs(link, device):
+        kernel.link_delete(device.name)
+        link = None
+    if link is None:
+        new = NewLink(device.name, device.kind, device.mtu, device.mac, device.vni, device.port)
+        if device.kind == "vxlan":
+            new = NewLink(device.name, "vxlan", device.mtu, device.mac, device.vni, device.port, device.local)
+        else:
+            # Asking for any ipip device loads the module, which brings tunl0 along.
+            new = NewLink(device.name, device.kind)
+        try:
+            kernel.link_add(new)
+        except KernelError as error:
+            if error.errno != errno.EEXIST or kernel.link(device.name) is None:
+                raise
+        link = kernel.link(device.name)
+    _record(kernel, device.name, [device.address] if device.address else [])
+    mac = device.mac if link and device.mac and device.mac != link.mac else None
+    mtu = device.mtu if link and device.mtu != link.mtu else None
+    kernel.link_set(device.name, mac=mac, mtu=mtu, up=True)
+
+
+def _record(kernel: Kernel, name: str, addresses: t.Iterable[str]) -> None:
+    """Writes the alias: these addresses of ours, and those of ours that are still on the device."""
+    link = kernel.link(name)
+    if link is None:
+        return
+    recorded = link.alias[len(MARK) :].split() if link.alias.startswith(MARK) else []
+    present = {address.address for address in kernel.addresses(name)}
+    kept = [address for address in recorded if address in present]
+    alias = " ".join([MARK, *dict.fromkeys([*addresses, *kept])])
+    if alias != link.alias:
+        kernel.link_set(name, alias=alias)
+
+
+def _add_address(kernel: Kernel, address: Address, device: TunnelDevice) -> None:
+    _record(kernel, device.name, [address.address])
+    try:
+        kernel.address_add(address)
+    except KernelError as error:
+        if error.errno != errno.EEXIST:
+            raise
+
+
+def _delete_address(kernel: Kernel, address: Address) -> None:
+    try:
+        kernel.address_delete(address)
+    except KernelError as error:
+        if error.errno not in (errno.EADDRNOTAVAIL, errno.ENODEV):
+            raise
+    _record(kernel, address.device, [])
+
+
+def _release(kernel: Kernel, link: Link, down: bool) -> None:
+    if link.name != "tunl0" and down:
+        try:
+            kernel.link_delete(link.name)
+        except KernelError as error:
+            if error.errno != errno.ENODEV:
+                raise
+        return
+    if down:
+        kernel.link_set(link.name, up=False)
+    kernel.link_set(link.name, alias="")
+
+
+def _reason(change: Change, error: KernelError) -> str:
+    said = f"The kernel said: {error.said}."
+    device = change.new[1] if isinstance(change.new, tuple) else change.new
+    kind = device.kind if isinstance(device, TunnelDevice) else ""
+    if change.kind == "device" and change.action == "+" and error.errno in (errno.EOPNOTSUPP, errno.ENODEV):
+        return (
+            f"This kernel cannot make a device of kind {kind}, which the pool's mode needs. {said}"
+            f" Install a kernel that has the module {kind} (Debian: linux-image-amd64), or choose another mode."
+        )
+    if change.kind == "device" and error.errno == errno.EADDRINUSE:
+        return (
+            f"Another VXLAN device on this host uses the same VNI or UDP port {device.port}. {said}"
+            " Give this fleet another calico_vxlan_vni or calico_vxlan_port, or remove the other device."
+        )
+    return f"The kernel refused to {error.operation}. It said: {error.said}."

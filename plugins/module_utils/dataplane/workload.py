@@ -1,0 +1,354 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Workload endpoints: a network namespace joined to the host by a veth pair, as Calico's CNI plugin makes it.
+
+The host end has the MAC ee:ee:ee:ee:ee:ee and no address; the workload has its address as /32 and reaches everything by
+169.254.1.1, which the host answers for by proxy ARP. The pair is made in one request, its inner end born inside.
+
+Order: `apply` leaves a new host end down, then the sysctl driver sets the host end's sysctls, then `activate` sets it
+up, then the route driver writes its route. So a workload is never reachable before its interface is ready.
+
+Marks: the host end's alias `calico: workload <namespace>/<name>`, the inner end's `calico: address <address>`, and the
+marker of a namespace that was made here: no other one is deleted.
+"""
+from __future__ import annotations
+
+import errno
+import typing as t
+
+from ..fleet.node_state import TABLE_MAIN, WorkloadEndpoint
+from .change import Change, Failures
+from .kernel import (
+    PROTOCOL_BOOT,
+    SCOPE_LINK,
+    Address,
+    Kernel,
+    KernelError,
+    Link,
+    NewLink,
+    RouteAttributes,
+    RouteOperation,
+)
+
+MARK = "calico: workload "
+_ADDRESS_MARK = "calico: address "
+HOST_MAC = "ee:ee:ee:ee:ee:ee"
+GATEWAY = "169.254.1.1"
+_GATEWAY_ROUTE = f"{GATEWAY}/32"
+_DEFAULT_ROUTE = "0.0.0.0/0"
+
+
+class Observed(t.NamedTuple):
+    """`peer` is the device inside that has the wanted name; `joined` says whether it is the host end's other end."""
+
+    link: t.Optional[Link] = None
+    netns: bool = False
+    peer: t.Optional[Link] = None
+    joined: bool = False
+    lo_up: bool = False
+    addresses: tuple[Address, ...] = ()
+    routes: t.Mapping[str, RouteAttributes] = {}  # {destination: attributes}, gateway and default only
+    owned: t.Optional[str] = None  # stale: name of the namespace that was made for it
+
+
+def identity(endpoint: WorkloadEndpoint) -> str:
+    return f"{endpoint.namespace}/{endpoint.name}"
+
+
+def netns_name(endpoint: WorkloadEndpoint) -> str:
+    return endpoint.netns or endpoint.name
+
+
+def observe(kernel: Kernel, desired: t.Sequence[WorkloadEndpoint]) -> dict[str, Observed]:
+    """By interface; of those that are no longer desired by `<namespace>/<name>`."""
+    links = {link.name: link for link in kernel.links()}
+    namespaces = set(kernel.netns_list())
+    owners = kernel.netns_owners()
+    observed: dict[str, Observed] = {}
+    for endpoint in desired:
+        link = links.get(endpoint.interface)
+        name = netns_name(endpoint)
+        if name in namespaces:
+            observed[endpoint.interface] = _inside(kernel.inside(name), endpoint, link)
+        else:
+            observed[endpoint.interface] = Observed(link)
+    wanted = {endpoint.interface for endpoint in desired}
+    used = {netns_name(endpoint) for endpoint in desired}
+    made = {owner: name for name, owner in owners.items() if name not in used}
+    for link in links.values():
+        if link.name not in wanted and link.alias.startswith(MARK):
+            owner = link.alias[len(MARK) :]
+            observed[owner] = Observed(link, owned=made.pop(owner, None))
+    for owner, name in made.items():
+        observed[owner] = Observed(owned=name)
+    return observed
+
+
+def _inside(kernel: Kernel, endpoint: WorkloadEndpoint, link: t.Optional[Link]) -> Observed:
+    links = {inner.name: inner for inner in kernel.links()}
+    peer = links.get(endpoint.peer_interface)
+    joined = (
+        link is not None
+        and peer is not None
+        and peer.kind == "veth"
+        and peer.peer_elsewhere
+        and link.peer_elsewhere
+        and (peer.peer_index, link.peer_index) == (link.index, peer.index)
+    )
+    routes = {
+        destination: attributes
+        for destination, attributes in kernel.routes(table=TABLE_MAIN)
+        if destination in (_GATEWAY_ROUTE, _DEFAULT_ROUTE) and attributes.metric == 0
+    }
+    addresses = tuple(kernel.addresses(peer.name)) if peer else ()
+    lo = links.get("lo")
+    return Observed(link, True, peer, joined, lo is not None and lo.up, addresses, routes)
+
+
+def _wanted_routes(endpoint: WorkloadEndpoint) -> dict[str, RouteAttributes]:
+    device, mtu = endpoint.peer_interface, endpoint.route_mtu
+    return {
+        _GATEWAY_ROUTE: RouteAttributes(device=device, scope=SCOPE_LINK, mtu=mtu, protocol=PROTOCOL_BOOT),
+        _DEFAULT_ROUTE: RouteAttributes(device=device, gateway=GATEWAY, mtu=mtu, protocol=PROTOCOL_BOOT),
+    }
+
+
+def _alike(have: RouteAttributes, want: RouteAttributes) -> bool:
+    """Whoever wrote it."""
+    return have._replace(protocol=want.protocol, source=None) == want
+
+
+def _text(endpoint: WorkloadEndpoint) -> str:
+    words = [f"{endpoint.peer_interface} {endpoint.address}", f"host end {endpoint.interface}", f"mtu {endpoint.mtu}"]
+    if endpoint.route_mtu:
+        words.append(f"route mtu {endpoint.route_mtu}")
+    return "  ".join(words)
+
+
+def diff(desired: t.Iterable[WorkloadEndpoint], observed: t.Mapping[str, Observed]) -> list[Change]:
+    changes: list[Change] = []
+    keys = set()
+    for endpoint in desired:
+        keys.add(endpoint.interface)
+        have = observed.get(endpoint.interface, Observed())
+        subject, after = identity(endpoint), _text(endpoint)
+        problem = _in_the_way(endpoint, have)
+        if problem:
+            changes.append(Change("workload", "!", subject, None, after, problem, have, endpoint))
+        elif have.link is None:
+            changes.append(Change("workload", "+", subject, None, after, "", have, endpoint))
+        elif must_recreate(endpoint, have):
+            note = f"made anew: its pair does not end in network namespace {netns_name(endpoint)}"
+            changes.append(Change("workload", "~", subject, _apart(have), after, note, have, endpoint))
+        else:
+            differing = _differing(endpoint, have)
+            if differing:
+                before = "  ".join(before for before, _after in differing)
+                after = "  ".join(after for _before, after in differing)
+                changes.append(Change("workload", "~", subject, before, after, "", have, endpoint))
+    for owner, have in observed.items():
+        if owner not in keys and (have.owned or (have.link is not None and have.link.alias == MARK + owner)):
+            before = f"host end {have.link.name}" if have.link else f"network namespace {have.owned}"
+            note = f"with its network namespace {have.owned}" if have.owned and have.link else ""
+            changes.append(Change("workload", "-", owner, before, None, note, have))
+    return changes
+
+
+def _apart(have: Observed) -> str:
+    return f"host end {have.link.name if have.link else ''}  not joined"
+
+
+def must_recreate(endpoint: WorkloadEndpoint, have: Observed) -> bool:
+    return have.link is not None and not have.joined
+
+
+def recreated(changes: t.Iterable[Change]) -> set[str]:
+    """Host ends that these changes make anew: their sysctls and routes are gone afterwards."""
+    return {
+        change.new.interface
+        for change in changes
+        if change.kind == "workload" and change.action == "~" and must_recreate(change.new, change.old)
+    }
+
+
+def _in_the_way(endpoint: WorkloadEndpoint, have: Observed) -> str:
+    link, name = have.link, netns_name(endpoint)
+    if link is not None and not have.joined and not link.alias.startswith(MARK):
+        # Of a run that was stopped between making the pair and marking it only a joined pair can be left.
+        return (
+            f"A device {link.name} exists on this host that this collection did not make. It was not touched."
+            f" Rename or delete it (ip link del {link.name}), then run again."
+        )
+    if have.peer is not None and not have.joined and not (link is not None and have.peer.alias.startswith("calico:")):
+        return (
+            f"Network namespace {name} has a device {endpoint.peer_interface} already, which is not this workload's."
+            " It was not touched. Give the workload another endpoint name or another namespace, then run again."
+        )
+    for destination, want in _wanted_routes(endpoint).items():
+        found = have.routes.get(destination)
+        if found is not None and found.device != want.device:
+            shown = "default" if destination == _DEFAULT_ROUTE else destination
+            return (
+                f"Network namespace {name} has a route {shown} through {found.device or found.type} already."
+                f" It was not touched. Delete it (ip netns exec {name} ip route del {shown}), then run again."
+            )
+    return ""
+
+
+def _differing(endpoint: WorkloadEndpoint, have: Observed) -> list[tuple[str, str]]:
+    """[(before, after)] of what is not as it should be, for a pair that is joined."""
+    link, peer = have.link, have.peer
+    assert link is not None and peer is not None
+    pairs = [
+        (f"mac {link.mac}", f"mac {HOST_MAC}", link.mac != HOST_MAC),
+        (f"mtu {link.mtu}", f"mtu {endpoint.mtu}", link.mtu != endpoint.mtu),
+        (f"{peer.name} mtu {peer.mtu}", f"{peer.name} mtu {endpoint.mtu}", peer.mtu != endpoint.mtu),
+        (f"alias {link.alias!r}", f"alias {MARK + identity(endpoint)!r}", link.alias != MARK + identity(endpoint)),
+        ("host end down", "host end up", not link.up),
+        ("lo down", "lo up", not have.lo_up),
+        (f"{peer.name} down", f"{peer.name} up", not peer.up),
+    ]
+    found = [(before, after) for before, after, differs in pairs if differs]
+    addresses = {address.address for address in have.addresses}
+    recorded = _recorded(peer)
+    gone = [address for address in recorded if address in addresses and address != endpoint.address]
+    if endpoint.address not in addresses or gone:
+        found.append((f"address {gone[0] if gone else 'none'}", f"address {endpoint.address}"))
+    elif recorded != [endpoint.address]:
+        found.append((f"{peer.name} unmarked", f"{peer.name} marked"))
+    for destination, want in _wanted_routes(endpoint).items():
+        have_route = have.routes.get(destination)
+        shown = "default" if destination == _DEFAULT_ROUTE else GATEWAY
+        if have_route is None:
+            found.append((f"no route {shown}", f"route {shown}"))
+        elif not _alike(have_route, want):
+            found.append((f"{shown} {_words(have_route)}", f"{shown} {_words(want)}"))
+    return found
+
+
+def _words(attributes: RouteAttributes) -> str:
+    via = f"via {attributes.gateway}" if attributes.gateway else f"dev {attributes.device}"
+    return f"{via} mtu {attributes.mtu}" if attributes.mtu else via
+
+
+def _recorded(peer: Link) -> list[str]:
+    return peer.alias[len(_ADDRESS_MARK) :].split() if peer.alias.startswith(_ADDRESS_MARK) else []
+
+
+def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
+    """Makes, repairs and removes. A new host end is left down: see `activate`."""
+    failures = Failures()
+    for change in changes:
+        try:
+            if change.action == "!":
+                failures.add(change, change.note)
+            elif change.action == "-":
+                _remove(kernel, change.old)
+            elif change.action in ("+", "~"):
+                _bring(kernel, change.new, change.old)
+        except KernelError as error:
+            failures.add(change, _reason(change, error))
+    failures.raise_if_any()
+
+
+def activate(kernel: Kernel, changes: t.Iterable[Change]) -> None:
+    """Sets the host ends of these changes up. Those that could not be made are passed over: `apply` told of them."""
+    failures = Failures()
+    for change in changes:
+        if change.kind != "workload" or change.action not in ("+", "~"):
+            continue
+        try:
+            link = kernel.link(change.new.interface)
+            if link is not None and link.alias == MARK + identity(change.new) and not link.up:
+                kernel.link_set(link.name, up=True)
+        except KernelError as error:
+            failures.add(change, _reason(change, error))
+    failures.raise_if_any()
+
+
+def _bring(kernel: Kernel, endpoint: WorkloadEndpoint, have: Observed) -> None:
+    name = netns_name(endpoint)
+    if must_recreate(endpoint, have):
+        kernel.link_delete(endpoint.interface)
+        have = Observed(netns=have.netns)
+    if not have.netns:
+        kernel.netns_add(name, identity(endpoint))
+    if have.link is None:
+        kernel.link_add(
+            NewLink(
+                endpoint.interface,
+                "veth",
+                mtu=endpoint.mtu,
+                mac=HOST_MAC,
+                peer_name=endpoint.peer_interface,
+                peer_netns=name,
+            )
+        )
+    link = kernel.link(endpoint.interface)
+    if link is not None:
+        alias = MARK + identity(endpoint)
+        mac = HOST_MAC if link.mac != HOST_MAC else None
+        mtu = endpoint.mtu if link.mtu != endpoint.mtu else None
+        if link.alias != alias or mac or mtu:
+            kernel.link_set(link.name, alias=alias, mac=mac, mtu=mtu)
+    _bring_inside(kernel.inside(name), endpoint)
+
+
+def _bring_inside(inner: Kernel, endpoint: WorkloadEndpoint) -> None:
+    device = endpoint.peer_interface
+    lo, peer = inner.link("lo"), inner.link(device)
+    if lo is None or not lo.up:
+        inner.link_set("lo", up=True)
+    if peer is None:
+        raise KernelError(errno.ENODEV, f"set up {device}", f"there is no device {device} inside")
+    recorded = _recorded(peer)
+    alias = " ".join([_ADDRESS_MARK.rstrip(), endpoint.address])
+    mtu = endpoint.mtu if peer.mtu != endpoint.mtu else None
+    if not peer.up or mtu:
+        inner.link_set(device, up=True, mtu=mtu)
+    present = {address.address for address in inner.addresses(device)}
+    gone = [address for address in recorded if address in present and address != endpoint.address]
+    if gone or endpoint.address not in present:
+        # All of ours are on record while both are there, whenever this is stopped.
+        inner.link_set(device, alias=" ".join([alias, *gone]))
+    if endpoint.address not in present:
+        inner.address_add(Address(device, endpoint.address, 32))
+    routes = dict(inner.routes(table=TABLE_MAIN))
+    operations = []
+    for destination, want in _wanted_routes(endpoint).items():
+        have = routes.get(destination)
+        if have is None or have.metric != 0 or not _alike(have, want):
+            action = "replace" if have is not None and have.metric == 0 else "add"
+            operations.append(RouteOperation(action, destination, want))
+    for failure in inner.route_batch(operations):
+        raise failure.error
+    for address in gone:
+        inner.address_delete(Address(device, address, 32))
+    peer = inner.link(device)
+    if peer is not None and peer.alias != alias:
+        inner.link_set(device, alias=alias)
+
+
+def _remove(kernel: Kernel, have: Observed) -> None:
+    if have.link is not None:
+        try:
+            kernel.link_delete(have.link.name)
+        except KernelError as error:
+            if error.errno != errno.ENODEV:
+                raise
+    if have.owned:
+        kernel.netns_delete(have.owned)
+
+
+def _reason(change: Change, error: KernelError) -> str:
+    said = f"The kernel said: {error.said}."
+    if change.action == "-":
+        return f"It could not be removed: {error.operation}. {said} Run again to have it tried once more."
+    endpoint: WorkloadEndpoint = change.new
+    if error.errno == errno.EOPNOTSUPP:
+        return f"This kernel cannot make veth pairs. {said} Install a kernel that can (Debian: linux-image-amd64)."
+    return (
+        f"Its pair {endpoint.interface} - {endpoint.peer_interface} (network namespace {netns_name(endpoint)}) could"
+        f" not be set up at: {error.operation}. {said} What stands is kept; run again to have it completed."
+    )
