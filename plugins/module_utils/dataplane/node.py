@@ -103,7 +103,7 @@ def underlay_of(kernel: Kernel, state: NodeState) -> str:
 def plan_node(kernel: Kernel, state: NodeState) -> NodePlan:
     """Compares; changes nothing and needs the standard library alone. Raises ObserveError or KernelError."""
     underlay = underlay_of(kernel, state)
-    state = state.resolve_underlay(underlay)
+    state = state.resolve_underlay(underlay, _gateways(kernel, state.underlay_gateways))
     ipsets = ipset.diff(state.ipsets, ipset.observe(kernel, state.ipsets))
     firewall = iptables.diff(state.iptables, iptables.observe(kernel, state.iptables))
     devices = tunnel.diff(state.devices, tunnel.observe(kernel, state.devices))
@@ -233,6 +233,16 @@ def _bird_attributes(expected: BirdRoute, underlay: t.Sequence[KernelRoute]) -> 
     if best is None:
         return attributes._replace(gateway=next_hop)
     return attributes._replace(device=best.device, gateway=best.gateway or next_hop)
+
+
+def _gateways(kernel: Kernel, addresses: t.Sequence[str]) -> dict[str, str]:
+    """{address: gateway by which the underlay reaches it}, without those that it does not reach."""
+    if not addresses:
+        return {}
+    others = (PROTOCOL_BIRD, ROUTE_PROTOCOL)
+    underlay = [entry for entry in kernel.routes(table=TABLE_MAIN) if entry[1].protocol not in others]
+    found = {address: _lookup(address, underlay) for address in addresses}
+    return {address: route.gateway or address for address, route in found.items() if route is not None}
 
 
 def _lookup(address: str, routes: t.Sequence[KernelRoute]) -> t.Optional[RouteAttributes]:
