@@ -24,7 +24,7 @@ class Suite:
     A command that writes no JUnit file counts as one test. `limit` is in seconds: then the suite is killed and
     `clean_up` runs. `skips` maps a part of a test's name to the reason why it may be skipped: any other skip is a
     failure. `covers` are the folders and files whose tests it runs, `part` is the make target that runs it with its
-    like, `root` says that it needs root, `packages` are Debian's that it needs on the machine itself (none with a daemon).
+    like, `root` says that it needs root, `packages` are Debian's that it needs on the machine itself.
     """
 
     name: str

@@ -43,8 +43,8 @@ IMPURE = {
 IMPURE_CALLS = {"open", "input", "print", "exec", "eval", "compile", "__import__"}
 CLOCK_CALLS = {"now", "utcnow", "today"}
 
-# Third-party libraries, and the rooms inside whose functions they may be imported. PyYAML reads the lockfile, which only
-# the controller does, where Ansible brings it.
+# Third-party libraries, and the rooms inside whose functions they may be imported. PyYAML reads the lockfile: only the
+# controller does that, where Ansible brings it.
 LIBRARY = "pyroute2"
 LIBRARIES = {LIBRARY: {"dataplane"}, "yaml": {"ipam"}}
 
