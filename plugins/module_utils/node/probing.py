@@ -118,7 +118,7 @@ def probe(
     """`count` probes to each target, `interval` seconds between two to the same one, spread evenly over it.
 
     Answers are waited for until `timeout` seconds after the last probe. Takes count * interval + timeout seconds,
-    however many targets there are. `mark` is the packets' fwmark, `source` their source address ("": the kernel chooses).
+    however many targets there are. `mark` is the packets' fwmark, `source` their source address.
     """
     if not targets:
         return []

@@ -43,11 +43,14 @@ class File:
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """`complete` is False from the beginning of a change until all of it stands. `bird_config` None: no BIRD here."""
+    """`complete` is False from the beginning of a change until all of it stands. `bird_config` None: no BIRD here.
+
+    `files` None, in what a node is asked to become: those that it has stay as they are.
+    """
 
     state: NodeState
     bird_config: t.Optional[str] = None
-    files: tuple[File, ...] = ()
+    files: t.Optional[tuple[File, ...]] = None
     who: str = ""
     when: str = ""
     complete: bool = False
@@ -97,7 +100,7 @@ class Store:
         data = {
             "state": stored.state.to_dict(),
             "bird_config": stored.bird_config,
-            "files": [dataclasses.asdict(entry) for entry in stored.files],
+            "files": [dataclasses.asdict(entry) for entry in stored.files or ()],
             "who": stored.who,
             "when": stored.when,
             "complete": stored.complete,

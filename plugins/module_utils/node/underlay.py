@@ -8,36 +8,21 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ..dataplane.kernel import PROTOCOL_BIRD, Address, Kernel
+from ..dataplane.change import ObserveError
+from ..dataplane.kernel import PROTOCOL_BIRD, Kernel
+from ..dataplane.node import underlay_of
 from ..fleet.node_state import ROUTE_PROTOCOL, TABLE_MAIN, NodeState
 
 _STEP = 0.25  # seconds between two looks while waiting
 
 
-class UnderlayError(Exception):
-    """The node's address is on no interface."""
-
-
-def device(kernel: Kernel, state: NodeState) -> str:
-    """The interface with the node's address. Raises UnderlayError."""
-    address = state.address.split("/")[0]
-    held = kernel.addresses()
-    found = next((entry.device for entry in held if entry.address == address), None)
-    if found is None:
-        raise UnderlayError(
-            f"no interface carries the node's address {address}. calico_node_address is {state.address}; the host has "
-            f"{_listed(held)}. Correct calico_node_address, or configure the address on the host."
-        )
-    return found
-
-
 def wait(kernel: Kernel, state: NodeState, seconds: float) -> str:
-    """As `device`, but waits for an address that comes late: a lease, a bond."""
+    """The device with the node's address, which may come late, by a lease or over a bond. Raises ObserveError."""
     deadline = time.monotonic() + seconds
     while True:
         try:
-            return device(kernel, state)
-        except UnderlayError:
+            return underlay_of(kernel, state)
+        except ObserveError:
             if time.monotonic() >= deadline:
                 raise
         time.sleep(_STEP)
@@ -70,18 +55,11 @@ def gateways(kernel: Kernel, addresses: t.Collection[str]) -> dict[str, str]:
 
 
 def resolve(kernel: Kernel, state: NodeState) -> NodeState:
-    """The state with everything filled in that only the node knows. Raises UnderlayError."""
-    return state.resolve_underlay(device(kernel, state), gateways(kernel, state.underlay_gateways))
+    """The state with everything filled in that only the node knows. Raises ObserveError."""
+    return state.resolve_underlay(underlay_of(kernel, state), gateways(kernel, state.underlay_gateways))
 
 
 def _number(cidr: str) -> tuple[int, int]:
     address, length = cidr.split("/") if "/" in cidr else (cidr, "32")
     a, b, c, d = address.split(".")
     return int(a) << 24 | int(b) << 16 | int(c) << 8 | int(d), int(length)
-
-
-def _listed(held: t.Sequence[Address]) -> str:
-    shown = [f"{entry.address}/{entry.prefix_length} on {entry.device}" for entry in held if entry.device != "lo"]
-    if len(shown) > 6:
-        return f"{', '.join(shown[:6])} and {len(shown) - 6} more"
-    return ", ".join(shown) or "none"

@@ -1,0 +1,271 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bringing this node to a state: plan, write down, apply, tell BIRD, clear away. Run by the node module and at boot.
+
+The order makes any point of it a good one to be killed at. The engine and the new state are on the disk first, so that
+boot or the next run completes what was begun. Additions stand before anything is removed, and BIRD is told in between.
+A generation is recorded when all of it stands.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import typing as t
+
+from ..bird import client, configuration
+from ..bird.errors import NotAnswering
+from ..dataplane import file
+from ..dataplane import node as dataplane
+from ..dataplane.change import Change
+from ..fleet.node_state import BirdRoute, NodeState
+from . import bundle, lock, sessions, underlay
+from .machine import Machine
+from .store import KEPT, Store, Stored, now
+
+_UNITS = "/etc/systemd/"
+
+
+class InTheWay(Exception):
+    """Something that is not ours stands where ours has to be. Nothing was changed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """The engine that the node shall have. `data` None: it is not here yet (check mode)."""
+
+    digest: str
+    data: t.Optional[bytes] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What differs, by who sees to it. `node.expected` is what BIRD will do by itself because of this change."""
+
+    target: Stored
+    stored: t.Optional[Stored]
+    node: dataplane.NodePlan
+    files: tuple[Change, ...]
+    bird: tuple[Change, ...]
+    engine: tuple[Change, ...]
+    state: tuple[Change, ...]
+    bird_to_read: bool
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.node.changed or self.files or self.bird or self.engine or self.state or self.bird_to_read)
+
+    @property
+    def shown(self) -> tuple[Change, ...]:
+        """What breaks first, then what changes, then what is added; BIRD's own routes among them."""
+        others = (*self.bird, *self.files, *self.engine, *self.state)
+        return tuple(sorted((*self.node.shown(), *others), key=lambda change: "!-~+=".index(change.action)))
+
+    @property
+    def lines(self) -> list[str]:
+        shown = self.shown
+        width = min(max((len(change.subject) for change in shown), default=0), 40)
+        return [change.line(width) for change in shown]
+
+    @property
+    def units_changed(self) -> bool:
+        return any(_UNITS in change.subject for change in self.files)
+
+    @property
+    def kept(self) -> list[str]:
+        return [f"{change.subject} {change.note}" for change in self.node.kept]
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    plan: Plan
+    generation: t.Optional[int]  # the one recorded by this run
+
+
+def plan(machine: Machine, target: Stored, engine: t.Optional[Engine] = None) -> Plan:
+    """What bring_to would do. Changes nothing. Raises ObserveError, KernelError or StoreError."""
+    stored = Store(machine.store).load()
+    if target.files is None:
+        target = dataclasses.replace(target, files=stored.files if stored else ())
+    resolved = underlay.resolve(machine.kernel, target.state)
+    node = dataplane.plan_node(machine.kernel, resolved)
+    expected = _expected(machine, node.expected, stored.state if stored else None, target.state)
+    node = dataclasses.replace(node, expected=tuple(expected))
+    bird = tuple(_bird_changes(machine, target))
+    return Plan(
+        target=target,
+        stored=stored,
+        node=node,
+        files=tuple(_file_changes(machine, target, stored)),
+        bird=bird,
+        engine=tuple(_engine_changes(machine, engine)),
+        state=tuple(_state_changes(machine, target, stored)),
+        bird_to_read=not bird
+        and target.bird_config is not None
+        and configuration.unread(machine.bird_config, machine.bird_socket),
+    )
+
+
+def bring_to(
+    machine: Machine,
+    target: Stored,
+    *,
+    engine: t.Optional[Engine] = None,
+    check: bool = False,
+    keep: int = KEPT,
+    lock_timeout: float = 60.0,
+) -> Result:
+    """Makes this node what `target` says (its `when` and `complete` are set here).
+
+    Raises what `plan` does, and LockError, InTheWay, BundleError, FileError, ApplyError or BirdError.
+    """
+    if check:
+        return Result(plan(machine, target, engine), None)
+    with lock.held(target.who, lock_timeout, machine.lock):
+        planned = plan(machine, target, engine)
+        if planned.node.problems:
+            raise InTheWay("\n".join(change.note for change in planned.node.problems))
+        return Result(planned, _apply(machine, planned, engine, keep))
+
+
+def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Plan]:
+    """At boot: brings the node to its stored state, None if it has none. All that can be applied is.
+
+    Waits for the node's address. BIRD is not told: it starts afterwards and reads its file then. Raises as bring_to.
+    """
+    store = Store(machine.store)
+    with lock.held("boot", lock_timeout, machine.lock):
+        stored = store.load()
+        if stored is None:
+            return None
+        underlay.wait(machine.kernel, stored.state, machine.boot_wait)
+        planned = plan(machine, stored)
+        file.apply(None, planned.files)
+        if planned.bird and stored.bird_config is not None:
+            configuration.install(stored.bird_config, machine.bird_config, machine.bird_program)
+        dataplane.apply_node(machine.kernel, planned.node)
+        if not stored.complete:
+            _complete(store, stored, KEPT)
+        return planned
+
+
+def _apply(machine: Machine, planned: Plan, engine: t.Optional[Engine], keep: int) -> t.Optional[int]:
+    store = Store(machine.store)
+    target = dataclasses.replace(planned.target, when=now(), complete=False)
+    if target.bird_config is not None and planned.bird:
+        configuration.check(target.bird_config, machine.bird_config, machine.bird_program)
+    if engine is not None and engine.data is not None:
+        bundle.install(engine.data, engine.digest, machine.engine)
+    another = not target.same_as(planned.stored)
+    if another and planned.changed:
+        store.save(target)
+    file.apply(None, planned.files)
+
+    def tell_bird() -> None:
+        if target.bird_config is not None:
+            configuration.apply(target.bird_config, machine.bird_config, machine.bird_socket, machine.bird_program)
+
+    dataplane.apply_node(machine.kernel, planned.node, bird=tell_bird)
+    if another or (planned.stored and not planned.stored.complete):
+        return _complete(store, target, keep)
+    return None
+
+
+def _complete(store: Store, target: Stored, keep: int) -> t.Optional[int]:
+    done = dataclasses.replace(target, complete=True)
+    number = store.record(done, keep)
+    store.save(done)
+    return number
+
+
+def _bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
+    """bird.cfg; where there is no BGP it is left as it is, for the unit is stopped then."""
+    if target.bird_config is None:
+        return
+    before = configuration.current(machine.bird_config)
+    if before == target.bird_config:
+        return
+    detail = file.unified_diff(machine.bird_config, before, target.bird_config, bool(before))
+    lines = f"{len(target.bird_config.splitlines())} lines"
+    if not before:
+        yield Change("bird", "+", machine.bird_config, None, lines, detail=detail)
+        return
+    running = _bird_answers(machine)
+    note = "soft reload" if running else "read when BIRD starts"
+    yield Change("bird", "~", machine.bird_config, f"{len(before.splitlines())} lines", lines, note, detail=detail)
+
+
+def _bird_answers(machine: Machine) -> bool:
+    try:
+        with client.Client(machine.bird_socket, timeout=5.0):
+            return True
+    except NotAnswering:
+        return False
+
+
+def _file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> list[Change]:
+    """The files of the state, and those that the stored state had and this one has not."""
+    wanted = [
+        file.WantedFile(_placed(machine, entry.path), entry.content, int(entry.mode, 8)) for entry in target.files or ()
+    ]
+    paths = {entry.path for entry in wanted}
+    gone = [_placed(machine, entry.path) for entry in (stored.files if stored else None) or ()]
+    wanted += [file.WantedFile(path, None) for path in gone if path not in paths]
+    return file.diff(wanted, file.observe(None, wanted))
+
+
+def _placed(machine: Machine, path: str) -> str:
+    return path if machine.root == "/" else os.path.join(machine.root, path.lstrip("/"))
+
+
+def _engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[Change]:
+    if engine is None:
+        return
+    before = bundle.installed_digest(machine.engine)
+    if before != engine.digest:
+        subject = os.path.join(machine.engine, "current")
+        yield Change("file", "~" if before else "+", subject, before, engine.digest, "engine of the boot unit")
+
+
+def _state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> t.Iterator[Change]:
+    """That the state is of another plan alone makes no difference on the node: it is written down and not told."""
+    subject = os.path.join(machine.store, "state.json")
+    after = f"{target.state.phase} {target.state.digest[:12]}"
+    if stored is None:
+        yield Change("file", "+", subject, None, after, "state to restore at boot")
+    elif (stored.state.digest, stored.state.phase) != (target.state.digest, target.state.phase):
+        before = f"{stored.state.phase} {stored.state.digest[:12]}"
+        yield Change("file", "~", subject, before, after, "state to restore at boot")
+
+
+def _expected(
+    machine: Machine, changes: t.Sequence[Change], old: t.Optional[NodeState], new: NodeState
+) -> t.Iterator[Change]:
+    """Of what BIRD is to do, what comes of this change: a route that is missing because its node is down does not."""
+    if not changes:
+        return
+    if old is None or not _bird_answers(machine):
+        yield from changes
+        return
+    before, after = _by_destination(old), _by_destination(new)
+    for change in changes:
+        if before.get(change.subject) != after.get(change.subject):
+            yield change
+
+
+def _by_destination(state: NodeState) -> dict[str, BirdRoute]:
+    return {route.destination: route for route in state.bird_routes}
+
+
+def resets(planned: Plan) -> int:
+    """Number of BGP sessions that the plan ends or restarts."""
+    return len(sessions.reset(planned.stored.state if planned.stored else None, planned.target.state))
+
+
+def withdrawals(planned: Plan) -> int:
+    """Number of this node's routes that go: announced blocks, and what the kernel has of ours."""
+    old = planned.stored.state if planned.stored else None
+    gone = set(sessions.withdrawn(old, planned.target.state))
+    gone |= {change.subject for change in planned.node.removals if change.kind == "route"}
+    return len(gone)

@@ -1,0 +1,90 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engine on a node without Ansible: `python3 -I /usr/local/lib/calico/current apply|plan|show`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import typing as t
+
+from ..bird.errors import BirdError
+from ..dataplane.change import ApplyError, ObserveError
+from ..dataplane.kernel import KernelError, MissingLibrary
+from . import apply, report
+from . import machine as machines
+from .atomic_file import FileError
+from .lock import LockError
+from .store import Store, StoreError
+
+USAGE = """usage: python3 -I /usr/local/lib/calico/current COMMAND
+  apply  bring this node to its stored state; what the boot unit does
+  plan   print what apply would change
+  show   print the stored state and what the node has of it, as JSON
+"""
+
+#: Everything that can go wrong in a way that has words for people.
+ERRORS = (
+    ApplyError,
+    BirdError,
+    FileError,
+    KernelError,
+    LockError,
+    MissingLibrary,
+    ObserveError,
+    StoreError,
+)
+
+
+def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = None) -> int:
+    """The exit status: 0 done, 1 failed, 2 misunderstood."""
+    commands = {"apply": _apply, "plan": _plan, "show": _show}
+    if len(arguments) != 1 or arguments[0] not in commands:
+        sys.stderr.write(USAGE)
+        return 2
+    here = machine or machines.here()
+    try:
+        return commands[arguments[0]](here)
+    except ERRORS as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    finally:
+        here.kernel.close()
+
+
+def _apply(here: machines.Machine) -> int:
+    planned = apply.restore(here)
+    if planned is None:
+        sys.stdout.write(f"nothing is stored in {here.store}\n")
+        return 0
+    for line in planned.lines:
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{planned.target.state.node}: {len(planned.node.changes)} changes made\n")
+    return 0
+
+
+def _plan(here: machines.Machine) -> int:
+    stored = Store(here.store).load()
+    if stored is None:
+        sys.stdout.write(f"nothing is stored in {here.store}\n")
+        return 0
+    for line in apply.plan(here, stored).lines or ["nothing to change"]:
+        sys.stdout.write(f"{line}\n")
+    return 0
+
+
+def _show(here: machines.Machine) -> int:
+    store = Store(here.store)
+    stored = store.load()
+    shown = {
+        "state": stored.state.to_dict() if stored else None,
+        "complete": stored.complete if stored else False,
+        "generations": [entry._asdict() for entry in store.generations()],
+        "devices": report.devices(here.kernel),
+        "routes": report.routes(here.kernel),
+        "workloads": report.workloads(here.kernel, stored.state if stored else None),
+        "bgp": report.bgp(here),
+    }
+    sys.stdout.write(json.dumps(shown, indent=2) + "\n")
+    return 0
