@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tests and the demo want to know of a lab whose hosts were converged: its workloads, and traffic between all of them."""
+"""What tests and the demo want to know of a converged lab: its workloads, and traffic between all of them."""
 
 from __future__ import annotations
 

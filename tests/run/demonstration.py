@@ -148,7 +148,8 @@ def main() -> int:
 {verdict}
 
 What to type next
-  ssh -F {lab.ssh_config} node1                                   a shell on a host; ip netns exec web-1 ping {found[-1].address}
+  ssh -F {lab.ssh_config} node1
+                                    a shell on a host; there: ip netns exec web-1 ping {found[-1].address}
   ansible-playbook -i inventories/lab playbooks/site.yml --check --diff   nothing to change
   ansible-playbook -i inventories/lab playbooks/rollback.yml              what the fleet can return to
   make lab-down                                                           take it all away"""

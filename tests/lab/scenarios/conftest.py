@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A lab whose hosts the site playbook has turned into routers, and ways to run the playbooks on it.
 
-HOST_ROUTING_LAB_MACHINE=qemu runs the same tests in the emulated machine, where IPIP is; then the fleet begins with IPIP.
+HOST_ROUTING_LAB_MACHINE=qemu runs the same tests in the emulated machine, which has IPIP; the fleet begins with it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A controller that dies in the middle of a phase: every node goes on forwarding, and the next run makes a whole of it."""
+"""A controller that dies in the middle of a phase: every node goes on forwarding, the next run makes a whole of it."""
 
 from __future__ import annotations
 

@@ -25,13 +25,12 @@ SNAPSHOT = {
     "files": [
         "sh",
         "-c",
-        "find /etc /usr/local /var/lib/calico /run/calico -xdev -type f 2>/dev/null | sort | xargs sha256sum 2>/dev/null",
+        "find /etc /usr/local /var/lib/calico /run/calico -xdev -type f 2>/dev/null | sort | xargs sha256sum",
     ],
     "sysctls": [
         "sh",
         "-c",
-        "for f in /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/rp_filter /proc/sys/net/ipv4/conf/*/proxy_arp; "
-        "do echo $f=$(cat $f); done",
+        "cd /proc/sys/net/ipv4; grep . ip_forward conf/*/rp_filter conf/*/proxy_arp conf/*/forwarding",
     ],
 }
 #: Counters, timers and indexes that move by themselves.
