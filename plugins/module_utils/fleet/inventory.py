@@ -379,7 +379,9 @@ def _workloads(
     pools: t.Sequence[resources.IPPool],
     nodes: t.Mapping[str, FleetNode],
 ) -> t.Iterator[Workload]:
-    entries = [(f"calico_workloads[{i}]", entry, None) for i, entry in enumerate(reader.get("calico_workloads"))]
+    entries: list[tuple[str, t.Any, t.Optional[str]]] = [
+        (f"calico_workloads[{i}]", entry, None) for i, entry in enumerate(reader.get("calico_workloads"))
+    ]
     for host in sorted(hosts, key=lambda host: host.name):
         own = host.variables.get("calico_node_workloads")
         if own is not None:
@@ -431,10 +433,13 @@ def _workload(
                 "is not a name.",
                 "Use at most 63 lower case letters, digits, '-' and '.', beginning and ending with a letter or digit.",
             )
-    node = entry.get("node") if node is None else node
-    if node not in nodes or not nodes[node].workload_node:
+    owner = str(entry.get("node")) if node is None else node
+    if owner not in nodes or not nodes[owner].workload_node:
         raise FleetError(
-            f"{label}.node", node, "is not a host of group calico_nodes.", "Name one of the inventory's nodes."
+            f"{label}.node",
+            entry.get("node", node),
+            "is not a host of group calico_nodes.",
+            "Name one of the inventory's nodes.",
         )
     pool = entry.get("pool")
     if pool is not None and pool not in pools:
@@ -458,4 +463,4 @@ def _workload(
     if not isinstance(labels, t.Mapping):
         raise FleetError(f"{label}.labels", labels, "is not a dictionary.", "Write for example {app: web}.")
     texts = {str(key): str(value).lower() if isinstance(value, bool) else str(value) for key, value in labels.items()}
-    return Workload(entry["name"], node, entry.get("namespace", "default"), texts, pool, address, endpoint, label)
+    return Workload(entry["name"], owner, entry.get("namespace", "default"), texts, pool, address, endpoint, label)

@@ -8,7 +8,10 @@ Goals, in this order:
     both modes stand on all nodes before the first packet takes the new one, and until after the last one took the
     old one.
  2. No packet is ever larger than what any link on its way takes. A veth drops silently what its other end's MTU does
-    not take, so link ends change only while the routes in front of them already hold packets at the smaller MTU.
+    not take. So packets are held at the smaller MTU where they begin: by the routes inside the workloads' namespaces
+    from `prepare` until `retire`, by the node's routes to other nodes from `prepare` until `flip`. Links and tunnel
+    devices change in between, in `links`. The routes from a node to its own workloads never hold: packets of nodes
+    that are one phase behind would hit them.
  3. The new mode is proven before live packets use it: its routes stand in a table of their own, chosen by a mark.
  4. Any state can be the start: of a run that was stopped half-way the next one makes a whole one, in either direction.
 
@@ -28,13 +31,11 @@ from .node_state import (
     TABLE_PROBE,
     UNDERLAY_GATEWAY,
     Bird,
-    BirdPool,
     BirdRoute,
     Hook,
     IpSet,
     IptablesTable,
     NodeState,
-    Pool,
     Route,
     Rule,
     Sysctl,
@@ -72,21 +73,22 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: str) -
     if phase not in PHASES:
         raise ValueError(f"phase {phase!r} is not one of {', '.join(PHASES)}")
     limits = _limits(current, target)
-    flipped = phase == "flip"
+    changed, flipped = phase != "prepare", phase == "flip"
+    probes = _probe_routes(target)
     state = dataclasses.replace(
         target,
         phase=phase,
-        devices=_devices(current, target),
+        devices=_devices(current, target, changed),
         neighbors=_union(target.neighbors, current.neighbors, key=lambda entry: (entry.device, entry.address)),
         fdb=_union(target.fdb, current.fdb, key=lambda entry: (entry.device, entry.mac)),
-        workloads=_workloads(current, target, limits, links=phase in ("links", "flip")),
-        routes=_routes(current, target, limits, flipped) + _probe_routes(target),
-        rules=(Rule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY),),
+        workloads=_workloads(current, target, limits, changed),
+        routes=_routes(current, target, {} if flipped else limits, flipped) + probes,
+        rules=(Rule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY),) if probes else (),
         sysctls=_union(target.sysctls, current.sysctls, key=_sysctl_key),
         ipsets=_ipsets(current, target),
         iptables=_iptables(current, target),
     )
-    return dataclasses.replace(state, **_bird(current, target, limits, flipped))
+    return dataclasses.replace(state, **_bird(current, target, {} if flipped else limits, flipped))
 
 
 def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
@@ -97,7 +99,7 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
         if workload.route_mtu is not None:
             held[workload.pool] = min(workload.route_mtu, held.get(workload.pool, workload.route_mtu))
     for cidr, mtu in _held_by_routes(current):
-        name = next((pool.name for pool in current.pools if _inside(cidr, pool)), None)
+        name = next((pool.name for pool in current.pools if _inside(cidr, pool.cidr)), None)
         if name is not None:
             held[name] = min(mtu, held.get(name, mtu))
     limits = {}
@@ -129,20 +131,18 @@ def _sysctl_key(sysctl: Sysctl) -> str:
     return sysctl.key
 
 
-def _devices(current: NodeState, target: NodeState) -> tuple[TunnelDevice, ...]:
-    by_name = {device.name: device for device in current.devices}
-    devices = []
-    for device in target.devices:
-        old = by_name.get(device.name)
-        if old is not None and old.mtu < device.mtu:
-            # Larger only at the end, with the other links.
-            device = dataclasses.replace(device, mtu=old.mtu)
-        devices.append(device)
+def _devices(current: NodeState, target: NodeState, changed: bool) -> tuple[TunnelDevice, ...]:
+    """Those of both. What has to change its MTU does so with the links."""
+    before = {device.name: device.mtu for device in current.devices}
+    devices = [
+        device if changed else dataclasses.replace(device, mtu=before.get(device.name, device.mtu))
+        for device in target.devices
+    ]
     return _union(devices, current.devices, key=lambda device: device.name)
 
 
 def _workloads(
-    current: NodeState, target: NodeState, limits: t.Mapping[str, int], links: bool
+    current: NodeState, target: NodeState, limits: t.Mapping[str, int], changed: bool
 ) -> tuple[WorkloadEndpoint, ...]:
     before = {workload.interface: workload for workload in current.workloads}
     workloads = []
@@ -150,39 +150,37 @@ def _workloads(
         old = before.get(workload.interface)
         limit = limits.get(workload.pool)
         if limit is not None:
-            mtu = old.mtu if old is not None and not links else workload.mtu
+            mtu = old.mtu if old is not None and not changed else workload.mtu
             workload = dataclasses.replace(workload, mtu=mtu, route_mtu=limit)
         workloads.append(workload)
-    return _union(workloads, current.workloads, key=lambda workload: workload.interface)
+    # Those that go keep their links, but send nothing larger than the others.
+    going = [
+        dataclasses.replace(workload, route_mtu=limits.get(workload.pool, workload.route_mtu))
+        for workload in current.workloads
+    ]
+    return _union(workloads, going, key=lambda workload: workload.interface)
 
 
 def _routes(current: NodeState, target: NodeState, limits: t.Mapping[str, int], flipped: bool) -> tuple[Route, ...]:
     first, second = (target, current) if flipped else (current, target)
     live = _union(_live(first), _live(second), key=lambda route: route.destination)
-    wanted = {route.destination for route in _live(target)}
-    gone = {route.destination for route in _live(current)} - wanted
-    interfaces = {workload.interface: limits.get(workload.pool) for workload in target.workloads}
-    blocks = {block.cidr: limits.get(block.pool) for block in target.ipam.blocks + target.ipam.spare_blocks}
-    limited = []
-    pools = [(pool, limits[pool.name]) for pool in target.pools if pool.name in limits]
-    own = set(blocks)
-    for route in live:
-        if route.type == "unicast" and route.destination not in gone:
-            mtu = interfaces.get(route.device or "")
-            if mtu is None and route.gateway and route.destination not in own:
-                mtu = next((limit for pool, limit in pools if _inside(route.destination, pool)), None)
-            route = dataclasses.replace(route, mtu=mtu)
-        limited.append(route)
-    return tuple(limited)
+    return tuple(
+        dataclasses.replace(route, mtu=_limit(route.destination, target, limits)) if route.gateway else route
+        for route in live
+    )
+
+
+def _limit(cidr: str, target: NodeState, limits: t.Mapping[str, int]) -> t.Optional[int]:
+    return next((limits.get(pool.name) for pool in target.pools if _inside(cidr, pool.cidr)), None)
 
 
 def _live(state: NodeState) -> tuple[Route, ...]:
     return tuple(route for route in state.routes if route.table != TABLE_PROBE)
 
 
-def _inside(cidr: str, pool: Pool) -> bool:
+def _inside(cidr: str, outer: str) -> bool:
     network, length = _number(cidr)
-    base, size = _number(pool.cidr)
+    base, size = _number(outer)
     return length >= size and network >> (32 - size) == base >> (32 - size)
 
 
@@ -237,20 +235,22 @@ def _bird(current: NodeState, target: NodeState, limits: t.Mapping[str, int], fl
     old: t.Optional[Bird] = current.bird
     first = target.bird.pools if flipped or old is None else old.pools
     second = () if old is None else (old.pools if flipped else target.bird.pools)
-    by_cidr = {pool.cidr: limits.get(pool.name) for pool in target.pools}
-    pools: list[BirdPool] = [
-        dataclasses.replace(pool, mtu=by_cidr.get(pool.cidr))
+    limited = {pool.cidr: limits.get(pool.name) for pool in target.pools}
+    pools = [
+        dataclasses.replace(pool, mtu=limited.get(pool.cidr))
         for pool in _union(first, second, key=lambda pool: pool.cidr)
     ]
     blocks = _union(target.bird.blocks, old.blocks if old else (), key=lambda block: block)
-    routes = target.bird_routes
-    if not flipped:
-        before = {route.destination: route for route in current.bird_routes}
-        routes = tuple(before.get(route.destination, route) for route in target.bird_routes)
-    names = {pool.cidr: pool.mtu for pool in pools}
-    limited = tuple(dataclasses.replace(route, mtu=_route_mtu(route, target.pools, names)) for route in routes)
-    return {"bird": dataclasses.replace(target.bird, pools=tuple(pools), blocks=blocks), "bird_routes": limited}
+    bird = dataclasses.replace(target.bird, pools=tuple(pools), blocks=blocks)
+    return {"bird": bird, "bird_routes": tuple(_placed(route, bird) for route in target.bird_routes)}
 
 
-def _route_mtu(route: BirdRoute, pools: t.Sequence[Pool], mtus: t.Mapping[str, t.Optional[int]]) -> t.Optional[int]:
-    return next((mtus.get(pool.cidr) for pool in pools if _inside(route.destination, pool)), None)
+def _placed(route: BirdRoute, bird: Bird) -> BirdRoute:
+    """The route as the kernel filter made from `bird` places it."""
+    pool = next((pool for pool in bird.pools if _inside(route.destination, pool.cidr)), None)
+    if pool is None:
+        return route
+    near = _inside(f"{route.next_hop}/32", bird.subnet)
+    device = "" if pool.cross_subnet and near else pool.device
+    gateway = route.next_hop if device or near else ""
+    return dataclasses.replace(route, gateway=gateway, device=device, onlink=bool(device), mtu=pool.mtu)

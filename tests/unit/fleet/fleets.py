@@ -1,0 +1,84 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fleets to compile: four nodes in two subnets unless a test says otherwise."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
+
+#: name -> calico_node_address, as the lab has them.
+LAB = {
+    "node1": "10.10.1.11/24",
+    "node2": "10.10.1.12/24",
+    "node3": "10.10.2.13/24",
+    "node4": "10.10.2.14/24",
+}
+#: What `mode` means in the fields of a pool.
+MODES: dict[str, dict[str, str]] = {
+    "ipip": {"ipipMode": "Always"},
+    "ipip-crosssubnet": {"ipipMode": "CrossSubnet"},
+    "vxlan": {"vxlanMode": "Always"},
+    "vxlan-crosssubnet": {"vxlanMode": "CrossSubnet"},
+    "direct": {},
+}
+
+
+def pool(mode: str = "direct", name: str = "default", cidr: str = "10.244.0.0/16", **fields: t.Any) -> dict[str, t.Any]:
+    return {"name": name, "cidr": cidr, **MODES[mode], **fields}
+
+
+def workload(name: str, node: str, **fields: t.Any) -> dict[str, t.Any]:
+    return {"name": name, "node": node, **fields}
+
+
+#: One workload on each node of the lab.
+WORKLOADS = [workload(f"w{n}", f"node{n}") for n in range(1, 5)]
+
+
+def hosts(
+    *pools: t.Mapping[str, t.Any],
+    nodes: t.Mapping[str, str] = LAB,
+    reflectors: t.Mapping[str, str] = {},
+    workloads: t.Sequence[t.Mapping[str, t.Any]] = WORKLOADS,
+    own: t.Mapping[str, t.Mapping[str, t.Any]] = {},
+    **variables: t.Any,
+) -> list[Host]:
+    """`reflectors` that are in `nodes` as well are both. `own`: variables of single hosts. `variables`: of the fleet,
+    without calico_ in front."""
+    shared = {
+        "calico_ip_pools": list(pools) or [pool()],
+        "calico_workloads": list(workloads),
+        **{f"calico_{name}": value for name, value in variables.items()},
+    }
+    return [
+        Host(
+            name,
+            {**copy.deepcopy(shared), "calico_node_address": address, **own.get(name, {})},
+            workload_node=name in nodes,
+            reflector=name in reflectors,
+        )
+        for name, address in {**nodes, **reflectors}.items()
+    ]
+
+
+def build(*pools: t.Mapping[str, t.Any], previous: t.Optional[AllocationPlan] = None, **rest: t.Any) -> Fleet:
+    """As `hosts`, planned and ready to compile."""
+    return Fleet.build(inventory.read(hosts(*pools, **rest)), previous)
+
+
+def states(fleet: Fleet) -> dict[str, NodeState]:
+    return {name: compiler.node_state(fleet, name) for name in fleet.nodes}
+
+
+def stored(state: NodeState) -> NodeState:
+    """The state as a node that kept it as JSON reads it."""
+    return NodeState.from_dict(json.loads(json.dumps(state.to_dict())))
