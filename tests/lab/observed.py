@@ -1,0 +1,213 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host of the lab has, read at one go by a script that runs on it (observed_here.py), as a value to ask."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from .handle import BaseLab
+from .topology import NODES, Node
+
+SCRIPT = (Path(__file__).resolve().parent / "observed_here.py").read_text()
+
+#: Runs a command on a node (its name, the words) and returns what it prints.
+Runner = Callable[[str, Sequence[str]], str]
+
+
+def in_lab(lab: BaseLab) -> Runner:
+    """A runner that enters the host's namespaces."""
+    return lambda node, words: lab.exec(node, list(words), timeout=120).stdout
+
+
+@dataclass(frozen=True)
+class Session:
+    """A BGP session as birdc shows it; `graceful_restart`: the peer announced it too."""
+
+    name: str
+    address: str
+    state: str
+    graceful_restart: bool
+    passive: bool
+
+
+@dataclass(frozen=True)
+class Ping:
+    """`netns` None: from the host itself. `size` is that of the whole IP packet, sent with DF; None: a usual one.
+    `answer` False: none is wanted."""
+
+    source: str
+    netns: str | None
+    address: str
+    size: int | None = None
+    answer: bool = True
+
+
+@dataclass(frozen=True)
+class Pong:
+    ping: Ping
+    received: bool
+    ttl: int | None
+    said: str = field(repr=False)
+
+
+class Observed:
+    """`raw` is what observed_here.py prints."""
+
+    def __init__(self, name: str, raw: dict) -> None:
+        self.name = name
+        self.raw = raw
+
+    @property
+    def node(self) -> Node:
+        return NODES[self.name]
+
+    @cached_property
+    def state(self) -> dict:
+        """The stored NodeState."""
+        assert self.raw["state"] is not None, f"{self.name} has no stored state"
+        return self.raw["state"]["state"]
+
+    @cached_property
+    def links(self) -> dict[str, dict]:
+        return {link["ifname"]: link for link in self.raw["links"]}
+
+    @cached_property
+    def addresses(self) -> dict[str, list[str]]:
+        """{device: [address/length]}, IPv4."""
+        return _addresses(self.raw["addresses"])
+
+    @property
+    def routes(self) -> list[str]:
+        """Of the main table, as `ip route` prints them."""
+        return self.raw["routes"]
+
+    @property
+    def blocks(self) -> dict[str, str]:
+        """{block: pool} that were granted to this node, without spare ones."""
+        return {block["cidr"]: block["pool"] for block in self.state["ipam"]["blocks"]}
+
+    @property
+    def spare_blocks(self) -> dict[str, str]:
+        return {block["cidr"]: block["pool"] for block in self.state["ipam"]["spare_blocks"]}
+
+    @property
+    def workloads(self) -> list[dict]:
+        return self.state["workloads"]
+
+    def sysctl(self, key: str) -> str | None:
+        """`key` as in `sysctl`, with dots outside device names: conf/eth0/rp_filter below net/ipv4."""
+        return self.raw["sysctls"].get(f"net/ipv4/{key}")
+
+    @cached_property
+    def ipsets(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for line in self.raw["ipsets"].splitlines():
+            words = line.split()
+            if words[0] == "create":
+                found[words[1]] = set()
+            elif words[0] == "add":
+                found[words[1]].add(words[2])
+        return found
+
+    @cached_property
+    def chains(self) -> dict[tuple[str, str], list[str]]:
+        """{(table, chain): rules as iptables-save prints them, without -A and the chain}."""
+        found: dict[tuple[str, str], list[str]] = {}
+        table = ""
+        for line in self.raw["iptables"].splitlines():
+            if line.startswith("*"):
+                table = line[1:]
+            elif line.startswith(":"):
+                found[table, line[1:].split()[0]] = []
+            elif line.startswith("-A "):
+                _add, chain, rule = line.split(" ", 2)
+                found[table, chain].append(rule)
+        return found
+
+    @cached_property
+    def sessions(self) -> dict[str, Session]:
+        """By the peer's address."""
+        found = {}
+        for text in re.split(r"\n(?=\S)", self.raw["bird_protocols"]):
+            if not re.match(r"\S+\s+BGP\s", text):
+                continue
+            name = text.split()[0]
+            address = _after("Neighbor address:", text)
+            neighbor = text.partition("Neighbor capabilities")[2]
+            passive = bool(re.search(r"\n\s+passive on;", self._section(name)))
+            found[address] = Session(name, address, _after("BGP state:", text), "Graceful restart" in neighbor, passive)
+        return found
+
+    def _section(self, protocol: str) -> str:
+        match = re.search(rf"^protocol bgp {re.escape(protocol)} .*?^}}", self.raw["bird_config"], re.M | re.S)
+        assert match, f"{self.name}: {protocol} is in birdc's list and not in bird.cfg"
+        return match.group()
+
+    @cached_property
+    def learned(self) -> dict[str, set[str]]:
+        """{destination: protocols} of BIRD's routes that came by BGP."""
+        found: dict[str, set[str]] = {}
+        destination = ""
+        for line in self.raw["bird_routes"].splitlines():
+            match = re.match(r"(\S+/\d+)?\s+unicast \[(\S+) ", line)
+            if match:
+                destination = match.group(1) or destination
+                if match.group(2) in {session.name for session in self.sessions.values()}:
+                    found.setdefault(destination, set()).add(match.group(2))
+        return found
+
+    def inside(self, netns: str) -> dict:
+        """{"links": {name: link}, "addresses": {device: [...]}, "routes": [...]} of a network namespace."""
+        raw = self.raw["namespaces"][netns]
+        return {
+            "links": {link["ifname"]: link for link in raw["links"]},
+            "addresses": _addresses(raw["addresses"]),
+            "routes": [line.strip() for line in raw["routes"]],
+        }
+
+
+def observe(run: Runner, names: Iterable[str]) -> dict[str, Observed]:
+    """Of all hosts called `names`, at the same time."""
+    names = list(names)
+    with ThreadPoolExecutor(4) as pool:
+        answers = pool.map(lambda name: run(name, ["python3", "-c", SCRIPT, "observe"]), names)
+        return {name: Observed(name, json.loads(answer)) for name, answer in zip(names, answers)}
+
+
+def send(run: Runner, pings: Sequence[Ping]) -> list[Pong]:
+    """All of them, hosts at the same time and on each host up to 16."""
+    by_source: dict[str, list[Ping]] = {}
+    for ping in pings:
+        by_source.setdefault(ping.source, []).append(ping)
+
+    def one(item: tuple[str, list[Ping]]) -> list[Pong]:
+        source, wanted = item
+        words = json.dumps(
+            [{"netns": p.netns, "address": p.address, "size": p.size, "answer": p.answer} for p in wanted]
+        )
+        answers = json.loads(run(source, ["python3", "-c", SCRIPT, "ping", words]))
+        return [Pong(p, bool(a["received"]), a["ttl"], a["said"]) for p, a in zip(wanted, answers)]
+
+    with ThreadPoolExecutor(4) as pool:
+        return [pong for pongs in pool.map(one, by_source.items()) for pong in pongs]
+
+
+def _addresses(entries: list[dict]) -> dict[str, list[str]]:
+    return {
+        entry["ifname"]: [f"{address['local']}/{address['prefixlen']}" for address in entry["addr_info"]]
+        for entry in entries
+        if entry.get("ifname")
+    }
+
+
+def _after(label: str, text: str) -> str:
+    match = re.search(rf"{label}\s+(\S+)", text)
+    return match.group(1) if match else ""

@@ -1,0 +1,156 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs on a host of the lab: prints as JSON all that tests ask about it, and sends the pings that they want.
+
+    python3 - observe               one object, see `observe`
+    python3 - ping '[{...}]'        [{"netns": str or null, "address": str, "size": bytes or null, "answer": bool}]
+                                    -> [{"received": int, "ttl": int or null, "said": str}]
+
+Nothing of the collection is used here: what the tests hold it against has to come from elsewhere. Standard library
+alone, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import glob
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+
+BIRD_SOCKET = "/run/calico/bird.ctl"
+UNITS = ("calico-bird.service", "calico-node-state.service", "bird.service")
+SYSCTLS = ("conf/*/rp_filter", "conf/*/proxy_arp", "conf/*/forwarding", "neigh/*/proxy_delay", "ip_forward")
+#: What a run may write; what else changes in /etc is not ours.
+FILES = ("/etc", "/usr/local", "/var/lib/calico")
+#: Files that move by themselves (time, caches of systemd and the linker).
+MOVING = re.compile(
+    r"/etc/(ld\.so\.cache|machine-id|resolv\.conf|mtab|\.updated|\.pwd\.lock|passwd-|group-|shadow-|gshadow-)$"
+)
+
+
+def said(*command: str) -> str:
+    """What a command prints, "" when it cannot be run or fails."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=20, check=False)
+    except OSError:
+        return ""
+    return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
+
+
+def parsed(*command: str) -> list:
+    return json.loads(said(*command) or "[]")
+
+
+def read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def sysctls() -> dict:
+    return {
+        path[len("/proc/sys/") :]: read(path).strip()
+        for pattern in SYSCTLS
+        for path in glob.glob("/proc/sys/net/ipv4/" + pattern)
+    }
+
+
+def files() -> dict:
+    found = {}
+    for top in FILES:
+        for folder, folders, names in os.walk(top):
+            # Python's caches come and go with who looks.
+            folders[:] = [name for name in folders if name != "__pycache__"]
+            for name in names:
+                path = os.path.join(folder, name)
+                if MOVING.search(path):
+                    continue
+                if os.path.islink(path):
+                    found[path] = "-> " + os.readlink(path)
+                elif os.path.isfile(path):
+                    with open(path, "rb") as stream:
+                        found[path] = hashlib.sha256(stream.read()).hexdigest()
+    return found
+
+
+def namespace(name: str) -> dict:
+    inside = ("ip", "-n", name)
+    return {
+        "links": parsed(*inside, "-j", "-d", "link"),
+        "addresses": parsed(*inside, "-j", "-4", "address"),
+        "routes": said(*inside, "route").splitlines(),
+    }
+
+
+def units() -> dict:
+    found = {}
+    for unit in UNITS:
+        text = said("systemctl", "show", "-p", "LoadState,ActiveState,SubState,UnitFileState,NRestarts", unit)
+        found[unit] = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return found
+
+
+def observe() -> dict:
+    state = read("/var/lib/calico/state.json")
+    birdc = ("birdc", "-r", "-s", BIRD_SOCKET, "show")
+    return {
+        "routes": [line.strip() for line in said("ip", "-4", "route", "show", "table", "main").splitlines()],
+        "tables": parsed("ip", "-4", "-j", "route", "show", "table", "all"),
+        "rules": parsed("ip", "-4", "-j", "rule"),
+        "links": parsed("ip", "-j", "-d", "link"),
+        "addresses": parsed("ip", "-j", "-4", "address"),
+        "neighbors": parsed("ip", "-4", "-j", "neigh", "show", "nud", "permanent"),
+        "fdb": parsed("bridge", "-j", "fdb", "show"),
+        "iptables": said("iptables-save"),
+        "ipsets": said("ipset", "save"),
+        "sysctls": sysctls(),
+        "namespaces": {name: namespace(name) for name in sorted(os.listdir("/run/netns"))}
+        if os.path.isdir("/run/netns")
+        else {},
+        "units": units(),
+        "bird_processes": said("pidof", "bird").split(),
+        "bird_protocols": said(*birdc, "protocols", "all"),
+        "bird_routes": said(*birdc, "route", "all"),
+        "bird_config": read("/etc/calico/bird.cfg"),
+        "state": json.loads(state) if state else None,
+        "files": files(),
+    }
+
+
+def ping(wanted: dict) -> dict:
+    command = ["ping", "-n", "-W", "2", "-c", "1"]
+    if wanted.get("size"):
+        # The size of the whole IP packet, which must not be fragmented: 20 bytes of IP and 8 of ICMP are not payload.
+        command += ["-M", "do", "-s", str(wanted["size"] - 28)]
+    if wanted.get("netns"):
+        command = ["ip", "netns", "exec", wanted["netns"]] + command
+    # The first may wait for a neighbour's address, or learn the path's MTU; where no answer is wanted once is enough.
+    for _attempt in range(3 if wanted.get("answer", True) else 1):
+        done = subprocess.run(
+            command + [wanted["address"]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30, check=False
+        )
+        text = done.stdout.decode(errors="replace")
+        ttl = re.search(r"ttl=(\d+)", text)
+        if done.returncode == 0 and ttl:
+            return {"received": 1, "ttl": int(ttl.group(1)), "said": text}
+    return {"received": 0, "ttl": None, "said": text}
+
+
+def main() -> None:
+    if sys.argv[1] == "observe":
+        result = observe()
+    else:
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            result = list(pool.map(ping, json.loads(sys.argv[2])))
+    json.dump(result, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
