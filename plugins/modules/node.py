@@ -276,7 +276,7 @@ def main() -> None:
         "units_changed": plan.units_changed,
         "generation": result.generation,
     }
-    if module._diff and plan.shown:
+    if module._diff and plan.changed:
         answer["diff"] = {"prepared": prepared_diff(plan)}
     for change in plan.node.problems:
         module.warn(f"{plan.target.state.node}: {change.note}")

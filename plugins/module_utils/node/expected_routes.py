@@ -39,11 +39,11 @@ class Expected(t.NamedTuple):
 def expected(kernel: Kernel, state: NodeState) -> list[Expected]:
     """With the gateways that only the node knows filled in."""
     routes: t.Sequence[BirdRoute] = state.bird_routes
-    known = underlay.gateways(kernel, {route.next_hop for route in routes if not route.gateway and route.next_hop})
+    known = underlay.next_hops(kernel, {route.next_hop for route in routes if not route.gateway and route.next_hop})
     return [
         Expected(
             route.destination,
-            route.gateway or known.get(route.next_hop, ""),
+            route.gateway or known.get(route.next_hop, ("", None))[0],
             route.device,
             route.onlink,
             route.mtu,

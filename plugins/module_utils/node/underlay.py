@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import typing as t
 
@@ -28,8 +29,8 @@ def wait(kernel: Kernel, state: NodeState, seconds: float) -> str:
         time.sleep(_STEP)
 
 
-def gateways(kernel: Kernel, addresses: t.Collection[str]) -> dict[str, str]:
-    """{address: gateway by which the underlay reaches it, or the address itself where it is reached directly}.
+def next_hops(kernel: Kernel, addresses: t.Collection[str]) -> dict[str, tuple[str, t.Optional[str]]]:
+    """{address: (gateway, device) by which the underlay reaches it}; what is reached directly is its own gateway.
 
     Goes by the longest prefix in the main table, without what BIRD or we wrote: those routes lead to workloads.
     """
@@ -50,13 +51,24 @@ def gateways(kernel: Kernel, addresses: t.Collection[str]) -> dict[str, str]:
                 if best is None or rank > best[0]:
                     best = (rank, attributes)
         if best is not None and best[1].type == "unicast":
-            found[address] = best[1].gateway or address
+            found[address] = (best[1].gateway or address, best[1].device)
     return found
 
 
 def resolve(kernel: Kernel, state: NodeState) -> NodeState:
-    """The state with everything filled in that only the node knows. Raises ObserveError."""
-    return state.resolve_underlay(underlay_of(kernel, state), gateways(kernel, state.underlay_gateways))
+    """The state with everything filled in that only the node knows. Raises ObserveError.
+
+    A route that names a gateway and no device gets the one that the kernel would choose: it is compared by it later.
+    """
+    hops = next_hops(kernel, state.underlay_gateways)
+    state = state.resolve_underlay(underlay_of(kernel, state), {address: hop[0] for address, hop in hops.items()})
+    open_ = {route.gateway for route in state.routes if route.gateway and not route.device}
+    devices = {address: hop[1] for address, hop in next_hops(kernel, open_).items()}
+    routes = tuple(
+        dataclasses.replace(route, device=devices.get(route.gateway)) if route.gateway and not route.device else route
+        for route in state.routes
+    )
+    return dataclasses.replace(state, routes=routes)
 
 
 def _number(cidr: str) -> tuple[int, int]:

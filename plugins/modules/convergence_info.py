@@ -1,0 +1,157 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: convergence_info
+short_description: Wait until a node's sessions and routes stand
+version_added: 0.1.0
+description:
+  - Waits, on the node, until all of its BGP sessions are Established and all routes that BIRD shall write are in the kernel
+    exactly as planned, with gateway, device and C(onlink). Looks every fraction of a second; one call instead of many.
+  - Fails with what is missing when the time is over.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.attributes.info_module
+options:
+  state:
+    description:
+      - The NodeState whose sessions and routes are to stand. Without it the state stored on the node counts.
+      - The action takes it from O(fleet) when that is given.
+    type: dict
+  fleet:
+    description:
+      - Folder on the controller that M(baremetal.host_routing.fleet) returned. Read by the action.
+    type: str
+  observed:
+    description:
+      - Name of the variable with the host's M(baremetal.host_routing.node_info) result. Read by the action.
+    type: str
+  phase:
+    description:
+      - Step of a change of mode whose state is meant. Read by the action.
+    type: str
+    choices: [converge, prepare, links, flip, retire]
+    default: converge
+  timeout:
+    description:
+      - Seconds to wait; V(0) looks once.
+    type: int
+    default: 60
+  fail:
+    description:
+      - Whether a node that has not converged is a failure.
+    type: bool
+    default: true
+seealso:
+  - module: baremetal.host_routing.node
+  - module: baremetal.host_routing.bgp_session_info
+"""
+
+EXAMPLES = r"""
+- name: Wait until everything stands
+  baremetal.host_routing.convergence_info:
+    timeout: 30
+
+- name: Look once and go on
+  baremetal.host_routing.convergence_info:
+    timeout: 0
+    fail: false
+  register: convergence
+"""
+
+RETURN = r"""
+converged:
+  description: Whether nothing is missing.
+  returned: always
+  type: bool
+sessions:
+  description: How many BGP sessions there shall be, and how many are Established.
+  returned: always
+  type: dict
+  sample: {expected: 3, established: 3}
+routes:
+  description: How many routes BIRD shall write, and how many are in the kernel as they shall be.
+  returned: always
+  type: dict
+  sample: {expected: 3, present: 3}
+missing:
+  description: What is not as it shall be, in words.
+  returned: always
+  type: list
+  elements: str
+  sample: [session with node4 (10.10.2.14) is Active since 14:02:11]
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, convergence, machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
+
+#: How many missing things a message names; all are in `missing`.
+_NAMED = 5
+
+
+def state_of(params: t.Mapping[str, t.Any], here: machine.Machine) -> NodeState:
+    """Raises ValueError or StoreError."""
+    if params["state"] is not None:
+        return NodeState.from_dict(params["state"])
+    stored = Store(here.store).load()
+    if stored is None:
+        raise ValueError(
+            f"there is nothing to wait for: no state was given, and none is stored in {here.store}. "
+            "Bring the node to its state first (module baremetal.host_routing.node)."
+        )
+    return stored.state
+
+
+def message(found: convergence.Convergence, timeout: int) -> str:
+    more = len(found.missing) - _NAMED
+    named = "; ".join(found.missing[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
+    return f"not converged after {timeout} s: {named}. See `birdc -s /run/calico/bird.ctl show protocols all` there."
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "dict"},
+            "fleet": {"type": "str"},
+            "observed": {"type": "str"},
+            "phase": {
+                "type": "str",
+                "choices": ["converge", "prepare", "links", "flip", "retire"],
+                "default": "converge",
+            },
+            "timeout": {"type": "int", "default": 60},
+            "fail": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+    here = machine.here()
+    try:
+        state = state_of(module.params, here)
+        found = convergence.wait(here, state, module.params["timeout"])
+    except (*command.ERRORS, ValueError) as error:
+        module.fail_json(msg=str(error))
+    finally:
+        here.kernel.close()
+    answer: dict[str, t.Any] = {
+        "changed": False,
+        "converged": found.converged,
+        "sessions": {"expected": found.sessions_expected, "established": found.sessions_established},
+        "routes": {"expected": found.routes_expected, "present": found.routes_present},
+        "missing": list(found.missing),
+    }
+    if not found.converged and module.params["fail"]:
+        module.fail_json(msg=message(found, module.params["timeout"]), **answer)
+    module.exit_json(**answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,337 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node module: a whole node in one call, the same in check mode, stored, and completed when it was cut short."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import pathlib
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    RouteAttributes,
+    RouteOperation,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    UNDERLAY,
+    UNDERLAY_GATEWAY,
+    Bird,
+    BirdPeer,
+    BirdRoute,
+    Block,
+    Hook,
+    Ipam,
+    IpSet,
+    IptablesTable,
+    NodeState,
+    Pool,
+    Route,
+    Rule,
+    Sysctl,
+    TunnelDevice,
+    WorkloadEndpoint,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, bundle, command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
+from ansible_collections.baremetal.host_routing.plugins.modules import node, node_info
+
+WORKLOAD = WorkloadEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1480, "pool", netns="web-1")
+BIRD = Bird(
+    "10.10.1.11",
+    "10.10.1.11",
+    64512,
+    "10.10.1.0/24",
+    blocks=("10.244.3.0/26",),
+    peers=(BirdPeer("Mesh_10_10_1_12", "10.10.1.12", 64512, "mesh", node="node2"),),
+)
+STATE = NodeState(
+    "node1",
+    "10.10.1.11/24",
+    plan="7f3a91c0ffee",
+    pools=(Pool("pool", "10.244.0.0/16", 26, "IPIP", True),),
+    ipam=Ipam(4, (Block("10.244.3.0/26", "pool"),), tunnels={"ipip": "10.244.3.0"}, workloads={"web-1": "10.244.3.1"}),
+    devices=(TunnelDevice("tunl0", "ipip", 1480, "10.10.1.11", "10.244.3.0"),),
+    workloads=(WORKLOAD,),
+    routes=(Route("10.244.3.0/26", "blackhole"), Route("10.244.3.1/32", device="cali0123456789a")),
+    sysctls=(Sysctl("net/ipv4/ip_forward", "1"), Sysctl(f"net/ipv4/conf/{UNDERLAY}/rp_filter", "2")),
+    ipsets=(IpSet("cali40all-hosts-net", "hash:net", ("10.10.1.11", "10.10.1.12")),),
+    iptables=(IptablesTable("filter", {"cali-INPUT": ("-p 4 -j DROP",)}, (Hook("INPUT", "-j cali-INPUT"),)),),
+    bird_routes=(BirdRoute("10.244.7.0/26", "10.10.1.12", "tunl0", True, "node2", next_hop="10.10.1.12"),),
+    bird=BIRD,
+)
+UNIT = {"path": "/etc/systemd/system/calico-bird.service", "content": "[Unit]\n", "mode": "0644"}
+PARAMS = {"state": STATE.to_dict(), "bird_config": "router id 10.10.1.11;\n", "files": [UNIT], "who": "me@here"}
+
+
+def params(state=STATE, **changes):
+    return {**PARAMS, "state": state.to_dict(), **changes}
+
+
+def test_check_do_check_do(host):
+    planned, done = host.four_times(node, **PARAMS)
+    for answer in (planned, done):
+        assert (answer["sessions_reset"], answer["routes_withdrawn"], answer["units_changed"]) == (0, 0, True)
+    assert planned["generation"] is None
+    assert done["generation"] == 1
+    assert planned["plan"] == done["plan"]
+    assert host.kernel.link("tunl0").up and host.kernel.link("cali0123456789a").up
+    assert {route[0] for route in host.kernel.routes(protocol=179)} == {"10.244.3.0/26", "10.244.3.1/32"}
+    assert (host.folder / "root/etc/systemd/system/calico-bird.service").read_text() == "[Unit]\n"
+    assert (host.folder / "bird.cfg").read_text() == "router id 10.10.1.11;\n"
+
+
+def test_the_plan_as_people_read_it(host):
+    answer = host.run(node, check=True, diff=True, **PARAMS)
+    head, *lines = answer["diff"]["prepared"].splitlines()
+    assert head == "node1  14 changes                                          plan 7f3a91c0ffee"
+    shown = "\n".join(lines)
+    assert "\n  + route    10.244.3.0/26" in shown and "own block" in shown
+    assert "via 10.10.1.12 dev tunl0 onlink    proto bird" in shown
+    assert "+router id 10.10.1.11;" in lines  # the unified diff of bird.cfg
+    assert answer["plan"] == [line[2:] for line in lines[: len(answer["plan"])]]
+    assert len(answer["plan"]) == len(answer["changes"]) == 14
+    bird = [change for change in answer["changes"] if change["by"] == "bird"]
+    assert [(change["action"], change["subject"]) for change in bird] == [("+", "10.244.7.0/26")]
+
+
+def test_a_steady_node_says_nothing_of_a_peer_that_is_down(host, monkeypatch):
+    host.run(node, **PARAMS)
+    monkeypatch.setattr(apply, "_bird_answers", lambda here: True)
+    again = host.run(node, diff=True, **PARAMS)
+    assert (again["changed"], again["plan"]) == (False, [])
+
+
+def test_a_route_that_bird_shall_write_because_of_this_change_is_told(host, monkeypatch):
+    host.run(node, **PARAMS)
+    monkeypatch.setattr(apply, "_bird_answers", lambda here: True)
+    more = BirdRoute("10.244.9.0/26", "10.10.1.13", "tunl0", True, "node3", next_hop="10.10.1.13")
+    state = dataclasses.replace(STATE, bird_routes=(*STATE.bird_routes, more))
+    answer = host.run(node, check=True, **params(state))
+    assert [change["subject"] for change in answer["changes"] if change["by"] == "bird"] == ["10.244.9.0/26"]
+
+
+def test_what_was_stored_is_what_node_info_returns(host):
+    host.run(node, **PARAMS)
+    info = host.run(node_info, gather=["state", "generations", "blocks", "workloads", "devices", "routes", "bgp"])
+    assert NodeState.from_dict(info["state"]) == STATE
+    assert info["complete"] is True
+    (generation,) = info["generations"]
+    assert (generation["n"], generation["who"], generation["plan"]) == (1, "me@here", "7f3a91c0ffee")
+    assert info["blocks"] == [{"cidr": "10.244.3.0/26", "pool": "pool", "spare": False}]
+    assert [(w["name"], w["up"]) for w in info["workloads"]] == [("web-1", True)]
+    assert [device["name"] for device in info["devices"]] == ["cali0123456789a", "tunl0"]
+    assert {route["destination"]: route["protocol"] for route in info["routes"]} == {
+        "10.244.3.0/26": "calico",
+        "10.244.3.1/32": "calico",
+    }
+    assert info["bgp"]["running"] is False
+    whole = host.run(node_info, gather=["generation"], generation=1)
+    assert NodeState.from_dict(whole["generation"]["state"]) == STATE
+
+
+def test_node_info_on_a_host_that_has_nothing(host):
+    before = host.snapshot()
+    info = host.run(node_info)
+    assert (info["state"], info["engine_digest"], info["generations"], info["routes"]) == (None, None, [], [])
+    assert host.run(node_info, gather=["preflight"])["preflight"]["addresses"] == {"eth0": ["10.10.1.11/24"]}
+    assert host.run(node_info, gather=["packages"])["missing_packages"][0] == "bird2"
+    failed = host.run(node_info, gather=["generation"], generation=3)
+    assert failed["msg"] == "generation 3 is not stored on this node. It has: none. Choose one of these."
+    assert host.snapshot() == before
+
+
+class TestGenerations:
+    def test_another_plan_with_the_same_state_is_recorded_without_being_a_change(self, host, monkeypatch):
+        host.run(node, **PARAMS)
+        monkeypatch.setattr(apply, "_bird_answers", lambda here: True)
+        answer = host.run(node, **params(dataclasses.replace(STATE, plan="other")))
+        assert (answer["changed"], answer["plan"], answer["generation"]) == (False, [], 2)
+        assert host.run(node_info, gather=["state"])["state"]["plan"] == "other"
+
+    def test_steps_of_a_change_are_stored_but_not_recorded(self, host):
+        host.run(node, **PARAMS)
+        step = dataclasses.replace(STATE, phase="prepare", rules=(Rule(0xCA11, 179, 179),))
+        assert host.run(node, **params(step))["generation"] is None
+        info = host.run(node_info, gather=["state", "generations"])
+        assert (info["state"]["phase"], len(info["generations"])) == ("prepare", 1)
+
+    def test_going_back_restores_the_kernel(self, host):
+        host.run(node, **PARAMS)
+        before = host.kernel.snapshot()
+        host.run(node, **params(dataclasses.replace(STATE, routes=STATE.routes[:1], workloads=(), plan="p2")))
+        old = host.run(node_info, gather=["generation"], generation=1)["generation"]
+        answer = host.run(node, state=old["state"], bird_config=old["bird_config"])
+        assert (answer["changed"], answer["generation"]) == (True, 3)
+        assert host.kernel.snapshot() == before
+
+    def test_only_as_many_as_asked_are_kept(self, host):
+        for number in range(4):
+            host.run(node, generations_kept=2, **params(dataclasses.replace(STATE, plan=str(number))))
+        assert [entry["n"] for entry in host.run(node_info, gather=["generations"])["generations"]] == [3, 4]
+
+
+class TestFiles:
+    def test_without_the_option_they_stay(self, host):
+        host.run(node, **PARAMS)
+        answer = host.run(node, **params(files=None))
+        assert (answer["changed"], answer["units_changed"]) == (False, False)
+        assert (host.folder / "root/etc/systemd/system/calico-bird.service").exists()
+
+    def test_one_that_is_no_longer_asked_for_goes(self, host):
+        host.run(node, **PARAMS)
+        answer = host.run(node, **params(files=[]))
+        assert (answer["changed"], answer["units_changed"]) == (True, True)
+        assert not (host.folder / "root/etc/systemd/system/calico-bird.service").exists()
+
+    def test_one_that_somebody_changed_is_put_right(self, host):
+        host.run(node, **PARAMS)
+        (host.folder / "root/etc/systemd/system/calico-bird.service").write_text("mine\n")
+        answer = host.run(node, diff=True, **PARAMS)
+        assert answer["changed"] is True
+        assert "-mine" in answer["diff"]["prepared"]
+        assert answer["generation"] is None
+
+
+class TestCutShort:
+    """Killed at any point: the node is as before or on its way, and the next run or the boot completes it."""
+
+    def points(self, host):
+        """Names of all writes that a first run makes, in order."""
+        seen = []
+        host.kernel.watch(lambda kernel: seen.append(len(seen)))
+        host.run(node, **PARAMS)
+        host.kernel.watch(None)
+        return seen
+
+    def test_at_every_write_and_completed_by_the_boot_unit(self, host, tmp_path, monkeypatch):
+        total = len(self.points(host))
+        assert total > 10
+        wanted = host.kernel.snapshot()
+        for point in range(total):
+            folder = tmp_path / f"run{point}"
+            folder.mkdir()
+            other = type(host)(folder)
+            other.stdout = host.stdout
+            monkeypatch.setattr(node.machine, "here", lambda other=other: other.machine)
+            left = [point]
+
+            def die(kernel, left=left):
+                if left[0] == 0:
+                    raise KeyboardInterrupt  # as a kill: nothing below catches it
+                left[0] -= 1
+
+            other.kernel.watch(die)
+            with pytest.raises(KeyboardInterrupt), node_arguments(PARAMS):
+                node.main()
+            other.kernel.watch(None)
+            stored = Store(other.machine.store).load()
+            assert stored.complete is False
+            assert command.main(["apply"], other.machine) == 0
+            assert other.kernel.snapshot() == wanted
+            assert Store(other.machine.store).load().complete is True
+            assert other.run(node, **PARAMS)["changed"] is False
+            assert (other.folder / "bird.cfg").exists()
+
+    def test_a_refusing_kernel_is_reported_and_the_next_run_completes(self, host):
+        host.kernel.fail_next("link_add", errno.EBUSY, "tunl0")
+        answer = host.run(node, **PARAMS)
+        assert answer["failed"] is True
+        assert answer["msg"].startswith("device tunl0: ")
+        info = host.run(node_info, gather=["state", "generations"])
+        assert (info["complete"], info["generations"]) == (False, [])
+        again = host.run(node, **PARAMS)
+        assert (again["changed"], again["generation"]) == (True, 1)
+
+    def test_an_incomplete_state_is_completed_even_if_nothing_differs_any_more(self, host):
+        host.run(node, **PARAMS)
+        store = Store(host.machine.store)
+        store.save(dataclasses.replace(store.load(), complete=False))
+        assert host.run(node, **PARAMS)["changed"] is False
+        assert store.load().complete is True
+
+
+def node_arguments(params):
+    from ansible.module_utils.testing import patch_module_args
+
+    return patch_module_args({**params, "_ansible_check_mode": False})
+
+
+class TestRefusals:
+    def test_what_is_not_ours_stops_the_run_before_anything_is_changed(self, host):
+        foreign = RouteOperation("add", "10.244.3.0/26", RouteAttributes(device="eth0", scope=253))
+        host.kernel.route_batch([foreign])
+        before = host.snapshot()
+        planned = host.run(node, check=True, **PARAMS)
+        assert planned["plan"][0].startswith("! route    10.244.3.0/26")
+        answer = host.run(node, **PARAMS)
+        assert answer["msg"] == (
+            "A route that is not ours has this destination already: 10.244.3.0/26 dev eth0 proto boot. It was not "
+            "touched. Delete it (ip route del 10.244.3.0/26 proto 3) or stop what writes it, then run again."
+        )
+        assert host.snapshot() == before
+
+    def test_a_configuration_that_bird_cannot_read_stops_the_run_before_anything_is_changed(self, host):
+        bird = pathlib.Path(host.machine.bird_program)
+        bird.write_text('#!/bin/sh\necho "bird: $3:1:1 syntax error, unexpected ROUTER" >&2\nexit 1\n')
+        before = host.snapshot()
+        answer = host.run(node, **PARAMS)
+        assert "BIRD cannot read its new configuration" in answer["msg"]
+        assert host.snapshot() == before
+
+    def test_no_address_of_the_node(self, host):
+        answer = host.run(node, **params(dataclasses.replace(STATE, address="10.10.1.99/24")))
+        assert answer["msg"] == (
+            "No network interface of node1 has its address 10.10.1.99. It is taken from calico_node_address "
+            "(10.10.1.99/24). Correct that variable, or give the host this address (ip address), then run again."
+        )
+
+    def test_a_state_of_another_release(self, host):
+        answer = host.run(node, **{**PARAMS, "state": {**STATE.to_dict(), "version": 9}})
+        assert answer["msg"] == "NodeState version 9 is not 1, the one that this release reads"
+
+    def test_no_state(self, host):
+        answer = host.run(node, bird_config="x")
+        assert answer["msg"] == "state is missing. It is worked out by the module's action, on the controller."
+
+
+def test_gateways_that_only_the_node_knows_are_filled_in(host):
+    probe = Route("10.244.7.0/26", gateway=UNDERLAY_GATEWAY.format("10.10.2.12"), table=179)
+    near = Route("10.244.8.0/26", gateway=UNDERLAY_GATEWAY.format("10.10.1.12"), table=179)
+    state = dataclasses.replace(STATE, phase="prepare", routes=(*STATE.routes, probe, near))
+    host.run(node, **params(state))
+    found = {destination: attributes.gateway for destination, attributes in host.kernel.routes(table=179)}
+    assert found == {"10.244.7.0/26": "10.10.1.1", "10.244.8.0/26": "10.10.1.12"}
+    assert host.run(node, **params(state))["changed"] is False
+
+
+def test_sessions_and_withdrawn_routes_are_counted(host):
+    host.run(node, **PARAMS)
+    other = dataclasses.replace(STATE, bird=dataclasses.replace(BIRD, as_number=64513, blocks=()), routes=())
+    answer = host.run(node, check=True, **params(other))
+    assert (answer["sessions_reset"], answer["routes_withdrawn"]) == (1, 2)
+    filters = dataclasses.replace(STATE, bird=dataclasses.replace(BIRD, pools=()))
+    answer = host.run(node, check=True, **params(filters))
+    assert (answer["sessions_reset"], answer["routes_withdrawn"]) == (0, 0)
+
+
+def test_the_engine_arrives_with_the_state(host):
+    source = str(pathlib.Path(bundle.__file__).resolve().parent.parent)
+    digest = bundle.bundle_digest(source)
+    planned = host.run(node, check=True, engine_digest=digest, **PARAMS)
+    assert any(change["note"] == "engine of the boot unit" for change in planned["changes"])
+    file = host.folder / "engine.tar.gz"
+    file.write_bytes(bundle.build(source))
+    host.run(node, engine_digest=digest, engine=str(file), **PARAMS)
+    assert host.run(node_info, gather=["engine"])["engine_digest"] == digest
+    assert os.path.exists(os.path.join(host.machine.engine, "current", "__main__.py"))
+    assert host.run(node, engine_digest=digest, **PARAMS)["changed"] is False
+
+
+def test_rules_of_ours_are_known_by_the_comment_that_the_preflight_tells_from_a_real_calicos(host):
+    host.run(node, **PARAMS)
+    saved = host.kernel.run(["iptables-save"]).output
+    assert iptables.COMMENT in saved and '"cali:' not in saved
