@@ -234,7 +234,7 @@ class Kernel(t.Protocol):
         """Names below /run/netns, as `ip netns list`."""
 
     def netns_add(self, name: str, owner: str) -> None:
-        """Makes a named namespace and the marker that it is ours, made for `owner`."""
+        """Makes a named namespace, and unless `owner` is "" the marker that it is ours and for whom it was made."""
 
     def netns_delete(self, name: str) -> None: ...
 

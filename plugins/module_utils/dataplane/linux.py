@@ -145,6 +145,8 @@ class LinuxKernel:
         except port.KernelError:
             os.unlink(path)
             raise
+        if not owner:
+            return
         os.makedirs(self._marker_folder, mode=0o755, exist_ok=True)
         marker = {"inode": os.stat(path).st_ino, "owner": owner}
         with open(os.path.join(self._marker_folder, name), "w", encoding="utf-8") as stream:

@@ -129,9 +129,9 @@ def diff(desired: t.Iterable[Route], observed: t.Mapping[Key, RouteAttributes]) 
             else:
                 append(Change("route", "!", key[1], words(have), words(want), _in_the_way(key[1], have), have, want))
     changes += added
-    if len(wanted) != len(observed) or added:
-        for key, have in observed.items():
-            if key not in wanted and have.protocol == ROUTE_PROTOCOL:
+    if len(wanted) != len(observed) or added:  # else the keys are the same
+        for key, have in sorted((key, observed[key]) for key in observed.keys() - wanted.keys()):
+            if have.protocol == ROUTE_PROTOCOL:
                 append(Change("route", "-", key[1], words(have), None, "", have, None))
     return changes
 

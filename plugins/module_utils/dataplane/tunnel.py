@@ -181,7 +181,7 @@ def _absent(have: Observed) -> list[Change]:
     if link.name == "tunl0":
         note = "set down: the kernel does not let it be deleted"
         return [*changes, Change("device", "-", link.name, _state(link), None, note, (link, True))]
-    return [Change("device", "-", link.name, _state(link), None, "", (link, True))]
+    return [*changes, Change("device", "-", link.name, _state(link), None, "", (link, True))]
 
 
 def recreated(changes: t.Iterable[Change]) -> set[str]:
@@ -296,9 +296,9 @@ def _reason(change: Change, error: KernelError) -> str:
             f"This kernel cannot make a device of kind {kind}, which the pool's mode needs. {said}"
             f" Install a kernel that has the module {kind} (Debian: linux-image-amd64), or choose another mode."
         )
-    if change.kind == "device" and error.errno == errno.EADDRINUSE:
+    if change.kind == "device" and kind == "vxlan" and error.errno in (errno.EEXIST, errno.EADDRINUSE):
         return (
-            f"Another VXLAN device on this host uses the same VNI or UDP port {device.port}. {said}"
+            f"Another VXLAN device on this host uses VNI {device.vni} on UDP port {device.port}. {said}"
             " Give this fleet another calico_vxlan_vni or calico_vxlan_port, or remove the other device."
         )
     return f"The kernel refused to {error.operation}. It said: {error.said}."

@@ -1,0 +1,711 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""FakeKernel: the Kernel port in memory, for tests without root.
+
+It keeps the rules of the real one that the drivers have to live with: a route needs a device that is up, a device takes
+its routes, addresses and neighbours along, tunl0 cannot be deleted, sysctls come and go with their interface, rules do
+not come back as they went in. The same test-suite runs on it and on LinuxKernel, which is what holds it to that.
+
+For tests: `fail_next` makes one operation fail, `watch` is called after every write with the namespace it was made in,
+`violations` lists what no driver may ever do, `sockets` says how many sockets use an address, `kinds` and `programs`
+say what the machine has.
+"""
+from __future__ import annotations
+
+import copy
+import dataclasses
+import errno
+import ipaddress
+import re
+import typing as t
+
+from . import kernel as port
+from .kernel import Address, ForwardingEntry, NeighborEntry
+
+_INTERFACE_SYSCTLS = {
+    "net/ipv4/conf/{}/accept_redirects": "1",
+    "net/ipv4/conf/{}/forwarding": "0",
+    "net/ipv4/conf/{}/proxy_arp": "0",
+    "net/ipv4/conf/{}/route_localnet": "0",
+    "net/ipv4/conf/{}/rp_filter": "0",
+    "net/ipv4/conf/{}/send_redirects": "1",
+    "net/ipv4/neigh/{}/proxy_delay": "80",
+}
+_BUILTIN = {
+    "filter": ("INPUT", "FORWARD", "OUTPUT"),
+    "nat": ("PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"),
+    "mangle": ("PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"),
+    "raw": ("PREROUTING", "OUTPUT"),
+}
+_TARGETS = {"ACCEPT", "DROP", "RETURN", "MASQUERADE", "SNAT", "DNAT", "MARK", "CONNMARK", "NOTRACK", "LOG", "REJECT"}
+
+
+@dataclasses.dataclass
+class _Link:
+    name: str
+    index: int
+    kind: str
+    mtu: int
+    mac: str
+    up: bool = False
+    alias: str = ""
+    vni: t.Optional[int] = None
+    port: t.Optional[int] = None
+    local: t.Optional[str] = None
+    learning: bool = False
+    peer: t.Optional[_Link] = None
+    home: t.Optional[FakeKernel] = None
+    addresses: list[Address] = dataclasses.field(default_factory=list)
+    neighbors: dict[str, NeighborEntry] = dataclasses.field(default_factory=dict)
+    fdb: list[ForwardingEntry] = dataclasses.field(default_factory=list)
+
+
+class _Machine:
+    """What all namespaces share."""
+
+    def __init__(self) -> None:
+        self.namespaces: dict[str, FakeKernel] = {}
+        self.owners: dict[str, str] = {}
+        self.failures: list[tuple[str, int, str]] = []
+        self.violations: list[str] = []
+        self.sockets: dict[str, int] = {}
+        self.kinds = {"veth", "vxlan", "ipip", "bridge"}
+        self.loaded: set[str] = set()
+        self.programs = {"iptables", "iptables-save", "iptables-restore", "ipset"}
+        self.watch: t.Optional[t.Callable[[FakeKernel], None]] = None
+        self.macs = 0
+
+
+class _Refused(Exception):
+    pass
+
+
+class FakeKernel:
+    """The host's own network namespace; `inside` gives the others."""
+
+    def __init__(self, _machine: t.Optional[_Machine] = None) -> None:
+        self.machine = _machine or _Machine()
+        self._links: dict[str, _Link] = {}
+        self._routes: dict[tuple[int, str, int], port.RouteAttributes] = {}
+        self._rules: list[port.RuleEntry] = [
+            port.RuleEntry(0, 255, protocol=2),
+            port.RuleEntry(32766, 254, protocol=2),
+            port.RuleEntry(32767, 253, protocol=2),
+        ]
+        self._sysctls: dict[str, str] = {"net/ipv4/ip_forward": "0"}
+        self._tables: dict[str, dict[str, list[str]]] = {}
+        self._sets: dict[str, tuple[str, dict[str, None]]] = {}
+        self._next_index = 1
+        for name in ("all", "default"):
+            self._sysctls.update({key.format(name): value for key, value in _INTERFACE_SYSCTLS.items()})
+        self._make(_Link("lo", 0, "", 65536, "00:00:00:00:00:00"))
+        if "ipip" in self.machine.loaded:
+            self._make(_Link("tunl0", 0, "ipip", 1480, ""))
+
+    # ---- for tests
+
+    @property
+    def violations(self) -> list[str]:
+        return self.machine.violations
+
+    @property
+    def sockets(self) -> dict[str, int]:
+        return self.machine.sockets
+
+    @property
+    def kinds(self) -> set[str]:
+        return self.machine.kinds
+
+    @property
+    def programs(self) -> set[str]:
+        return self.machine.programs
+
+    def watch(self, callback: t.Optional[t.Callable[[FakeKernel], None]]) -> None:
+        self.machine.watch = callback
+
+    def fail_next(self, operation: str, number: int, match: str = "") -> None:
+        """The next call of this method (for route_batch: operation) about an object named `match` fails so."""
+        self.machine.failures.append((operation, number, match))
+
+    def _may_fail(self, operation: str, subject: str, words: str) -> None:
+        for entry in self.machine.failures:
+            if entry[0] == operation and entry[2] in ("", subject):
+                self.machine.failures.remove(entry)
+                raise port.KernelError(entry[1], words)
+
+    def _written(self) -> None:
+        if self.machine.watch is not None:
+            self.machine.watch(self)
+
+    def snapshot(self) -> t.Any:
+        """Everything of this namespace and those below, comparable; indexes left out."""
+        return {
+            "links": [dataclasses.replace(link, index=0, peer_index=0) for link in self.links()],
+            "addresses": sorted(self.addresses()),
+            "routes": sorted(self.routes(), key=repr),
+            "neighbors": sorted(entry for name in self._links for entry in self.neighbors(name)),
+            "fdb": sorted(entry for name in self._links for entry in self.fdb(name)),
+            "rules": sorted(self.rules()),
+            "sysctls": dict(self._sysctls),
+            "tables": copy.deepcopy(self._tables),
+            "sets": {name: (kind, sorted(members)) for name, (kind, members) in self._sets.items()},
+            "namespaces": {
+                name: inner.snapshot() for name, inner in self.machine.namespaces.items() if inner is not self
+            }
+            if self not in self.machine.namespaces.values()
+            else {},
+        }
+
+    # ---- links
+
+    def _make(self, link: _Link) -> _Link:
+        link.index = self._next_index
+        self._next_index += 1
+        link.home = self
+        self._links[link.name] = link
+        for key in _INTERFACE_SYSCTLS:
+            self._sysctls[key.format(link.name)] = self._sysctls[key.format("default")]
+        return link
+
+    def _drop(self, link: _Link) -> None:
+        del self._links[link.name]
+        for key in _INTERFACE_SYSCTLS:
+            self._sysctls.pop(key.format(link.name), None)
+        self._routes = {key: value for key, value in self._routes.items() if value.device != link.name}
+
+    def _get(self, name: str, operation: str) -> _Link:
+        link = self._links.get(name)
+        if link is None:
+            raise port.KernelError(errno.ENODEV, operation, f"there is no device {name}")
+        return link
+
+    def _shown(self, link: _Link) -> port.Link:
+        return port.Link(
+            name=link.name,
+            index=link.index,
+            kind=link.kind,
+            mtu=link.mtu,
+            mac=link.mac,
+            up=link.up,
+            running=link.up and (link.peer is None or link.peer.up),
+            alias=link.alias,
+            peer_index=link.peer.index if link.peer else 0,
+            peer_elsewhere=link.peer is not None and link.peer.home is not self,
+            vni=link.vni,
+            port=link.port,
+            local=link.local,
+            learning=link.learning,
+        )
+
+    def links(self) -> list[port.Link]:
+        return [self._shown(link) for link in self._links.values()]
+
+    def link(self, name: str) -> t.Optional[port.Link]:
+        link = self._links.get(name)
+        return self._shown(link) if link else None
+
+    def _new_mac(self) -> str:
+        self.machine.macs += 1
+        return f"02:00:00:00:{self.machine.macs >> 8:02x}:{self.machine.macs & 255:02x}"
+
+    def link_add(self, link: port.NewLink) -> None:
+        operation = f"make device {link.name}"
+        self._may_fail("link_add", link.name, operation)
+        if link.kind not in self.machine.kinds:
+            raise port.KernelError(errno.EOPNOTSUPP, operation, "Unknown device type")
+        if len(link.name) > 15:
+            raise port.KernelError(errno.EINVAL, operation, "Attribute failed policy validation")
+        if link.kind == "ipip" and "ipip" not in self.machine.loaded:
+            self.machine.loaded.add("ipip")
+            for namespace in (self, *self.machine.namespaces.values()):
+                if "tunl0" not in namespace._links:
+                    namespace._make(_Link("tunl0", 0, "ipip", 1480, ""))
+        if link.name in self._links:
+            raise port.KernelError(errno.EEXIST, operation)
+        if link.mtu is not None and not 68 <= link.mtu <= 65535:
+            raise port.KernelError(errno.EINVAL, operation, "mtu less than device minimum")
+        mtu = link.mtu or {"ipip": 1480}.get(link.kind, 1500)
+        made = _Link(link.name, 0, link.kind, mtu, link.mac or self._new_mac())
+        if link.kind == "vxlan":
+            for other in self._links.values():
+                if other.kind == "vxlan" and (other.vni, other.port) == (link.vni, link.port):
+                    words = "A VXLAN device with the specified VNI already exists"
+                    raise port.KernelError(errno.EEXIST, operation, words)
+            made.vni, made.port, made.local, made.learning = link.vni, link.port, link.local, link.learning
+        elif link.kind == "ipip":
+            made.mac, made.local = "", link.local
+        elif link.kind == "veth":
+            there = self
+            if link.peer_netns:
+                if link.peer_netns not in self.machine.namespaces:
+                    words = f"there is no network namespace {link.peer_netns}"
+                    raise port.KernelError(errno.ENOENT, operation, words)
+                there = self.machine.namespaces[link.peer_netns]
+            if link.peer_name in there._links:
+                raise port.KernelError(errno.EEXIST, operation)
+            made.peer = there._make(_Link(link.peer_name, 0, "veth", mtu, link.peer_mac or self._new_mac(), peer=made))
+        self._make(made)
+        self._written()
+
+    def link_set(
+        self,
+        name: str,
+        *,
+        up: t.Optional[bool] = None,
+        mtu: t.Optional[int] = None,
+        mac: t.Optional[str] = None,
+        alias: t.Optional[str] = None,
+    ) -> None:
+        operation = f"change device {name}"
+        self._may_fail("link_set", name, operation)
+        link = self._get(name, operation)
+        if mtu is not None:
+            if not 68 <= mtu <= 65535:
+                raise port.KernelError(errno.EINVAL, operation, "mtu less than device minimum")
+            link.mtu = mtu
+        if mac is not None:
+            link.mac = mac
+        if up is not None and up != link.up:
+            link.up = up
+            if up:
+                for address in link.addresses:
+                    self._connect(address)
+            else:
+                self._routes = {key: value for key, value in self._routes.items() if value.device != name}
+                link.neighbors.clear()
+                link.fdb = [entry for entry in link.fdb if entry.permanent]
+        if alias is not None:
+            link.alias = alias
+        self._written()
+
+    def link_delete(self, name: str) -> None:
+        operation = f"delete device {name}"
+        self._may_fail("link_delete", name, operation)
+        link = self._get(name, operation)
+        if not link.kind:
+            raise port.KernelError(errno.EOPNOTSUPP, operation)
+        if link.kind == "ipip" and name == "tunl0":
+            return  # the fallback device: the kernel says yes and does nothing
+        self._drop(link)
+        if link.peer is not None and link.peer.home is not None:
+            link.peer.home._drop(link.peer)
+        self._written()
+
+    # ---- addresses
+
+    def addresses(self, device: t.Optional[str] = None) -> list[port.Address]:
+        return [
+            address
+            for link in self._links.values()
+            if device in (None, link.name)
+            for address in link.addresses
+        ]
+
+    def _connected(self, address: port.Address) -> tuple[int, str, int]:
+        network = ipaddress.ip_interface(f"{address.address}/{address.prefix_length}").network
+        return 254, str(network), 0
+
+    def _connect(self, address: port.Address) -> None:
+        if address.prefix_length < 32 and address.scope != port.SCOPE_HOST:
+            self._routes.setdefault(
+                self._connected(address),
+                port.RouteAttributes(
+                    device=address.device,
+                    protocol=port.PROTOCOL_KERNEL,
+                    scope=port.SCOPE_LINK,
+                    source=address.address,
+                ),
+            )
+
+    def address_add(self, address: port.Address) -> None:
+        operation = f"add address {address.address}/{address.prefix_length} to {address.device}"
+        self._may_fail("address_add", address.address, operation)
+        link = self._get(address.device, operation)
+        if any(other[1:3] == address[1:3] for other in link.addresses):
+            raise port.KernelError(errno.EEXIST, operation, "Address already assigned")
+        link.addresses.append(address)
+        if link.up:
+            self._connect(address)
+        self._written()
+
+    def address_delete(self, address: port.Address) -> None:
+        operation = f"delete address {address.address}/{address.prefix_length} from {address.device}"
+        self._may_fail("address_delete", address.address, operation)
+        link = self._get(address.device, operation)
+        for other in link.addresses:
+            if other[1:3] == address[1:3]:
+                link.addresses.remove(other)
+                break
+        else:
+            raise port.KernelError(errno.EADDRNOTAVAIL, operation, "Address not found")
+        connected = self._routes.get(self._connected(address))
+        if connected is not None and connected.source == address.address:
+            del self._routes[self._connected(address)]
+        self._routes = {key: value for key, value in self._routes.items() if value.source != address.address}
+        self._written()
+
+    # ---- routes
+
+    def routes(self, table: t.Optional[int] = None, protocol: t.Optional[int] = None) -> list[port.KernelRoute]:
+        return [
+            (key[1], attributes)
+            for key, attributes in self._routes.items()
+            if table in (None, key[0]) and protocol in (None, attributes.protocol)
+        ]
+
+    def route_batch(self, operations: t.Sequence[port.RouteOperation]) -> list[port.RouteFailure]:
+        failures = []
+        for position, operation in enumerate(operations):
+            try:
+                self._may_fail(
+                    "route_batch", operation.destination, f"{operation.action} route {operation.destination}"
+                )
+                self._route(operation)
+                self._written()
+            except port.KernelError as error:
+                failures.append(port.RouteFailure(position, error))
+        return failures
+
+    def _route(self, operation: port.RouteOperation) -> None:
+        action, destination, wanted = operation
+        words = f"{action} route {destination}"
+        key = (wanted.table, destination, wanted.metric)
+        link = self._links.get(wanted.device) if wanted.device else None
+        if wanted.device and link is None:
+            number = errno.ESRCH if action == "delete" else errno.ENODEV
+            raise port.KernelError(number, words, f"there is no device {wanted.device}")
+        have = self._routes.get(key)
+        if action == "delete":
+            same = ("type", "protocol", "device", "gateway")
+            if have is None or any(getattr(have, name) != getattr(wanted, name) for name in same):
+                raise port.KernelError(errno.ESRCH, words)
+            del self._routes[key]
+            return
+        if str(ipaddress.ip_network(destination, strict=False)) != destination:
+            raise port.KernelError(errno.EINVAL, words, "Invalid prefix for given prefix length")
+        if wanted.type == "unicast":
+            if link is None and not wanted.gateway:
+                raise port.KernelError(errno.EINVAL, words)
+            if link is not None and not link.up:
+                raise port.KernelError(errno.ENETDOWN, words, "Device for nexthop is not up")
+            if wanted.gateway and not wanted.onlink and not self._on_link(wanted.gateway, wanted.device):
+                raise port.KernelError(errno.ENETUNREACH, words, "Nexthop has invalid gateway")
+        if action == "add" and have is not None:
+            raise port.KernelError(errno.EEXIST, words)
+        self._routes[key] = wanted
+
+    def _on_link(self, gateway: str, device: t.Optional[str]) -> bool:
+        target = ipaddress.ip_address(gateway)
+        return any(
+            attributes.scope == port.SCOPE_LINK
+            and attributes.device == device
+            and target in ipaddress.ip_network(key[1])
+            for key, attributes in self._routes.items()
+        )
+
+    # ---- neighbours, forwarding entries, rules
+
+    def neighbors(self, device: str) -> list[port.NeighborEntry]:
+        link = self._links.get(device)
+        return list(link.neighbors.values()) if link else []
+
+    def neighbor_replace(self, entry: port.NeighborEntry) -> None:
+        operation = f"set neighbour {entry.address} on {entry.device}"
+        self._may_fail("neighbor_replace", entry.address, operation)
+        self._get(entry.device, operation).neighbors[entry.address] = entry
+        self._written()
+
+    def neighbor_delete(self, entry: port.NeighborEntry) -> None:
+        operation = f"delete neighbour {entry.address} from {entry.device}"
+        self._may_fail("neighbor_delete", entry.address, operation)
+        if self._get(entry.device, operation).neighbors.pop(entry.address, None) is None:
+            raise port.KernelError(errno.ENOENT, operation)
+        self._written()
+
+    def fdb(self, device: str) -> list[port.ForwardingEntry]:
+        link = self._links.get(device)
+        return list(link.fdb) if link else []
+
+    def fdb_replace(self, entry: port.ForwardingEntry) -> None:
+        operation = f"set forwarding entry {entry.mac} on {entry.device}"
+        self._may_fail("fdb_replace", entry.mac, operation)
+        link = self._get(entry.device, operation)
+        if link.kind != "vxlan":
+            raise port.KernelError(errno.EOPNOTSUPP, operation)
+        for position, other in enumerate(link.fdb):
+            if other.mac == entry.mac:
+                link.fdb[position] = entry
+                break
+        else:
+            link.fdb.append(entry)
+        self._written()
+
+    def fdb_append(self, entry: port.ForwardingEntry) -> None:
+        """For tests: one more destination for a MAC, as `bridge fdb append`."""
+        self._get(entry.device, "append").fdb.append(entry)
+
+    def fdb_delete(self, entry: port.ForwardingEntry) -> None:
+        operation = f"delete forwarding entry {entry.mac} from {entry.device}"
+        self._may_fail("fdb_delete", entry.mac, operation)
+        link = self._get(entry.device, operation)
+        for other in link.fdb:
+            if (other.mac, other.destination) == (entry.mac, entry.destination):
+                link.fdb.remove(other)
+                self._written()
+                return
+        raise port.KernelError(errno.ENOENT, operation)
+
+    def rules(self) -> list[port.RuleEntry]:
+        return sorted(self._rules, key=lambda rule: rule.priority)
+
+    def rule_add(self, rule: port.RuleEntry) -> None:
+        operation = f"add rule {rule.priority} (mark {rule.fwmark:#x})"
+        self._may_fail("rule_add", str(rule.priority), operation)
+        if any(other[:4] == rule[:4] and other.plain == rule.plain for other in self._rules):
+            raise port.KernelError(errno.EEXIST, operation)
+        self._rules.append(rule)
+        self._written()
+
+    def rule_delete(self, rule: port.RuleEntry) -> None:
+        operation = f"delete rule {rule.priority} (mark {rule.fwmark:#x})"
+        self._may_fail("rule_delete", str(rule.priority), operation)
+        if rule not in self._rules:
+            raise port.KernelError(errno.ENOENT, operation)
+        self._rules.remove(rule)
+        self._written()
+
+    # ---- sysctls and sockets
+
+    def sysctl_read(self, key: str) -> t.Optional[str]:
+        return self._sysctls.get(key)
+
+    def sysctl_write(self, key: str, value: str) -> None:
+        operation = f"write sysctl {key}"
+        self._may_fail("sysctl_write", key, operation)
+        if key not in self._sysctls:
+            raise port.KernelError(errno.ENOENT, operation)
+        if key == "net/ipv4/ip_forward" and value != self._sysctls[key]:
+            redirects = "0" if value == "1" else "1"
+            for name in self._sysctls:
+                if name.endswith("/forwarding"):
+                    self._sysctls[name] = value
+                elif name == "net/ipv4/conf/all/accept_redirects":
+                    self._sysctls[name] = redirects
+        self._sysctls[key] = value
+        found = re.fullmatch(r"net/ipv4/conf/(.+)/proxy_arp", key)
+        if found and value != "0" and self._sysctls.get(f"net/ipv4/neigh/{found.group(1)}/proxy_delay") != "0":
+            self.violations.append(f"{key} = {value} was written before proxy_delay = 0")
+        self._written()
+
+    def sockets_using(self, address: str) -> int:
+        return self.machine.sockets.get(address, 0)
+
+    # ---- namespaces
+
+    def netns_list(self) -> list[str]:
+        return sorted(self.machine.namespaces)
+
+    def netns_add(self, name: str, owner: str) -> None:
+        self._may_fail("netns_add", name, f"make network namespace {name}")
+        if name in self.machine.namespaces:
+            raise port.KernelError(errno.EEXIST, f"make network namespace {name}")
+        self.machine.namespaces[name] = FakeKernel(self.machine)
+        if owner:
+            self.machine.owners[name] = owner
+        self._written()
+
+    def netns_delete(self, name: str) -> None:
+        self._may_fail("netns_delete", name, f"delete network namespace {name}")
+        inner = self.machine.namespaces.pop(name, None)
+        self.machine.owners.pop(name, None)
+        if inner is None:
+            raise port.KernelError(errno.ENOENT, f"delete network namespace {name}")
+        for link in list(inner._links.values()):
+            if link.peer is not None and link.peer.home is not None and link.peer.home is not inner:
+                link.peer.home._drop(link.peer)
+        self._written()
+
+    def netns_owners(self) -> dict[str, str]:
+        return dict(self.machine.owners)
+
+    def inside(self, netns: str) -> FakeKernel:
+        found = self.machine.namespaces.get(netns)
+        if found is None:
+            raise port.KernelError(errno.ENOENT, f"open network namespace {netns}")
+        return found
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    # ---- programs
+
+    def run(self, argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> port.Completed:
+        if argv[0] not in self.machine.programs:
+            return port.Completed(127, "", f"there is no program {argv[0]}")
+        try:
+            self._may_fail("run", argv[0], argv[0])
+        except port.KernelError as error:
+            return port.Completed(1, "", f"{argv[0]}: {error.said}")
+        if argv[0] == "iptables" and "-V" in argv:
+            return port.Completed(0, "iptables v1.8.9 (nf_tables)\n", "")
+        if argv[0] == "iptables-save":
+            return port.Completed(0, self._iptables_save(), "")
+        if argv[0] == "iptables-restore":
+            return self._iptables_restore(stdin)
+        if argv[0] == "ipset" and argv[1] == "save":
+            return port.Completed(0, self._ipset_save(), "")
+        if argv[0] == "ipset":
+            lines = stdin.splitlines() if argv[1] == "restore" else [" ".join(argv[1:])]
+            for number, line in enumerate(lines, start=1):
+                try:
+                    self._ipset_line(line.split())
+                except _Refused as refused:
+                    where = f"Error in line {number}: " if argv[1] == "restore" else ""
+                    return port.Completed(1, "", f"ipset v7.17: {where}{refused}\n")
+                self._written()
+            return port.Completed(0, "", "")
+        return port.Completed(2, "", f"{argv[0]}: FakeKernel does not know {' '.join(argv)!r}")
+
+    def _iptables_save(self) -> str:
+        lines = []
+        for table, chains in self._tables.items():
+            lines += ["# Generated by iptables-save v1.8.9 (nf_tables)", f"*{table}"]
+            lines += [f":{chain} {'ACCEPT' if chain in _BUILTIN[table] else '-'} [0:0]" for chain in chains]
+            lines += [f"-A {chain} {rule}" for chain, rules in chains.items() for rule in rules]
+            lines += ["COMMIT", "# Completed"]
+        return "\n".join(lines) + "\n"
+
+    def _iptables_restore(self, text: str) -> port.Completed:
+        tables = copy.deepcopy(self._tables)
+        current: t.Optional[dict[str, list[str]]] = None
+        for number, line in enumerate(text.splitlines(), start=1):
+            try:
+                if line.startswith("*"):
+                    name = line[1:]
+                    if name not in _BUILTIN:
+                        raise _Refused(f"can't initialize iptables table `{name}'")
+                    current = tables.setdefault(name, {chain: [] for chain in _BUILTIN[name]})
+                    builtin = _BUILTIN[name]
+                elif line == "COMMIT":
+                    if current is not None:
+                        self._check_jumps(current)
+                    current = None
+                elif line.startswith(":") and current is not None:
+                    chain = line[1:].split()[0]
+                    if chain not in builtin:
+                        current[chain] = []
+                elif line and not line.startswith("#") and current is not None:
+                    self._iptables_line(current, builtin, line)
+            except _Refused as refused:
+                words = f"iptables-restore v1.8.9 (nf_tables): {refused}\nError occurred at line: {number}\n"
+                return port.Completed(2, "", words)
+        self._tables = tables
+        self._written()
+        return port.Completed(0, "", "")
+
+    def _iptables_line(self, chains: dict[str, list[str]], builtin: t.Sequence[str], line: str) -> None:
+        command, chain, *words = line.split(None, 2)
+        rest = words[0] if words else ""
+        if command == "-N":
+            if chain in chains:
+                raise _Refused("Chain already exists.")
+            chains[chain] = []
+            return
+        if chain not in chains:
+            raise _Refused("No chain/target/match by that name.")
+        if command == "-F":
+            chains[chain] = []
+        elif command == "-X":
+            if chain in builtin or chains[chain]:
+                raise _Refused("Directory not empty")
+            if any(rule.endswith((f"-j {chain}", f"-g {chain}")) for rules in chains.values() for rule in rules):
+                raise _Refused("Device or resource busy")
+            del chains[chain]
+        elif command == "-A":
+            chains[chain].append(self._normal(rest))
+        elif command == "-I":
+            found = re.match(r"(\d+) (.*)", rest)
+            position, rule = (int(found.group(1)), found.group(2)) if found else (1, rest)
+            if not 1 <= position <= len(chains[chain]) + 1:
+                raise _Refused("Index of insertion too big.")
+            chains[chain].insert(position - 1, self._normal(rule))
+        elif command == "-D":
+            try:
+                chains[chain].remove(self._normal(rest))
+            except ValueError:
+                raise _Refused("Bad rule (does a matching rule exist in that chain?).") from None
+        else:
+            raise _Refused(f"unknown option {command}")
+
+    def _normal(self, rule: str) -> str:
+        """As iptables-save prints it: addresses and protocol stand before any match, so also before our comment."""
+        for name in re.findall(r"--match-set (\S+)", rule):
+            if name not in self._sets:
+                raise _Refused(f"Set {name} doesn't exist.")
+        words = rule.split()
+        first: list[str] = []
+        rest: list[str] = []
+        while words:
+            if words[0] in ("-s", "-d", "-i", "-o", "-p") and len(words) > 1:
+                first += words[:2]
+                words = words[2:]
+            else:
+                rest.append(words.pop(0))
+        return " ".join(first + rest)
+
+    def _check_jumps(self, chains: dict[str, list[str]]) -> None:
+        for rules in chains.values():
+            for rule in rules:
+                found = re.search(r"-[jg] (\S+)", rule)
+                if found and found.group(1) not in chains and found.group(1) not in _TARGETS:
+                    raise _Refused(f"Couldn't load target `{found.group(1)}':No such file or directory")
+
+    def _ipset_save(self) -> str:
+        lines = []
+        for name, (kind, members) in self._sets.items():
+            lines.append(f"create {name} {kind} family inet hashsize 1024 maxelem 1048576")
+            lines += [f"add {name} {member}" for member in members]
+        return "\n".join(lines) + ("\n" if lines else "")
+
+    def _ipset_line(self, words: list[str]) -> None:
+        if not words:
+            return
+        command, name, *rest = words
+        if command == "create":
+            if name in self._sets:
+                if "-exist" in rest and self._sets[name][0] == rest[0]:
+                    return
+                raise _Refused("Set cannot be created: set with the same name already exists")
+            if not rest or not rest[0].startswith("hash:"):
+                raise _Refused("Syntax error: unknown settype")
+            self._sets[name] = (rest[0], {})
+            return
+        if name not in self._sets:
+            raise _Refused("The set with the given name does not exist")
+        kind, members = self._sets[name]
+        member = rest[0][:-3] if rest and rest[0].endswith("/32") else (rest[0] if rest else "")
+        if command == "add":
+            if member in members:
+                raise _Refused("Element cannot be added to the set: it's already added")
+            members[member] = None
+        elif command == "del":
+            if member not in members:
+                raise _Refused("Element cannot be deleted from the set: it's not added")
+            del members[member]
+        elif command == "flush":
+            members.clear()
+        elif command == "swap":
+            other = self._sets.get(rest[0])
+            if other is None:
+                raise _Refused("The second set with the given name does not exist")
+            if other[0] != kind:
+                raise _Refused("The sets cannot be swapped: their type does not match")
+            self._sets[name], self._sets[rest[0]] = other, (kind, members)
+        elif command == "destroy":
+            rules = (rule for chains in self._tables.values() for rules in chains.values() for rule in rules)
+            if any(f"--match-set {name} " in rule for rule in rules):
+                raise _Refused("Set cannot be destroyed: it is in use by a kernel component")
+            del self._sets[name]
+        else:
+            raise _Refused(f"unknown command {command}")

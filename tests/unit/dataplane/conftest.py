@@ -1,0 +1,45 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fixtures for the suite of the drivers on FakeKernel; tests/integration/dataplane has the same ones for a real kernel."""
+from __future__ import annotations
+
+import contextlib
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
+
+pytest.register_assert_rewrite(
+    "tests.unit.dataplane.drivers",
+    "tests.unit.dataplane.suite_firewall",
+    "tests.unit.dataplane.suite_node",
+    "tests.unit.dataplane.suite_route",
+    "tests.unit.dataplane.suite_tunnel",
+    "tests.unit.dataplane.suite_workload",
+)
+
+
+@pytest.fixture
+def kernel() -> t.Iterator[FakeKernel]:
+    fake = FakeKernel()
+    yield fake
+    assert fake.violations == []
+
+
+@pytest.fixture
+def ipip(kernel: FakeKernel) -> None:
+    """The kernel has the ipip module."""
+
+
+@pytest.fixture
+def hold_socket(kernel: FakeKernel) -> t.Callable[[str], t.ContextManager[None]]:
+    """`with hold_socket(address)`: an open socket is bound to the address."""
+
+    @contextlib.contextmanager
+    def hold(address: str) -> t.Iterator[None]:
+        kernel.sockets[address] = 1
+        yield
+        del kernel.sockets[address]
+
+    return hold

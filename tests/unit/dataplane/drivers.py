@@ -1,0 +1,60 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the suites of all drivers need."""
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, Change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    Address,
+    Kernel,
+    NewLink,
+    RouteAttributes,
+    RouteOperation,
+)
+
+OWN = "10.10.1.11"
+
+
+def underlay(kernel: Kernel) -> None:
+    """eth0 with the node's address and a default route by a router."""
+    kernel.link_set("lo", up=True)
+    kernel.link_add(NewLink("eth0", "veth", peer_name="wire0"))
+    kernel.link_set("wire0", up=True)
+    kernel.link_set("eth0", up=True)
+    kernel.address_add(Address("eth0", OWN, 24))
+    write_route(kernel, "0.0.0.0/0", RouteAttributes(device="eth0", gateway="10.10.1.1"))
+
+
+def write_route(kernel: Kernel, destination: str, attributes: RouteAttributes) -> None:
+    for failure in kernel.route_batch([RouteOperation("add", destination, attributes)]):
+        raise failure.error
+
+
+def route_to(kernel: Kernel, destination: str, table: int = 254) -> t.Optional[RouteAttributes]:
+    return dict(kernel.routes(table=table)).get(destination)
+
+
+def lines(changes: t.Iterable[Change]) -> list[str]:
+    return [change.line() for change in changes]
+
+
+def converge(driver: t.Any, kernel: Kernel, desired: t.Sequence[t.Any]) -> list[str]:
+    """Applies what differs, expects nothing to differ afterwards, returns the plan's lines."""
+    changes = driver.diff(desired, driver.observe(kernel, desired))
+    driver.apply(kernel, changes)
+    if hasattr(driver, "activate"):
+        driver.activate(kernel, changes)
+    again = [change for change in driver.diff(desired, driver.observe(kernel, desired)) if change.action != "="]
+    assert lines(again) == []
+    return lines(changes)
+
+
+def fail(driver: t.Any, kernel: Kernel, desired: t.Sequence[t.Any]) -> str:
+    """The text with which applying what differs fails."""
+    with pytest.raises(ApplyError) as caught:
+        driver.apply(kernel, driver.diff(desired, driver.observe(kernel, desired)))
+    return str(caught.value)

@@ -1,0 +1,176 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""IP sets and iptables."""
+from __future__ import annotations
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import ipset, iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Hook, IpSet, IptablesTable
+from tests.unit.dataplane.drivers import converge, fail
+
+HOSTS = IpSet("cali40all-hosts-net", "hash:net", ("10.10.1.11", "10.10.1.12/32", "10.20.0.0/16"))
+FILTER = IptablesTable(
+    "filter",
+    {
+        "cali-INPUT": (
+            "-p 4 -m set --match-set cali40all-hosts-net src -m addrtype --dst-type LOCAL -j ACCEPT",
+            "-p 4 -m addrtype --dst-type LOCAL -j DROP",
+        )
+    },
+    (Hook("INPUT", "-j cali-INPUT"),),
+)
+NAT = IptablesTable(
+    "nat",
+    {
+        "cali-nat-outgoing": ("-d 10.244.0.0/16 -j RETURN", "-s 10.244.0.0/16 -j MASQUERADE --random-fully"),
+        "cali-POSTROUTING": ("-j cali-nat-outgoing",),
+    },
+    (Hook("POSTROUTING", "-j cali-POSTROUTING"),),
+)
+
+
+def run(kernel, argv, stdin=""):
+    done = kernel.run(argv, stdin=stdin)
+    assert done.code == 0, done.errors
+    return done.output
+
+
+def rules(kernel, chain):
+    return [line for line in run(kernel, ["iptables-save"]).splitlines() if line.startswith(f"-A {chain} ")]
+
+
+def members(kernel, name):
+    return {line.split()[2] for line in run(kernel, ["ipset", "save"]).splitlines() if line.startswith(f"add {name} ")}
+
+
+def test_set_is_made_changed_and_deleted(kernel):
+    assert converge(ipset, kernel, [HOSTS]) == ["+ ipset    cali40all-hosts-net  hash:net  3 members"]
+    assert members(kernel, HOSTS.name) == {"10.10.1.11", "10.10.1.12", "10.20.0.0/16"}
+    fewer = IpSet(HOSTS.name, "hash:net", ("10.10.1.11", "10.10.1.99"))
+    assert converge(ipset, kernel, [fewer]) == [
+        "~ ipset    cali40all-hosts-net  hash:net  3 members  ->  hash:net  2 members    1 in, 2 out"
+    ]
+    assert members(kernel, HOSTS.name) == {"10.10.1.11", "10.10.1.99"}
+    assert converge(ipset, kernel, []) == ["- ipset    cali40all-hosts-net  hash:net  2 members"]
+    assert "cali40" not in run(kernel, ["ipset", "save"])
+
+
+def test_set_that_changes_altogether_is_swapped(kernel):
+    converge(ipset, kernel, [IpSet(HOSTS.name, "hash:net", tuple(f"10.30.{n}.1" for n in range(200)))])
+    converge(ipset, kernel, [IpSet(HOSTS.name, "hash:net", tuple(f"10.40.{n}.1" for n in range(200)))])
+    assert members(kernel, HOSTS.name) == {f"10.40.{n}.1" for n in range(200)}
+    assert "cali4t" not in run(kernel, ["ipset", "save"])
+
+
+def test_set_of_another_type_is_reported(kernel):
+    converge(ipset, kernel, [HOSTS])
+    assert fail(ipset, kernel, [IpSet(HOSTS.name, "hash:ip", ("10.10.1.11",))]) == (
+        "ipset cali40all-hosts-net: The set cali40all-hosts-net exists with type hash:net, and hash:ip is needed;"
+        " the kernel cannot change a type in place. Delete what refers to the set and the set"
+        " (ipset destroy cali40all-hosts-net), then run again."
+    )
+
+
+def test_sets_of_others_stay(kernel):
+    run(kernel, ["ipset", "create", "theirs", "hash:ip"])
+    converge(ipset, kernel, [HOSTS])
+    converge(ipset, kernel, [])
+    assert "create theirs " in run(kernel, ["ipset", "save"])
+
+
+def test_set_in_use_is_not_deleted_and_said_so(kernel):
+    converge(ipset, kernel, [HOSTS])
+    converge(iptables, kernel, [FILTER])
+    text = fail(ipset, kernel, [])
+    assert text.startswith("ipset cali40all-hosts-net: The set cali40all-hosts-net could not be deleted:")
+    assert text.endswith("A rule that is not ours may refer to it (iptables-save | grep it); the next run tries again.")
+
+
+def test_chains_and_hooks_are_made_and_removed(kernel):
+    converge(ipset, kernel, [HOSTS])
+    assert converge(iptables, kernel, [FILTER, NAT]) == [
+        "+ iptables filter cali-INPUT  2 rules",
+        "+ iptables nat cali-nat-outgoing  2 rules",
+        "+ iptables nat cali-POSTROUTING  1 rule",
+        "+ iptables filter INPUT  -j cali-INPUT    first in the chain",
+        "+ iptables nat POSTROUTING  -j cali-POSTROUTING    first in the chain",
+    ]
+    assert len(rules(kernel, "cali-INPUT")) == 2
+    assert all('--comment "host-routing:' in rule for rule in rules(kernel, "cali-nat-outgoing"))
+    assert converge(iptables, kernel, [NAT]) == [
+        "- iptables filter INPUT  -j cali-INPUT",
+        "- iptables filter cali-INPUT  2 rules",
+    ]
+    converge(iptables, kernel, [])
+    assert "cali-" not in run(kernel, ["iptables-save"])
+
+
+def test_comment_does_not_look_like_a_real_calico():
+    assert not iptables.COMMENT.startswith("cali:")
+
+
+@pytest.mark.parametrize(
+    "sabotage",
+    [
+        "-F cali-nat-outgoing",
+        "-A cali-nat-outgoing -j ACCEPT",
+        "-I cali-nat-outgoing 1 -j ACCEPT",
+        "-F POSTROUTING",
+    ],
+)
+def test_what_others_break_is_repaired(kernel, sabotage):
+    converge(iptables, kernel, [NAT])
+    good = run(kernel, ["iptables-save", "-t", "nat"]).splitlines()[1:-1]
+    run(kernel, ["iptables-restore", "--noflush"], f"*nat\n{sabotage}\nCOMMIT\n")
+    assert len(converge(iptables, kernel, [NAT])) == 1
+    assert run(kernel, ["iptables-save", "-t", "nat"]).splitlines()[1:-1] == good
+
+
+def test_rules_in_another_order_are_rewritten(kernel):
+    converge(iptables, kernel, [NAT])
+    chain = NAT.chains["cali-nat-outgoing"]
+    turned = IptablesTable("nat", {**NAT.chains, "cali-nat-outgoing": chain[::-1]}, NAT.hooks)
+    assert converge(iptables, kernel, [turned]) == ["~ iptables nat cali-nat-outgoing  2 rules  ->  2 rules"]
+    assert [rule.split()[2] for rule in rules(kernel, "cali-nat-outgoing")] == ["-s", "-d"]
+
+
+def test_hook_comes_first_again_and_theirs_stay(kernel):
+    converge(iptables, kernel, [NAT])
+    theirs = "*nat\n-I POSTROUTING 1 -s 192.0.2.0/24 -j MASQUERADE\n-A POSTROUTING -s 198.51.100.0/24 -j ACCEPT\nCOMMIT\n"
+    run(kernel, ["iptables-restore", "--noflush"], theirs)
+    assert converge(iptables, kernel, [NAT]) == [
+        "~ iptables nat POSTROUTING  -j cali-POSTROUTING  ->  -j cali-POSTROUTING    first in the chain again"
+    ]
+    assert [rule.split()[-1] for rule in rules(kernel, "POSTROUTING")] == ["cali-POSTROUTING", "MASQUERADE", "ACCEPT"]
+    converge(iptables, kernel, [])
+    assert [rule.split()[-1] for rule in rules(kernel, "POSTROUTING")] == ["MASQUERADE", "ACCEPT"]
+
+
+def test_second_copy_of_a_hook_goes(kernel):
+    converge(iptables, kernel, [NAT])
+    copy = rules(kernel, "POSTROUTING")[0]
+    run(kernel, ["iptables-restore", "--noflush"], f"*nat\n{copy}\nCOMMIT\n")
+    converge(iptables, kernel, [NAT])
+    assert len(rules(kernel, "POSTROUTING")) == 1
+
+
+def test_chain_of_a_real_calico_is_not_deleted(kernel):
+    theirs = '*filter\n:cali-FORWARD - [0:0]\n-A cali-FORWARD -m comment --comment "cali:AbCdEfGhIjKlMnOp" -j ACCEPT\nCOMMIT\n'
+    run(kernel, ["iptables-restore", "--noflush"], theirs)
+    assert converge(iptables, kernel, []) == []
+    assert len(rules(kernel, "cali-FORWARD")) == 1
+
+
+def test_rule_with_an_unknown_set_leaves_the_table_as_it_is(kernel):
+    converge(iptables, kernel, [NAT])
+    before = [line for line in run(kernel, ["iptables-save"]).splitlines() if line.startswith("-A")]
+    text = fail(iptables, kernel, [FILTER, NAT])
+    assert text.startswith("iptables filter cali-INPUT: iptables-restore refused table filter")
+    assert "cali40all-hosts-net" in text
+    assert text.endswith(
+        "Nothing of the table was changed. See that the kernel has the modules which the rule names"
+        " (xt_set, xt_comment, nf_nat), then run again."
+    )
+    after = [line for line in run(kernel, ["iptables-save"]).splitlines() if line.startswith("-A")]
+    assert after == before

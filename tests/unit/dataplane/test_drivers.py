@@ -1,0 +1,11 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The drivers on FakeKernel. The same suites run on a real kernel: tests/integration/dataplane/test_drivers.py."""
+from __future__ import annotations
+
+from tests.unit.dataplane.suite_firewall import *  # noqa: F403
+from tests.unit.dataplane.suite_node import *  # noqa: F403
+from tests.unit.dataplane.suite_route import *  # noqa: F403
+from tests.unit.dataplane.suite_tunnel import *  # noqa: F403
+from tests.unit.dataplane.suite_workload import *  # noqa: F403
