@@ -1,0 +1,467 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each node gets in each mode, next to the outputs that Calico's documents show."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+
+from tests.unit.fleet.fleets import LAB, MODES, WORKLOADS, build, pool, states, workload
+
+TUNNEL_OF = {
+    "ipip": "tunl0",
+    "ipip-crosssubnet": "tunl0",
+    "vxlan": "vxlan.calico",
+    "vxlan-crosssubnet": "vxlan.calico",
+    "direct": "",
+}
+MTU_OF = {"ipip": 1480, "ipip-crosssubnet": 1480, "vxlan": 1450, "vxlan-crosssubnet": 1450, "direct": 1500}
+SAME_SUBNET = {("node1", "node2"), ("node2", "node1"), ("node3", "node4"), ("node4", "node3")}
+
+
+def address(node: str) -> str:
+    return LAB[node].partition("/")[0]
+
+
+def bird_lines(state: NodeState) -> list[str]:
+    """BIRD's routes in the form of `ip route`. {router} is for the underlay to say."""
+    lines = []
+    for route in state.bird_routes:
+        device = route.device or "eth0"
+        onlink = " onlink" if route.onlink else ""
+        lines.append(f"{route.destination} via {route.gateway or '{router}'} dev {device} proto bird{onlink}")
+    return lines
+
+
+def own_lines(state: NodeState) -> list[str]:
+    lines = []
+    for route in state.routes:
+        if route.type == "blackhole":
+            lines.append(f"blackhole {route.destination}")
+        elif route.gateway:
+            onlink = " onlink" if route.onlink else ""
+            lines.append(f"{route.destination} via {route.gateway} dev {route.device}{onlink}")
+        else:
+            lines.append(f"{route.destination.replace('/32', '')} dev {route.device} scope link")
+    return lines
+
+
+def only_block(state: NodeState) -> str:
+    assert len(state.ipam.blocks) == 1
+    return state.ipam.blocks[0].cidr
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_remote_blocks_are_routed_as_the_documents_show(mode: str) -> None:
+    fleet = states(build(pool(mode)))
+    for name, state in fleet.items():
+        expected = []
+        for peer in fleet:
+            if peer == name:
+                continue
+            near = (name, peer) in SAME_SUBNET
+            block = only_block(fleet[peer])
+            if TUNNEL_OF[mode] and not (near and mode.endswith("crosssubnet")):
+                expected.append(f"{block} via {address(peer)} dev {TUNNEL_OF[mode]} proto bird onlink")
+            elif near:
+                expected.append(f"{block} via {address(peer)} dev eth0 proto bird")
+            else:
+                expected.append(f"{block} via {{router}} dev eth0 proto bird")
+        assert bird_lines(state) == expected
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_own_block_is_a_blackhole_and_each_workload_a_link_route(mode: str) -> None:
+    for name, state in states(build(pool(mode))).items():
+        workload_name = f"w{name[-1]}"
+        own = state.ipam.workloads[workload_name]
+        interface = naming.interface_name("default", workload_name)
+        assert own_lines(state) == [f"blackhole {only_block(state)}", f"{own} dev {interface} scope link"]
+        assert all(route.mtu is None for route in state.routes)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_devices_and_mtus(mode: str) -> None:
+    fleet = states(build(pool(mode)))
+    for name, state in fleet.items():
+        assert [device.name for device in state.devices] == ([TUNNEL_OF[mode]] if TUNNEL_OF[mode] else [])
+        for device in state.devices:
+            assert device.mtu == MTU_OF[mode]
+            assert device.local == address(name)
+            assert device.address == state.ipam.tunnels[device.kind]
+            assert device.address not in state.ipam.workloads.values()
+        assert [endpoint.mtu for endpoint in state.workloads] == [MTU_OF[mode]]
+        assert all(endpoint.route_mtu is None for endpoint in state.workloads)
+
+
+@pytest.mark.parametrize("underlay", [1280, 1500, 9000, 65535])
+def test_mtus_follow_the_underlay(underlay: int) -> None:
+    fleet = build(
+        pool("ipip", "a", "10.1.0.0/16"),
+        pool("vxlan", "b", "10.2.0.0/16"),
+        pool("direct", "c", "10.3.0.0/16"),
+        workloads=[workload(f"w{name}", "node1", pool=name) for name in "abc"],
+        underlay_mtu=underlay,
+    )
+    state = states(fleet)["node1"]
+    assert {device.name: device.mtu for device in state.devices} == {
+        "tunl0": underlay - 20,
+        "vxlan.calico": underlay - 50,
+    }
+    assert {endpoint.pool: endpoint.mtu for endpoint in state.workloads} == {
+        "a": underlay - 20,
+        "b": underlay - 50,
+        "c": underlay,
+    }
+
+
+def test_vxlan_neighbours_are_the_next_hops_at_the_macs_of_their_vteps() -> None:
+    fleet = states(build(pool("vxlan")))
+    state = fleet["node1"]
+    assert state.devices[0].mac == naming.vtep_mac("node1")
+    assert (state.devices[0].vni, state.devices[0].port) == (4096, 4789)
+    others = ["node2", "node3", "node4"]
+    assert [(n.device, n.address, n.mac) for n in state.neighbors] == [
+        ("vxlan.calico", address(peer), naming.vtep_mac(peer)) for peer in others
+    ]
+    assert [(e.device, e.mac, e.destination) for e in state.fdb] == [
+        ("vxlan.calico", naming.vtep_mac(peer), address(peer)) for peer in others
+    ]
+
+
+def test_without_bgp_the_routes_are_written_from_the_plan_via_the_vteps() -> None:
+    fleet = states(build(pool("vxlan"), bgp_enabled=False))
+    for name, state in fleet.items():
+        assert state.bird is None
+        assert state.bird_routes == ()
+        remote = [route for route in own_lines(state) if " via " in route]
+        expected = []
+        for peer in fleet:
+            if peer != name:
+                vtep = fleet[peer].ipam.tunnels["vxlan"]
+                for block in fleet[peer].ipam.blocks + fleet[peer].ipam.spare_blocks:
+                    expected.append(f"{block.cidr} via {vtep} dev vxlan.calico onlink")
+        assert remote == expected
+        assert [n.address for n in state.neighbors] == [fleet[p].ipam.tunnels["vxlan"] for p in fleet if p != name]
+
+
+def test_without_bgp_what_is_unused_in_spare_blocks_ends_at_its_owner() -> None:
+    """The others route to them already; without a blackhole it would go back by the default route."""
+    for state in states(build(pool("vxlan"), bgp_enabled=False)).values():
+        assert state.ipam.spare_blocks
+        assert [line for line in own_lines(state) if line.startswith("blackhole")] == [
+            f"blackhole {block.cidr}" for block in state.ipam.blocks + state.ipam.spare_blocks
+        ]
+
+
+def test_without_bgp_cross_subnet_goes_by_the_underlay_within_a_subnet() -> None:
+    fleet = states(build(pool("vxlan-crosssubnet"), bgp_enabled=False))
+    lines = own_lines(fleet["node1"])
+    assert f"{only_block(fleet['node2'])} via 10.10.1.12 dev {{underlay}}" in lines
+    assert f"{only_block(fleet['node3'])} via {fleet['node3'].ipam.tunnels['vxlan']} dev vxlan.calico onlink" in lines
+
+
+def test_mixed_pools_each_by_its_own_device() -> None:
+    fleet = states(
+        build(
+            pool("ipip", "a", "10.1.0.0/16"),
+            pool("vxlan-crosssubnet", "b", "10.2.0.0/16"),
+            pool("direct", "c", "10.3.0.0/16"),
+        )
+    )
+    state = fleet["node1"]
+    assert [device.name for device in state.devices] == ["tunl0", "vxlan.calico"]
+    by_pool = {
+        (route.node, block.pool): (route.device, route.gateway)
+        for route in state.bird_routes
+        for block in fleet[route.node].ipam.blocks
+        if block.cidr == route.destination
+    }
+    assert by_pool["node2", "a"] == ("tunl0", "10.10.1.12")
+    assert by_pool["node2", "b"] == ("", "10.10.1.12")
+    assert by_pool["node2", "c"] == ("", "10.10.1.12")
+    assert by_pool["node3", "a"] == ("tunl0", "10.10.2.13")
+    assert by_pool["node3", "b"] == ("vxlan.calico", "10.10.2.13")
+    assert by_pool["node3", "c"] == ("", "")
+    assert state.bird is not None
+    assert [(p.cidr, p.device, p.cross_subnet, p.mtu) for p in state.bird.pools] == [
+        ("10.1.0.0/16", "tunl0", False, None),
+        ("10.2.0.0/16", "vxlan.calico", True, None),
+        ("10.3.0.0/16", "", False, None),
+    ]
+
+
+def test_a_disabled_pool_gives_no_new_blocks_and_keeps_what_it_gave() -> None:
+    before = build(pool("ipip"))
+    later = build(pool("ipip", disabled=True), pool("ipip", "new", "10.245.0.0/16"), previous=before.allocation)
+    old, new = states(before)["node1"], states(later)["node1"]
+    assert only_block(old) in [block.cidr for block in new.ipam.blocks]
+    assert f"blackhole {only_block(old)}" in own_lines(new)
+    assert new.ipam.workloads == old.ipam.workloads
+    fresh = states(build(pool("ipip", disabled=True), pool("ipip", "new", "10.245.0.0/16")))["node1"]
+    assert {block.pool for block in fresh.ipam.blocks + fresh.ipam.spare_blocks} == {"new"}
+
+
+def test_node_selector_chooses_who_gets_blocks_and_everybody_reaches_them() -> None:
+    fleet = states(
+        build(
+            pool("direct"),
+            pool("vxlan", "rack-a", "10.245.0.0/16", nodeSelector="rack == 'a'"),
+            own={"node1": {"calico_node_labels": {"rack": "a"}}},
+        )
+    )
+    held = {name for name, state in fleet.items() if any(b.pool == "rack-a" for b in state.ipam.blocks)}
+    assert held == {"node1"}
+    assert [device.name for device in fleet["node4"].devices] == ["vxlan.calico"]
+    block = next(b.cidr for b in fleet["node1"].ipam.blocks if b.pool == "rack-a")
+    assert f"{block} via 10.10.1.11 dev vxlan.calico proto bird onlink" in bird_lines(fleet["node4"])
+
+
+@pytest.mark.parametrize("size", range(20, 33))
+def test_block_sizes(size: int) -> None:
+    fleet = states(build(pool("ipip", blockSize=size)))
+    for state in fleet.values():
+        assert {block.cidr.rpartition("/")[2] for block in state.ipam.blocks} == {str(size)}
+        assert state.bird is not None
+        assert state.bird.pools[0].block_size == size
+        assert set(state.bird.blocks) == {b.cidr for b in state.ipam.blocks + state.ipam.spare_blocks}
+
+
+def test_a_block_of_one_address_is_its_workloads_own_route() -> None:
+    fleet = states(build(pool("vxlan", blockSize=32)))
+    for name, state in fleet.items():
+        workload_address = state.ipam.workloads[f"w{name[-1]}"]
+        tunnel_address = state.ipam.tunnels["vxlan"]
+        destinations = [route.destination for route in state.routes]
+        assert sorted(destinations) == sorted({f"{workload_address}/32", f"{tunnel_address}/32"})
+        assert [r.type for r in state.routes if r.destination == f"{workload_address}/32"] == ["unicast"]
+
+
+def test_outgoing_nat_is_for_pools_that_want_it_and_never_between_pools() -> None:
+    nat = build(pool("direct", natOutgoing=True), pool("direct", "plain", "10.245.0.0/16"))
+    table = next(table for table in states(nat)["node1"].iptables if table.name == "nat")
+    assert table.chains["cali-nat-outgoing"] == (
+        "-d 10.244.0.0/16 -j RETURN",
+        "-d 10.245.0.0/16 -j RETURN",
+        "-s 10.244.0.0/16 -j MASQUERADE --random-fully",
+    )
+    assert table.chains["cali-POSTROUTING"] == ("-j cali-nat-outgoing",)
+    assert [(hook.chain, hook.rule) for hook in table.hooks] == [("POSTROUTING", "-j cali-POSTROUTING")]
+
+
+def test_nothing_to_filter_or_translate_is_no_table_at_all() -> None:
+    state = states(build(pool("direct")))["node1"]
+    assert state.iptables == ()
+    assert state.ipsets == ()
+
+
+@pytest.mark.parametrize("mode", ["ipip", "vxlan"])
+def test_encapsulated_packets_are_accepted_from_the_fleet_alone(mode: str) -> None:
+    state = states(build(pool(mode)))["node1"]
+    match = {"ipip": "-p 4", "vxlan": "-p udp -m udp --dport 4789"}[mode]
+    table = next(table for table in state.iptables if table.name == "filter")
+    assert table.chains["cali-INPUT"] == (
+        f"{match} -m set --match-set cali40all-hosts-net src -m addrtype --dst-type LOCAL -j ACCEPT",
+        f"{match} -m addrtype --dst-type LOCAL -j DROP",
+    )
+    assert [(ipset.name, ipset.type, ipset.members) for ipset in state.ipsets] == [
+        ("cali40all-hosts-net", "hash:net", tuple(sorted(map(address, LAB))))
+    ]
+
+
+def test_sysctls_and_their_order() -> None:
+    state = states(build(pool("ipip"), workloads=[workload("web", "node1"), workload("app", "node1")]))["node1"]
+    app, web = (naming.interface_name("default", name) for name in ("app", "web"))
+    assert [f"{sysctl.key}={sysctl.value}" for sysctl in state.sysctls] == [
+        "net/ipv4/ip_forward=1",
+        "net/ipv4/conf/{underlay}/rp_filter=2",
+        "net/ipv4/conf/tunl0/rp_filter=2",
+        *itertools.chain.from_iterable(
+            (
+                f"net/ipv4/neigh/{interface}/proxy_delay=0",
+                f"net/ipv4/conf/{interface}/proxy_arp=1",
+                f"net/ipv4/conf/{interface}/forwarding=1",
+            )
+            for interface in (app, web)
+        ),
+    ]
+
+
+@pytest.mark.parametrize("spare", [0, 1, 3])
+def test_spare_blocks_may_be_announced_but_are_not_routed_before_they_are_opened(spare: int) -> None:
+    fleet = states(build(pool("ipip"), spare_blocks=spare))
+    for state in fleet.values():
+        assert len(state.ipam.spare_blocks) == spare
+        assert state.bird is not None
+        spare_cidrs = {block.cidr for block in state.ipam.spare_blocks}
+        assert spare_cidrs <= set(state.bird.blocks)
+        assert not spare_cidrs & {route.destination for route in state.routes}
+        for other in fleet.values():
+            assert not spare_cidrs & {route.destination for route in other.bird_routes}
+
+
+def test_a_pool_without_bgp_export_is_announced_to_nobody() -> None:
+    fleet = states(build(pool("ipip"), pool("ipip", "hidden", "10.245.0.0/16", disableBGPExport=True)))
+    state = fleet["node1"]
+    assert state.bird is not None
+    assert all(cidr.startswith("10.244.") for cidr in state.bird.blocks)
+    assert [(p.cidr, p.export) for p in state.bird.pools] == [("10.244.0.0/16", True), ("10.245.0.0/16", False)]
+    assert all(route.destination.startswith("10.244.") for route in state.bird_routes)
+
+
+# --- sessions -------------------------------------------------------------------------------------------------------
+
+
+def sessions(state: NodeState) -> dict[str, str]:
+    assert state.bird is not None
+    return {peer.node or peer.address: peer.kind for peer in state.bird.peers}
+
+
+def test_mesh_sessions() -> None:
+    state = states(build())["node1"]
+    assert sessions(state) == {"node2": "mesh", "node3": "mesh", "node4": "mesh"}
+    assert state.bird is not None
+    assert [peer.name for peer in state.bird.peers] == ["Mesh_10_10_1_12", "Mesh_10_10_2_13", "Mesh_10_10_2_14"]
+    assert {peer.as_number for peer in state.bird.peers} == {64512}
+    assert state.bird.cluster_id is None
+
+
+REFLECTORS = {"rr1": "10.10.1.2/24", "rr2": "10.10.2.2/24"}
+
+
+def test_pure_reflectors_have_neither_devices_nor_routes() -> None:
+    fleet = states(build(pool("ipip", natOutgoing=True), reflectors=REFLECTORS))
+    rr1 = fleet["rr1"]
+    assert sessions(rr1) == {
+        "node1": "client", "node2": "client", "node3": "client", "node4": "client", "rr2": "mesh",
+    }  # fmt: skip
+    assert sessions(fleet["node1"]) == {"rr1": "reflector", "rr2": "reflector"}
+    assert rr1.bird is not None
+    assert (rr1.bird.cluster_id, rr1.bird.workload_node, rr1.bird.blocks) == ("244.0.0.1", False, ())
+    for part in ("devices", "neighbors", "fdb", "workloads", "routes", "rules", "sysctls", "ipsets", "iptables",
+                 "bird_routes"):  # fmt: skip
+        assert getattr(rr1, part) == (), part
+    assert fleet["node1"].bird is not None
+    assert fleet["node1"].bird.cluster_id is None
+
+
+def test_a_reflector_may_be_a_workload_node_as_well() -> None:
+    fleet = states(build(pool("ipip"), reflectors={"node1": LAB["node1"], "node3": LAB["node3"]}))
+    assert sessions(fleet["node1"]) == {"node2": "client", "node3": "mesh", "node4": "client"}
+    assert sessions(fleet["node2"]) == {"node1": "reflector", "node3": "reflector"}
+    node1 = fleet["node1"]
+    assert node1.bird is not None
+    assert (node1.bird.cluster_id, node1.bird.workload_node) == ("244.0.0.1", True)
+    assert [device.name for device in node1.devices] == ["tunl0"]
+    assert len(node1.bird_routes) == 3
+
+
+def test_reflectors_beside_a_mesh_that_stays() -> None:
+    fleet = states(build(reflectors=REFLECTORS, bgp_node_to_node_mesh=True))
+    assert sessions(fleet["node1"]) == {
+        "node2": "mesh", "node3": "mesh", "node4": "mesh", "rr1": "reflector", "rr2": "reflector",
+    }  # fmt: skip
+
+
+def test_external_peers_by_selector_and_by_node() -> None:
+    fleet = states(
+        build(
+            own={
+                "node1": {"calico_node_labels": {"rack": "a"}},
+                "node3": {"calico_node_bgp_peers": [{"name": "own", "peerIP": "192.0.2.1", "asNumber": 65001}]},
+            },
+            bgp_peers=[{"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000, "nodeSelector": "rack == 'a'"}],
+        )
+    )
+    external = {
+        name: [(p.name, p.address, p.as_number, p.multihop) for p in state.bird.peers if p.kind == "external"]
+        for name, state in fleet.items()
+        if state.bird
+    }
+    assert external == {
+        "node1": [("Global_10_10_1_1", "10.10.1.1", 65000, False)],
+        "node2": [],
+        "node3": [("Global_192_0_2_1", "192.0.2.1", 65001, True)],
+        "node4": [],
+    }
+
+
+@pytest.mark.parametrize("count", [2, 3, 17, 60])
+def test_one_side_of_each_session_is_passive_and_nobody_takes_more_than_its_share(count: int) -> None:
+    nodes = {f"n{i:03}": f"10.10.{i // 100}.{i % 100 + 10}/16" for i in range(count)}
+    passive = {
+        (name, peer.node): peer.passive
+        for name, state in states(build(nodes=nodes, workloads=[])).items()
+        if state.bird
+        for peer in state.bird.peers
+    }
+    assert len(passive) == count * (count - 1)
+    for (one, other), listens in passive.items():
+        assert listens is not passive[other, one]
+    for name in nodes:
+        assert sum(passive[name, other] for other in nodes if other != name) <= count // 2 + 1
+
+
+@pytest.mark.parametrize("step", [2, 4, 16])
+def test_passive_sides_are_spread_also_where_addresses_leave_gaps(step: int) -> None:
+    nodes = {f"n{i:03}": f"10.10.0.{10 + i * step}/16" for i in range(14)}
+    fleet = states(build(nodes=nodes, workloads=[]))
+    for state in fleet.values():
+        assert state.bird is not None
+        assert 5 <= sum(peer.passive for peer in state.bird.peers) <= 8
+
+
+def test_settings_reach_bird() -> None:
+    state = states(
+        build(
+            bgp_as_number=4200000000,
+            bgp_listen_port=1179,
+            bgp_log_severity="Debug",
+            bgp_graceful_restart_time=30,
+            vxlan_vni=7,
+            vxlan_port=8472,
+            workloads=[],
+        )
+    )["node3"]
+    assert state.bird is not None
+    bird = state.bird
+    assert (bird.router_id, bird.address, bird.subnet) == ("10.10.2.13", "10.10.2.13", "10.10.2.0/24")
+    assert (bird.as_number, bird.listen_port, bird.log_severity) == (4200000000, 1179, "Debug")
+    assert bird.graceful_restart_time == 30
+    assert {peer.as_number for peer in bird.peers} == {4200000000}
+
+
+def test_workloads_of_both_lists_with_all_their_fields() -> None:
+    fleet = states(
+        build(
+            pool("ipip"),
+            pool("direct", "other", "10.245.0.0/16"),
+            workloads=[workload("web", "node1", namespace="shop", labels={"app": "web", "live": True}, pool="other")],
+            own={"node1": {"calico_node_workloads": [{"name": "db", "address": "10.244.7.9", "endpoint": "net0"}]}},
+        )
+    )
+    db, web = fleet["node1"].workloads
+    assert (db.name, db.namespace, db.address, db.peer_interface, db.mtu, db.pool) == (
+        "db", "default", "10.244.7.9", "net0", 1480, "default",
+    )  # fmt: skip
+    assert (web.name, web.namespace, web.pool, web.mtu, dict(web.labels)) == (
+        "web", "shop", "other", 1500, {"app": "web", "live": "true"},
+    )  # fmt: skip
+    assert web.interface == naming.interface_name("shop", "web")
+    assert [endpoint.netns for endpoint in (db, web)] == ["db", "web"]
+    assert all(not state.workloads for name, state in fleet.items() if name != "node1")
+
+
+def test_an_unknown_node_is_a_key_error() -> None:
+    fleet = build(workloads=WORKLOADS)
+    with pytest.raises(KeyError):
+        fleet.pool_of_address("192.0.2.1")
+    from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
+
+    with pytest.raises(KeyError):
+        compiler.node_state(fleet, "node9")
