@@ -55,6 +55,8 @@ class ActionModule(ActionBase):
         compiled = fleet_source.compile_targets(
             task_vars, observed, pool=pool, mode=mode, as_observed=args["as_observed"]
         )
+        if compiled.change:
+            self._all_take_part(compiled, observed)
         changed = compiled.before != compiled.after
         if changed and not self._task.check_mode:
             lockfile_store.write(compiled.lockfile, compiled.fleet.allocation)
@@ -77,6 +79,19 @@ class ActionModule(ActionBase):
                 "after": compiled.after,
             }
         return answer
+
+    @staticmethod
+    def _all_take_part(compiled: fleet_source.Compiled, observed: t.Collection[str]) -> None:
+        """A node that stays behind would send in a mode that the others no longer take."""
+        absent = [node.name for node in compiled.fleet.nodes.values() if node.workload_node and node.name not in observed]
+        if absent:
+            raise FleetError(
+                "calico_ip_pools",
+                None,
+                f"asks for a change of mode or MTU, and {', '.join(absent)} cannot take part in it.",
+                "All nodes go through it in step: run it without --limit, and bring back or remove nodes that are down. "
+                "Nothing was changed.",
+            )
 
     def _restore(
         self, task_vars: dict[str, t.Any], variable: str, observed: dict[str, t.Optional[NodeState]]
