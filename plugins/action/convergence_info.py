@@ -36,9 +36,11 @@ class ActionModule(StateAction):
             except FleetError as error:
                 result.update(failed=True, msg=str(error))
                 return result
+        peers = (args["state"].get("bird") or {}).get("peers", ())
         result.update(
             self._execute_module(
                 module_name="baremetal.host_routing.convergence_info", module_args=args, task_vars=task_vars
             )
         )
+        result["external_sessions"] = sum(1 for peer in peers if not peer.get("node"))
         return result

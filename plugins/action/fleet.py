@@ -83,14 +83,15 @@ class ActionModule(ActionBase):
     @staticmethod
     def _all_take_part(compiled: fleet_source.Compiled, observed: t.Collection[str]) -> None:
         """A node that stays behind would send in a mode that the others no longer take."""
-        absent = [node.name for node in compiled.fleet.nodes.values() if node.workload_node and node.name not in observed]
+        nodes = compiled.fleet.nodes.values()
+        absent = [node.name for node in nodes if node.workload_node and node.name not in observed]
         if absent:
             raise FleetError(
                 "calico_ip_pools",
                 None,
                 f"asks for a change of mode or MTU, and {', '.join(absent)} cannot take part in it.",
-                "All nodes go through it in step: run it without --limit, and bring back or remove nodes that are down. "
-                "Nothing was changed.",
+                "All nodes go through it in step: run it without --limit, and bring back or remove nodes that are "
+                "down. Nothing was changed.",
             )
 
     def _restore(

@@ -42,8 +42,10 @@ def converged(
     for host in hosts:
         answer = convergence.get(host)
         sessions = (answer or {}).get("sessions", {})
-        up += sessions.get("established", 0)
-        wanted += sessions.get("expected", 0)
+        # Both ends of a session between nodes are counted, one of a session with somebody else.
+        external = (answer or {}).get("external_sessions", 0)
+        up += sessions.get("established", 0) + min(external, sessions.get("established", 0))
+        wanted += sessions.get("expected", 0) + external
         if run_results.usable(answer) and run_results.usable(plans.get(host)):
             good += 1
             continue
