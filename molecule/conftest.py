@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fixtures of all scenarios: the converged hosts, each read once over SSH by testinfra.
 
-A command over SSH costs more than all assertions together, so one script gathers everything (tests/lab/observed_here.py).
+A command over SSH costs more than all assertions together, so one script gathers everything
+(tests/lab/observed_here.py).
 """
 
 from __future__ import annotations

@@ -234,9 +234,8 @@ def check_iptables(fleet: Fleet, node: Observed) -> None:
     for place, target in wanted.items():
         assert node.chains[place] and node.chains[place][0].endswith(f"-j {target}"), (node.name, node.chains[place])
     outgoing = node.chains.get(("nat", "cali-nat-outgoing"), [])
-    assert {pool.cidr for pool in fleet.pools if pool.nat_outgoing} == {
-        match.group(1) for rule in outgoing if (match := re.search(r"-s (\S+) .*-j MASQUERADE", rule))
-    }, (node.name, outgoing)
+    hidden = re.findall(r"^-s (\S+) .*-j MASQUERADE", "\n".join(outgoing), re.MULTILINE)
+    assert set(hidden) == {pool.cidr for pool in fleet.pools if pool.nat_outgoing}, (node.name, outgoing)
     for (table, chain), rules in node.chains.items():
         for rule in rules:
             if chain.startswith("cali-"):
@@ -319,7 +318,7 @@ def pings(fleet: Fleet, full_size: bool = True) -> list[Ping]:
     """Between all workloads, from all hosts to all workloads, small and of the smaller MTU of both ends, and out."""
     workloads = [(node, workload) for node in fleet.nodes.values() for workload in node.workloads]
     found = []
-    for target_node, target in workloads:
+    for _, target in workloads:
         mtu = fleet.pool(target["pool"]).mtu
         for node, source in workloads:
             if source is not target:
@@ -341,7 +340,7 @@ def check_pings(fleet: Fleet, pongs: Iterable[Pong]) -> None:
 
 
 def check_ttls(fleet: Fleet, pongs: Iterable[Pong]) -> None:
-    """Between workloads of two nodes both nodes count; the router does only where no tunnel hides the packet from it."""
+    """Between workloads of two nodes both nodes count; the router only where no tunnel hides the packet from it."""
     owner = {workload["address"]: (node, workload) for node in fleet.nodes.values() for workload in node.workloads}
     by_netns = {(node.name, workload["netns"]): workload for node, workload in owner.values()}
     for pong in pongs:
