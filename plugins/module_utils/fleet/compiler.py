@@ -275,8 +275,8 @@ def _same_subnet(address: str, node: FleetNode) -> bool:
 
 
 def listens(own: int, peer: int) -> bool:
-    """Whether this side of a pair is the passive one. One side always is, so that sessions never collide; which one goes
-    by the parity of the bits of both addresses: no node has to take all SYNs of a starting fleet (BIRD's backlog is 8),
-    also where all addresses are even. Other nodes have no say in it: their coming and going resets no session."""
+    """Whether this side of a pair is the passive one. One side always is, so that sessions never collide; which one
+    goes by the parity of the bits of both addresses: no node has to take all SYNs of a starting fleet (BIRD's backlog
+    is 8), also where all addresses are even. Other nodes have no say: their coming and going resets no session."""
     lower_listens = bin(own ^ peer).count("1") % 2 == 0
     return (own < peer) == lower_listens
