@@ -26,7 +26,10 @@ def paths(state: NodeState, others: t.Mapping[str, Ipam], sample: int = 0) -> li
 
     A node itself answers at its tunnel addresses and at nothing else in its blocks; where it has none a workload's
     address stands in. `sample` > 0 keeps that many paths, spread over the fleet and different from node to node.
+    A pure reflector has no way to any block, so none to probe.
     """
+    if state.bird is not None and not state.bird.workload_node:
+        return []
     found = []
     encapsulations = {pool.name: pool.encapsulation for pool in state.pools}
     for name, ipam in sorted(others.items()):
