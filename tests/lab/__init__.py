@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A network of real systemd hosts on one machine, for the demo, molecule and the tests. See README.md in this folder."""
+"""A network of real systemd hosts on one machine, for the demo, molecule and the tests. See README.md here."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .topology import DEFAULT_NAME, NODES, STATE_ROOT, LabError, Node, Places
 __all__ = ["NODES", "BaseLab", "Capture", "CommandFailed", "Lab", "LabError", "Node", "names"]
 
 
-def Lab(name: str = DEFAULT_NAME, machine: str | None = None) -> BaseLab:  # noqa: N802 - reads as the class it stands for
-    """The lab called ``name``. ``machine`` is "native" or "qemu"; without it, what the running lab uses, else native."""
+def Lab(name: str = DEFAULT_NAME, machine: str | None = None) -> BaseLab:
+    """The lab called ``name``. ``machine`` is "native" or "qemu"; without it, that of the running lab, else native."""
     if machine is None:
         try:
             machine = json.loads((Places(name).state / "lab.json").read_text())["machine"]

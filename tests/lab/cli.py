@@ -16,7 +16,9 @@ from .topology import DEFAULT_HOSTS, DEFAULT_NAME, NODES
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tests/lab/lab", description="Real systemd hosts in two subnets, on this machine.")
+    parser = argparse.ArgumentParser(
+        prog="tests/lab/lab", description="Real systemd hosts in two subnets, on this machine."
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def add(name: str, text: str) -> argparse.ArgumentParser:
@@ -25,10 +27,21 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     up = add("up", "start the lab; does nothing where it runs already")
-    up.add_argument("--hosts", help=f"hosts with commas between them (default: {','.join(DEFAULT_HOSTS)}; known: {','.join(NODES)})")
-    up.add_argument("--machine", choices=("native", "qemu"), default="native", help="qemu: inside a machine with Debian's kernel")
-    up.add_argument("--plain", dest="baked", action="store_false", help="hosts without BIRD, ipset and so on: roles must install them")
-    up.add_argument("--baked", dest="baked", action="store_true", default=True, help="hosts with these packages (default)")
+    up.add_argument(
+        "--hosts", help=f"hosts with commas between them (default: {','.join(DEFAULT_HOSTS)}; known: {','.join(NODES)})"
+    )
+    up.add_argument(
+        "--machine", choices=("native", "qemu"), default="native", help="qemu: inside a machine with Debian's kernel"
+    )
+    up.add_argument(
+        "--plain",
+        dest="baked",
+        action="store_false",
+        help="hosts without BIRD, ipset and so on: roles must install them",
+    )
+    up.add_argument(
+        "--baked", dest="baked", action="store_true", default=True, help="hosts with these packages (default)"
+    )
     up.add_argument("--fresh", action="store_true", help="take it down first")
     add("down", "remove the lab")
     add("status", "what runs")
@@ -68,7 +81,9 @@ def _status(name: str) -> int:
     kind = "baked" if lab.state["baked"] else "plain"
     print(f"lab {name}, {lab.machine}, {kind} hosts, ssh -F {lab.ssh_config} HOST")
     for node in lab.nodes:
-        print(f"  {node.name}  {node.address:<12} {node.release:<9} {'running' if lab.is_running(node.name) else 'off'}")
+        print(
+            f"  {node.name}  {node.address:<12} {node.release:<9} {'running' if lab.is_running(node.name) else 'off'}"
+        )
     return 0
 
 

@@ -25,43 +25,87 @@ class CommandFailed(LabError):
 
     def __init__(self, where: str, done: subprocess.CompletedProcess) -> None:
         self.done = done
-        said = "\n".join(text.strip()[-3000:] for text in (done.stdout, done.stderr) if isinstance(text, str) and text.strip())
+        said = "\n".join(
+            text.strip()[-3000:] for text in (done.stdout, done.stderr) if isinstance(text, str) and text.strip()
+        )
         super().__init__(f"{where}: exit status {done.returncode} of {shlex.join(map(str, done.args))}\n{said}")
+
+
+class Program:
+    """A program that runs inside until ``stop``; made by ``Lab.background``. Its output is read all the time."""
+
+    def __init__(self, lab: BaseLab, where: str, command: Command, netns: str | None = None) -> None:
+        self.stdout = b""
+        self._lab, self._where = lab, where
+        words = ["sh", "-c", command] if isinstance(command, str) else [str(word) for word in command]
+        if netns:
+            words = ["ip", "netns", "exec", netns, *words]
+        # The shell says which process it is there before it becomes the program: signals do not travel through
+        # nsenter, nor through a shared SSH connection.
+        script = 'echo "$$" >&2; exec "$@"'
+        self._process = lab.popen(where, ["sh", "-c", script, "sh", *words], stderr=subprocess.PIPE)
+        assert self._process.stderr
+        self.pid = int(self._process.stderr.readline() or b"0")
+        if not self.pid:
+            raise LabError(f"{where}: {words[0]} did not start.")
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        self.stdout = self._process.stdout.read()
+
+    def wait_for(self, text: bytes) -> None:
+        """Return when a line of stderr contains ``text``."""
+        said = b""
+        assert self._process.stderr
+        while text not in said:
+            line = self._process.stderr.readline()
+            if not line:
+                raise LabError(f"{self._where}: the program ended; it said {said.decode(errors='replace')}")
+            said += line
+
+    def join(self, seconds: float) -> bool:
+        """Wait until it ends by itself; False when it has not."""
+        self._reader.join(seconds)
+        return not self._reader.is_alive()
+
+    def stop(self, name: str = "TERM") -> bytes:
+        """Send it a signal unless it has ended, and return all it wrote to stdout."""
+        if not self.join(0):
+            self._lab.exec(self._where, f"kill -{name} {self.pid}", check=False)
+            if not self.join(15):
+                self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe and not self._reader.is_alive():
+                pipe.close()
+        return self.stdout
 
 
 class Capture:
     """Packets seen on a link of the underlay; made by ``Lab.capturing``. Read it after the with block."""
 
     def __init__(self, lab: BaseLab, where: str, expression: str, count: int | None) -> None:
-        self.pcap = b""
         self._lab = lab
         interface = {"rack1": "br1", "rack2": "br2"}.get(where, where)
         # -U and --immediate-mode: what was seen is written at once, so that stopping loses nothing.
         argv = ["tcpdump", "-i", interface, "-n", "-U", "--immediate-mode", "-s", "256", "-w", "-"]
         argv += ["-c", str(count)] if count else []
-        self._process = lab.popen("router", [*argv, *shlex.split(expression)], stderr=subprocess.PIPE)
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        said = b""
-        assert self._process.stderr
-        while b"listening on" not in said:
-            line = self._process.stderr.readline()
-            if not line:
-                raise LabError(f"tcpdump on {where} did not start: {said.decode(errors='replace')}")
-            said += line
-        self._reader.start()
+        self._program = lab.background("router", [*argv, *shlex.split(expression)])
+        self._program.wait_for(b"listening on")
 
-    def _read(self) -> None:
-        assert self._process.stdout
-        self.pcap = self._process.stdout.read()
+    @property
+    def pcap(self) -> bytes:
+        return self._program.stdout
 
     def stop(self) -> None:
-        interface_filter = "tcpdump"
-        self._lab.stop_process(self._process, interface_filter)
-        self._reader.join(10)
+        self._program.stop()
 
     def wait(self, seconds: float) -> None:
         """Wait until ``count`` packets were seen, at most ``seconds``."""
-        self._reader.join(seconds)
+        self._program.join(seconds)
 
     def text(self, *options: str) -> str:
         """The packets as tcpdump prints them, one a line (``-e`` and ``-v`` may be given)."""
@@ -107,10 +151,6 @@ class BaseLab(abc.ABC):
     @abc.abstractmethod
     def start(self, node: str, wait: bool = True) -> None:
         """Power a host on."""
-
-    @abc.abstractmethod
-    def stop_process(self, process: subprocess.Popen, program: str) -> None:
-        """End a ``popen`` politely (SIGTERM reaches the program inside)."""
 
     @abc.abstractmethod
     def is_running(self, node: str) -> bool: ...
@@ -173,9 +213,13 @@ class BaseLab(abc.ABC):
         return done
 
     def popen(self, where: str, command: Command, netns: str | None = None, **more: object) -> subprocess.Popen:
-        """Start a long-running program inside; stdin and stdout are pipes unless told otherwise. Bytes, not text."""
+        """Start a program that ends with its stdin; stdin and stdout are pipes unless told otherwise. Bytes."""
         options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **more}
         return subprocess.Popen(self._command(where, command, netns), **options)  # type: ignore[call-overload]
+
+    def background(self, where: str, command: Command, netns: str | None = None) -> Program:
+        """Start a program that runs until its ``stop()``."""
+        return Program(self, where, command, netns)
 
     def router_exec(self, command: Command, **more: object) -> subprocess.CompletedProcess:
         return self.exec("router", command, **more)  # type: ignore[arg-type]
@@ -186,7 +230,8 @@ class BaseLab(abc.ABC):
     def put(self, node: str, local: str | Path, remote: str, mode: str = "644") -> None:
         """Copy a file into a host (or the router)."""
         target = shlex.quote(remote)
-        script = f"mkdir -p \"$(dirname {target})\" && cat > {target}.new && chmod {mode} {target}.new && mv {target}.new {target}"
+        script = f'set -e; mkdir -p "$(dirname {target})"; cat > {target}.new; '
+        script += f"chmod {mode} {target}.new; mv {target}.new {target}"
         self.exec(node, script, input=Path(local).read_bytes(), text=False)
 
     def get(self, node: str, remote: str) -> bytes:
@@ -198,7 +243,7 @@ class BaseLab(abc.ABC):
 
     @contextlib.contextmanager
     def capturing(self, where: str, expression: str = "", count: int | None = None) -> Iterator[Capture]:
-        """Capture while the with block runs, on a host's underlay link ("node1") or a subnet's bridge ("rack1", "rack2")."""
+        """Capture while the with block runs, on a host's link ("node1") or a subnet's bridge ("rack1", "rack2")."""
         capture = Capture(self, where, expression, count)
         try:
             yield capture

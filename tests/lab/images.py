@@ -51,7 +51,8 @@ rm -f /etc/resolv.conf
 mkdir -p /etc/ssh/sshd_config.d /srv/repo
 printf '%s\\n' 'PermitRootLogin prohibit-password' 'PasswordAuthentication no' 'UseDNS no' \
     'MaxSessions 100' 'MaxStartups 100' > /etc/ssh/sshd_config.d/lab.conf
-rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* /var/lib/apt/lists/* /var/cache/apt/*.bin /var/log/*.log /var/log/apt
+rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* /var/lib/apt/lists/*
+rm -rf /var/cache/apt/*.bin /var/log/*.log /var/log/apt
 echo 'deb [trusted=yes] file:/srv/repo ./' > /etc/apt/sources.list.d/lab.list
 echo 'Acquire::Languages "none";' > /etc/apt/apt.conf.d/90lab
 """
@@ -60,7 +61,7 @@ BAKE_SCRIPT = """
 set -eu
 printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d
 chmod 755 /usr/sbin/policy-rc.d
-DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o DPkg::Options::=--force-unsafe-io {packages}
+apt-get install -y -qq --no-install-recommends -o DPkg::Options::=--force-unsafe-io {packages}
 rm -f /usr/sbin/policy-rc.d /var/cache/apt/*.bin
 rm -rf /var/log/apt /var/log/dpkg.log
 # Debian starts BIRD at installation; the product brings a unit of its own.
@@ -133,7 +134,12 @@ def mounted(lower: list[Path], upper: Path, scratch: Path) -> Iterator[Path]:
 
 
 def chroot(root: Path, script: str, timeout: float = 600) -> None:
-    clean = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+    clean = {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": "/root",
+        "LANG": "C.UTF-8",
+        "DEBIAN_FRONTEND": "noninteractive",
+    }
     clean.update({name: os.environ[name] for name in ("http_proxy", "https_proxy") if name in os.environ})
     run(["chroot", root, "/bin/sh", "-c", script], env=clean, timeout=timeout)
 
@@ -156,7 +162,13 @@ def forget_archive(root: Path) -> None:
 
 def _build_base(release: str, target: Path) -> None:
     progress(f"{release}: installing a plain Debian (once; under a minute with a near mirror)")
-    command = ["mmdebstrap", "--quiet", "--variant=minbase", "--format=directory", f"--include={','.join(BASE_PACKAGES)}"]
+    command = [
+        "mmdebstrap",
+        "--quiet",
+        "--variant=minbase",
+        "--format=directory",
+        f"--include={','.join(BASE_PACKAGES)}",
+    ]
     command += [f"--aptopt={option}" for option in _apt_options()]
     command += ["--dpkgopt=force-unsafe-io", *(f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDES)]
     # mmdebstrap works in a temporary folder of its own only for archives; a folder is filled in place.
@@ -172,7 +184,11 @@ def _build_repo(release: str, target: Path) -> None:
     fetched = scratch / "fetched"
     with mounted([base], fetched, scratch) as root:
         use_archive(root, release)
-        chroot(root, f"apt-get update -qq && apt-get install -y -qq --download-only --no-install-recommends {' '.join(REPO_PACKAGES)}")
+        chroot(
+            root,
+            "apt-get update -qq && apt-get install -y -qq --download-only --no-install-recommends "
+            + " ".join(REPO_PACKAGES),
+        )
         repo = target / "srv/repo"
         repo.mkdir(parents=True)
         for package in (root / "var/cache/apt/archives").glob("*.deb"):
@@ -197,7 +213,7 @@ _BUILDERS = {"base": _build_base, "repo": _build_repo, "baked": _build_baked}
 
 
 def build(releases: Iterable[str] = RELEASES, baked: bool = True) -> None:
-    """Make the layers that are missing, two releases side by side. Bookworm's baked one is always wanted: the router's."""
+    """Make the layers that are missing, two releases side by side. Bookworm is always baked, for the router."""
     wanted = {release: ["base", "repo", "baked"] if baked else ["base", "repo"] for release in releases}
     wanted["bookworm"] = ["base", "repo", "baked"]
     if all(layer_path(kind, release).is_dir() for release, kinds in wanted.items() for kind in kinds):
@@ -223,7 +239,9 @@ def build(releases: Iterable[str] = RELEASES, baked: bool = True) -> None:
 
 def drop_stale(more: Iterable[Path] = ()) -> list[Path]:
     """Remove layers that no present recipe (nor ``more``) names, and leftovers of interrupted builds."""
-    wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in RELEASES} | {path.name for path in more}
+    wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in RELEASES} | {
+        path.name for path in more
+    }
     gone = []
     for path in sorted(CACHE_ROOT.glob("*-*-*")):
         if path.name.split("-")[0] in (*_BUILDERS, "machine", "disk") and path.name not in wanted and path.is_dir():

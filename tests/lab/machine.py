@@ -4,8 +4,8 @@
 """The lab inside a QEMU machine that boots Debian's own kernel, for what this machine's kernel does not have (IPIP).
 
 The machine is software emulation unless KVM really works. Its disk holds the very layers that native hosts are made of,
-read-only; everything written stays in its memory. Inside, native.py does all the work; out here SSH reaches the hosts in
-the same way as natively, through the control namespace, in which QEMU's tap stands.
+read-only; everything written stays in its memory. Inside, native.py does all the work; out here SSH reaches the hosts
+in the same way as natively, through the control namespace, in which QEMU's tap stands.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from . import images, keys, packages
 from .handle import BaseLab
 from .native import remove
 from .shell import locked, progress, run, wait_until
-from .topology import CACHE_ROOT, CONTROL_NET, NODES, STATE_ROOT, LabError, Places, pick
+from .topology import CACHE_ROOT, CONTROL_NET, NODES, STATE_ROOT, LabError, pick
 
 HERE = Path(__file__).resolve().parent
 INSIDE = "/opt/lab/tests/lab"
@@ -39,7 +39,8 @@ set -eu
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends -o DPkg::Options::=--force-unsafe-io systemd-container netcat-openbsd
-kernel=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: *\\(linux-image-[0-9].*\\)/\\1/p' | head -n 1)
+kernel=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: *\\(linux-image-[0-9].*\\)/\\1/p')
+kernel=${kernel%%[!a-z0-9.-]*}
 cd /tmp
 apt-get download -qq -o APT::Sandbox::User=root "$kernel"
 dpkg-deb -x linux-image-*.deb unpacked
@@ -103,7 +104,8 @@ def _build_disk(target: Path) -> None:
         (staging / path.name).mkdir(parents=True)
         script += f"mount --bind {shlex.quote(str(path))} {shlex.quote(str(staging / path.name))}\n"
     image = shlex.quote(str(target / "disk.ext4"))
-    script += f"mkfs.ext4 -q -O ^has_journal -m 0 -N 200000 -d {shlex.quote(str(staging))} {image} {int(size * 1.15) + 200}M\n"
+    script += f"mkfs.ext4 -q -O ^has_journal -m 0 -N 200000 -d {shlex.quote(str(staging))} {image} "
+    script += f"{int(size * 1.15) + 200}M\n"
     run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script])
     shutil.rmtree(staging)
 
@@ -147,8 +149,16 @@ class MachineLab(BaseLab):
             if known and self._pid():
                 missing = [node.name for node in nodes if node.name not in known.get("hosts", [])]
                 if known and known["baked"] != baked:
-                    raise LabError(f"The lab {self.name!r} is up with other hosts (baked or plain); take it down first.")
-                self._inside("up", "--hosts", ",".join(node.name for node in nodes), "--baked" if baked else "--plain", timeout=600)
+                    raise LabError(
+                        f"The lab {self.name!r} is up with other hosts (baked or plain); take it down first."
+                    )
+                self._inside(
+                    "up",
+                    "--hosts",
+                    ",".join(node.name for node in nodes),
+                    "--baked" if baked else "--plain",
+                    timeout=600,
+                )
                 if missing:
                     self.write_state(pick([*known.get("hosts", []), *missing]), baked)
                 return
@@ -222,9 +232,10 @@ class MachineLab(BaseLab):
             "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35", *options,
             "-smp", str(min(4, os.cpu_count() or 1)), "-m", str(MEMORY_MIB),
             "-kernel", str(folder / "vmlinuz"), "-initrd", str(self._here / "initrd"),
-            "-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off net.ifnames=0 random.trust_cpu=on nokaslr",
+            "-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off net.ifnames=0 random.trust_cpu=on",
             "-drive", f"file={folder / 'disk.ext4'},format=raw,if=virtio,readonly=on,cache=unsafe,file.locking=off",
-            "-netdev", "tap,id=control,ifname=tap0,script=no,downscript=no", "-device", "virtio-net-pci,netdev=control,romfile=",
+            "-netdev", "tap,id=control,ifname=tap0,script=no,downscript=no",
+            "-device", "virtio-net-pci,netdev=control,romfile=",
             "-device", "virtio-rng-pci",
             "-serial", f"file:{self._here / 'console'}",
             "-monitor", f"unix:{self._here / 'monitor'},server=on,wait=off",
@@ -273,7 +284,9 @@ class MachineLab(BaseLab):
                 process.kill()
                 process.wait()
                 said = (self._here / "log").read_text()[-500:]
-                raise LabError(f"The machine did not bring up its lab. Its console ended with:\n{console[-3000:]}\n{said}")
+                raise LabError(
+                    f"The machine did not bring up its lab. Its console ended with:\n{console[-3000:]}\n{said}"
+                )
             time.sleep(0.2)
 
     def down(self) -> None:
@@ -323,11 +336,3 @@ class MachineLab(BaseLab):
 
     def start(self, node: str, wait: bool = True) -> None:
         self._inside("start", node)
-
-    def stop_process(self, process: subprocess.Popen, program: str) -> None:
-        # The far end of a multiplexed session gets no signal when this end goes away: tell the program by name.
-        self.exec("machine", ["pkill", "-TERM", "-x", program], check=False)
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()

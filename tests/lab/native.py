@@ -8,8 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
-import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,8 +31,14 @@ class NativeLab(BaseLab):
         with locked(STATE_ROOT / f".{self.name}.lock"):
             known = self.state
             if known and known["machine"] != self.machine:
-                raise LabError(f"The lab {self.name!r} is up in another machine ({known['machine']}); take it down first.")
-            if known and known["baked"] != baked and any(power.supervisor_pid(self.places, node) for node in self.nodes):
+                raise LabError(
+                    f"The lab {self.name!r} is up in another machine ({known['machine']}); take it down first."
+                )
+            if (
+                known
+                and known["baked"] != baked
+                and any(power.supervisor_pid(self.places, node) for node in self.nodes)
+            ):
                 kind = "baked" if known["baked"] else "plain"
                 raise LabError(f"The lab {self.name!r} is up with {kind} hosts; take it down first.")
             self.places.state.mkdir(parents=True, exist_ok=True)
@@ -100,19 +104,6 @@ class NativeLab(BaseLab):
         power.power_on(self.places, NODES[node])
         if wait:
             self._wait([NODES[node]])
-
-    def stop_process(self, process: subprocess.Popen, program: str) -> None:
-        # nsenter forks to enter a process namespace and passes no signals on, so the child is told itself.
-        targets = [process.pid]
-        with contextlib.suppress(OSError):
-            targets = [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()] or targets
-        for pid in targets:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
 
 
 def remove(places: Places) -> None:

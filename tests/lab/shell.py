@@ -26,16 +26,21 @@ def progress(text: str) -> None:
         print(f"lab {time.monotonic() - _began:6.1f}s  {text}", file=sys.stderr, flush=True)
 
 
-def run(argv: Sequence[str | os.PathLike[str]], check: bool = True, timeout: float = 600, **more: Any) -> subprocess.CompletedProcess:
-    """``subprocess.run`` with captured text; a failure becomes a LabError that shows the end of what the program said."""
-    more.setdefault("stdin", None if "input" in more else subprocess.DEVNULL)
-    if more["stdin"] is None:
-        del more["stdin"]
+def run(
+    argv: Sequence[str | os.PathLike[str]], check: bool = True, timeout: float = 600, **more: Any
+) -> subprocess.CompletedProcess:
+    """``subprocess.run`` with captured text; a failure becomes a LabError that shows what was said last."""
+    if "input" not in more:
+        more.setdefault("stdin", subprocess.DEVNULL)
     words = [str(word) for word in argv]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, errors="replace", **more)
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=timeout, errors="replace", check=False, **more
+        )
     except FileNotFoundError:
-        raise LabError(f"The program {words[0]!r} is missing; `tests/lab/lab up` installs what the lab needs.") from None
+        raise LabError(
+            f"The program {words[0]!r} is missing; `tests/lab/lab up` installs what the lab needs."
+        ) from None
     except subprocess.TimeoutExpired:
         raise LabError(f"No end after {timeout:.0f} s: {' '.join(words)}") from None
     if check and done.returncode:

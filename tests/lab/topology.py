@@ -15,12 +15,13 @@ CACHE_ROOT = Path(os.environ.get("HOST_ROUTING_LAB_CACHE") or "/var/cache/host-r
 DEFAULT_NAME = os.environ.get("HOST_ROUTING_LAB") or "lab"
 
 UNDERLAY_MTU = 1500
-CONTROL_NET = "192.168.200"  # the management network; 1 is the control namespace, 254 this machine beside an emulated one
+CONTROL_NET = (
+    "192.168.200"  # the management network; 1 is the control namespace, 254 this machine beside an emulated one
+)
 OUTSIDE_ADDRESS = "192.0.2.10"
 OUTSIDE_ROUTER = "192.0.2.1"
 RACKS = {1: "10.10.1", 2: "10.10.2"}
 ROUTER_AS = 65000
-NODE_AS = 64512
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Places:
 
 
 def pick(names: str | list[str] | tuple[str, ...] | None) -> list[Node]:
-    """The nodes called ``names`` (a list, or one string with commas), in the lab's own order; None is the usual four."""
+    """The nodes called ``names`` (a list, or one string with commas), in the lab's order; None is the usual four."""
     wanted = list(DEFAULT_HOSTS) if not names else names.split(",") if isinstance(names, str) else list(names)
     unknown = [name for name in wanted if name not in NODES]
     if unknown:

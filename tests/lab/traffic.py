@@ -7,20 +7,20 @@
 Runs inside a lab host, so it is one file of standard library for Python 3.9 and newer. streams.py drives it over
 stdin, one JSON specification and then one word a line; every answer is one line of JSON on stdout:
 
-    {"tick": 0.002, "send": [...], "receive": [...], "connect": [...], "listen": [...]}   -> {"ready": true}
-    warm     send one empty datagram a stream, not counted: neighbours are resolved      -> {"warm": true}
-    start    open the TCP connections and send                                            -> {"started": true}
-    status   totals so far                                                                -> {"sent": ..., "received": ...}
-    quiet    stop sending, keep receiving                                                 -> {"quiet": true}
+    {"tick": 0.002, "send": [...], "receive": [...], "connect": [...], "listen": [...]} -> {"ready": true}
+    warm     send one empty datagram a stream, not counted: neighbours are resolved  -> {"warm": true}
+    start    open the TCP connections and send  -> {"started": true}
+    status   totals so far  -> {"sent": ..., "received": ...}
+    quiet    stop sending, keep receiving  -> {"quiet": true}
     report   everything that was counted
 
-    send     {"id": 1, "netns": "web-1" or null, "address": "10.244.1.5", "port": 7400, "size": 64 or "full", "pps": 500}
+    send     {"id": 1, "netns": "w1" or null, "address": "10.244.1.5", "port": 7400, "size": 64 or "full", "pps": 500}
     receive  {"netns": null, "port": 7400}
     connect  {"id": 9, "netns": null, "address": "10.244.1.5", "port": 7401, "rate": 100000}
     listen   {"netns": null, "port": 7401}
 
-"size" is the length of the IP packet. "full" asks the kernel before each burst for the MTU of the route as it is then.
-DF is never set, so a packet that meets a smaller MTU a moment later is fragmented, as the kernel's routes say, not lost.
+"size" is the length of the IP packet. "full" asks the kernel before each burst for the MTU of the route.
+DF is never set, so a packet that meets a smaller MTU a moment later is fragmented and not lost.
 The process ends when its stdin does.
 """
 
@@ -87,6 +87,8 @@ class Sender:
         self.full = spec["size"] == "full"
         self.size: int = 0 if self.full else max(int(spec["size"]), OVERHEAD + HEADER.size)
         self.pps: float = spec["pps"]
+        # After a stall of this process at most so many are made up for: a longer burst would only test queue lengths.
+        self.limit = max(4, int(self.pps * spec.get("catch_up", 0.02)))
         self.target = (spec["address"], spec["port"])
         self.sent = 0
         self.errors: t.Dict[str, int] = {}
@@ -121,11 +123,9 @@ class Sender:
         count = int(self.due)
         if not count:
             return
-        # After a stall of this process the missed packets are not made up for: a burst would only test queue lengths.
-        limit = max(4, int(self.pps * 0.02))
-        if count > limit:
-            self.due -= count - limit
-            count = limit
+        if count > self.limit:
+            self.due -= count - self.limit
+            count = self.limit
         length = self.size or self.mtu()
         payload = self.view[: length - OVERHEAD]
         clock = int(now * 1e6)
@@ -138,7 +138,7 @@ class Sender:
             except BlockingIOError:
                 break
             except OSError:
-                # The first error may belong to an earlier packet (an ICMP message came back): then this one was not tried yet.
+                # It may be the error of an earlier packet (an ICMP message came back): this one was not tried yet.
                 try:
                     send(payload)
                 except OSError as error:

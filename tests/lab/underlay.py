@@ -13,7 +13,6 @@ from . import images
 from .shell import run, wait_until
 from .topology import (
     CONTROL_NET,
-    NODE_AS,
     NODES,
     OUTSIDE_ADDRESS,
     OUTSIDE_ROUTER,
@@ -23,6 +22,7 @@ from .topology import (
     Places,
 )
 
+BRIDGE = "stp_state 0 forward_delay 0 mcast_snooping 0"
 HERE = Path(__file__).resolve().parent
 
 
@@ -48,7 +48,7 @@ def make(places: Places) -> None:
         ip_batch(
             control,
             "link set lo up\n"
-            "link add br0 address 02:20:00:00:ff:01 type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
+            f"link add br0 address 02:20:00:00:ff:01 type bridge {BRIDGE}\n"
             f"addr add {CONTROL_NET}.1/24 dev br0\n"
             "link set br0 up\n",
         )
@@ -57,7 +57,7 @@ def make(places: Places) -> None:
         lines = "link set lo up\n"
         for rack, prefix in RACKS.items():
             lines += (
-                f"link add br{rack} address 02:10:00:00:0{rack}:fe type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
+                f"link add br{rack} address 02:10:00:00:0{rack}:fe type bridge {BRIDGE}\n"
                 f"addr add {prefix}.1/24 brd + dev br{rack}\n"
                 f"link set br{rack} up\n"
             )
@@ -88,7 +88,8 @@ protocol device {{ scan time 10; }}
 protocol kernel {{ metric 64; ipv4 {{ import none; export where source = RTS_BGP; }}; }}
 filter blocks {{
     if net ~ 10.10.0.0/16 || net ~ {CONTROL_NET}.0/24 || net ~ {OUTSIDE_ROUTER[:-1]}0/24 then reject;
-    if net ~ [ 10.0.0.0/8{{12,32}}, 172.16.0.0/12{{14,32}}, 192.168.0.0/16{{16,32}}, 198.18.0.0/15{{16,32}} ] then accept;
+    if net ~ [ 10.0.0.0/8{{12,32}}, 172.16.0.0/12{{14,32}} ] then accept;
+    if net ~ [ 192.168.0.0/16{{16,32}}, 198.18.0.0/15{{16,32}} ] then accept;
     reject;
 }}
 template bgp host {{
@@ -100,8 +101,9 @@ template bgp host {{
 """
     for node in NODES.values():
         # `external` takes any AS number but our own, so that tests may give a host another than the usual one.
-        text += f"protocol bgp {node.name} from host {{ local {node.gateway} as {ROUTER_AS}; neighbor {node.address} external; }}\n"
-    return text + f"# The hosts' usual AS number is {NODE_AS}.\n"
+        text += f"protocol bgp {node.name} from host {{ local {node.gateway} as {ROUTER_AS}; "
+        text += f"neighbor {node.address} external; }}\n"
+    return text
 
 
 def router_pid(places: Places) -> int | None:
@@ -137,7 +139,9 @@ def start_router(places: Places) -> None:
     def answers() -> bool:
         if not router_pid(places):
             return False
-        done = run([HERE / "enter", places.state, "router", "birdc", "-s", "/run/bird/bird.ctl", "show", "status"], check=False)
+        done = run(
+            [HERE / "enter", places.state, "router", "birdc", "-s", "/run/bird/bird.ctl", "show", "status"], check=False
+        )
         return "Daemon is up" in done.stdout
 
     try:

@@ -1,0 +1,238 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab itself: hosts that boot, reboot and die as real ones do, a router that routes, traffic that is counted truly.
+
+Run with `pytest tests/lab/test_lab.py`; HOST_ROUTING_LAB_MACHINE=qemu does the same in the emulated machine.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab import Lab, LabError, names
+from tests.lab.handle import BaseLab
+from tests.lab.streams import Stream, Streams, Transfer
+from tests.lab.topology import CACHE_ROOT
+
+pytestmark = pytest.mark.lab
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MACHINE = os.environ.get("HOST_ROUTING_LAB_MACHINE", "native")
+# Everything takes some ten times as long under software emulation.
+SLOW = 1 if MACHINE == "native" else 10
+
+STATIC_BIRD = """
+router id 10.10.1.11;
+protocol device {}
+protocol static { ipv4; route 10.244.7.0/26 blackhole; route 10.10.9.0/24 blackhole; }
+protocol bgp lab { local as 64512; neighbor 10.10.1.1 as 65000; connect delay time 1;
+    ipv4 { import none; export all; }; }
+"""
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[BaseLab]:
+    lab = Lab("lab-test", MACHINE)
+    lab.up(["node1", "node2", "node3"])
+    yield lab
+    lab.down()
+
+
+def ssh(lab: BaseLab, node: str, command: str) -> str:
+    argv = ["ssh", "-F", str(lab.ssh_config), "-o", "BatchMode=yes", node, command]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True, stdin=subprocess.DEVNULL).stdout
+
+
+def reaches(lab: BaseLab, where: str, address: str) -> bool:
+    return lab.exec(where, ["ping", "-c1", f"-W{1 + SLOW // 5}", address], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("node", "version"), [("node1", "12"), ("node2", "13"), ("node3", "12")])
+def test_a_host_is_a_booted_debian_that_ssh_knows(lab: BaseLab, node: str, version: str) -> None:
+    said = ssh(lab, node, "hostname; . /etc/os-release; echo $VERSION_ID; systemctl is-system-running; id -u")
+    assert said.split() == [node, version, "running", "0"]
+
+
+def test_bird_is_installed_and_does_not_run(lab: BaseLab) -> None:
+    said = ssh(lab, "node2", "bird --version 2>&1; systemctl is-enabled bird; systemctl is-active bird; true")
+    assert said.startswith("BIRD version 2.")
+    assert said.split()[-2:] == ["masked", "inactive"]
+
+
+def test_up_again_changes_nothing(lab: BaseLab) -> None:
+    before = lab.get("node1", "/proc/sys/kernel/random/boot_id")
+    lab.up(["node1", "node2", "node3"])
+    assert lab.get("node1", "/proc/sys/kernel/random/boot_id") == before
+
+
+def test_other_kind_of_hosts_is_refused(lab: BaseLab) -> None:
+    with pytest.raises(LabError, match="take it down first"):
+        lab.up(["node1"], baked=False)
+
+
+def test_ansible_reaches_the_hosts_by_the_inventory(lab: BaseLab) -> None:
+    ansible = Path(sys.executable).with_name("ansible")
+    argv = [str(ansible), "-i", "inventories/lab", "node1,node2,node3", "-m", "ansible.builtin.ping"]
+    environment = {**os.environ, "HOST_ROUTING_LAB": lab.name}
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("pong") == 3
+
+
+def test_hosts_reach_each_other_through_the_router_and_see_a_default_route(lab: BaseLab) -> None:
+    assert lab.exec("node1", "ip route show default").stdout.strip() == "default via 10.10.1.1 dev eth0"
+    assert reaches(lab, "node1", "10.10.1.12")
+    assert reaches(lab, "node1", "10.10.2.11")
+    assert reaches(lab, "node3", "192.0.2.10")
+
+
+def test_outside_has_no_way_to_a_pool(lab: BaseLab) -> None:
+    done = lab.outside_exec(["ip", "route", "get", "10.244.1.1"], check=False)
+    assert done.returncode != 0
+    assert "unreachable" in done.stderr
+
+
+def test_ipip_is_where_it_should_be(lab: BaseLab) -> None:
+    there = lab.exec("node1", "ip link show tunl0", check=False).returncode == 0
+    if MACHINE == "qemu":
+        assert there, "the emulated machine is there for IPIP"
+    else:
+        assert there == Path("/sys/class/net/tunl0").exists()
+
+
+def test_capture_sees_what_crosses_the_link(lab: BaseLab) -> None:
+    with lab.capturing("node3", "icmp") as seen:
+        assert reaches(lab, "node1", "10.10.2.11")
+        time.sleep(0.2 * SLOW)
+    assert [line for line in seen.lines if "10.10.1.11 > 10.10.2.11: ICMP echo request" in line]
+    with lab.capturing("node2", "icmp") as seen:
+        assert reaches(lab, "node1", "10.10.2.11")
+    assert seen.lines == []
+
+
+def test_router_learns_blocks_and_nothing_of_the_underlay(lab: BaseLab) -> None:
+    lab.exec("node1", "mkdir -p /run/bird; cat > /run/test.conf", input=STATIC_BIRD)
+    bird = lab.background("node1", ["bird", "-f", "-c", "/run/test.conf", "-s", "/run/test.ctl"])
+    try:
+        end = time.monotonic() + 10 * max(1, SLOW / 3)
+        routes = ""
+        while "10.244.7.0/26" not in routes and time.monotonic() < end:
+            routes = lab.router_exec(["ip", "route"]).stdout
+            time.sleep(0.2)
+        assert "10.244.7.0/26 via 10.10.1.11 dev br1 proto bird" in routes
+        assert "10.10.9.0" not in routes
+    finally:
+        bird.stop()
+
+
+def test_a_reboot_keeps_the_disk_and_loses_the_kernel_state(lab: BaseLab) -> None:
+    lab.exec("node2", "echo kept > /root/kept; ip route add blackhole 198.51.100.0/24; ip netns add lost")
+    before = lab.get("node2", "/proc/sys/kernel/random/boot_id")
+    lab.reboot("node2")
+    assert lab.get("node2", "/proc/sys/kernel/random/boot_id") != before
+    assert lab.get("node2", "/root/kept") == b"kept\n"
+    assert "198.51.100" not in lab.exec("node2", "ip route").stdout
+    assert lab.exec("node2", "ip netns").stdout == ""
+    assert reaches(lab, "node1", "10.10.1.12")
+
+
+def test_a_power_cut_is_silent(lab: BaseLab) -> None:
+    connect = "import socket; socket.create_connection(('10.10.1.12', 22), 1.5)"
+    assert lab.exec("node1", ["python3", "-c", connect]).returncode == 0
+    lab.power_cut("node2")
+    assert not lab.is_running("node2")
+    done = lab.exec("node1", ["python3", "-c", connect], check=False)
+    assert "Connection refused" not in done.stderr
+    assert "timed out" in done.stderr or "No route to host" in done.stderr
+    lab.start("node2")
+    assert lab.exec("node1", ["python3", "-c", connect], timeout=60).returncode == 0
+
+
+def test_a_pulled_cable_takes_the_carrier_away(lab: BaseLab) -> None:
+    lab.link("node1", up=False)
+    try:
+        assert not reaches(lab, "node3", "10.10.1.11")
+        assert lab.get("node1", "/sys/class/net/eth0/carrier") == b"0\n"
+    finally:
+        lab.link("node1", up=True)
+    end = time.monotonic() + 10
+    while not reaches(lab, "node3", "10.10.1.11"):
+        assert time.monotonic() < end
+
+
+def _entries(lab: BaseLab) -> list[Stream | Transfer]:
+    return [
+        Stream("node1", None, "node3", None, "10.10.2.11", 64),
+        Stream("node3", None, "node1", None, "10.10.1.11", "full"),
+        Transfer("node2", None, "node3", None, "10.10.2.11"),
+    ]
+
+
+def test_streams_lose_nothing_on_a_quiet_lab(lab: BaseLab) -> None:
+    with Streams(lab, _entries(lab)) as streams:
+        time.sleep(3)
+    report = streams.report
+    assert report is not None
+    assert (report.lost, report.resets, report.corrupt, report.bytes_missing) == (0, 0, 0, 0), report.summary()
+    assert report.sent > 2 * 450 * 3
+    assert report.streams[1].sizes == {"1500": report.streams[1].sent}
+    assert report.transfers[0].received > 2 * 50_000 * 2
+
+
+def test_streams_count_what_a_cut_link_loses(lab: BaseLab) -> None:
+    with Streams(lab, _entries(lab)[:2]) as streams:
+        time.sleep(1)
+        lab.exec("router", "ip link set node1 down; sleep 0.3; ip link set node1 up")
+        time.sleep(3)
+    report = streams.report
+    assert report is not None
+    assert all(result.lost > 50 for result in report.streams), report.summary()
+    assert "of" in report.summary()
+    assert report.streams[1].missing_ranges
+
+
+def test_streams_notice_a_reset(lab: BaseLab) -> None:
+    with Streams(lab, [Transfer("node1", None, "node3", None, "10.10.2.11")]) as streams:
+        time.sleep(1)
+        lab.exec("node3", "ss -K dport != 22 sport = 7401 || true")
+        lab.exec("node3", "iptables -I INPUT -p tcp --dport 7401 -j REJECT --reject-with tcp-reset")
+        time.sleep(2)
+    lab.exec("node3", "iptables -D INPUT -p tcp --dport 7401 -j REJECT --reject-with tcp-reset")
+    assert streams.report is not None
+    assert streams.report.resets == 1, streams.report.summary()
+
+
+@pytest.mark.skipif(MACHINE != "native", reason="the emulated machine goes away as a whole")
+def test_two_labs_at_once_and_nothing_left_of_the_second() -> None:
+    other = Lab("lab-test-2", "native")
+    other.up(["node1", "node4"], baked=False)
+    try:
+        assert {"lab-test-2"} <= set(names())
+        assert other.exec("node4", "bird --version", check=False).returncode == 127
+        ssh(other, "node4", "apt-get update -qq && apt-get install -y -qq ipset >/dev/null && ipset --version")
+        (other.places.work / "node1/upper").stat()
+        # As after a crash: a host whose supervisor is gone, and a lab that forgot that it is up.
+        os.kill(int((other.places.state / "node1/supervisor").read_text()), 9)
+        (other.places.state / "lab.json").unlink()
+    finally:
+        other.down()
+    assert "lab-test-2" not in names()
+    assert not [path for path in Path("/run/netns").iterdir() if path.name.startswith("lab-test-2-")]
+    assert not [line for line in Path("/proc/mounts").read_text().splitlines() if "lab-test-2" in line]
+    assert not (CACHE_ROOT / "labs/lab-test-2").exists()
+    assert not [path for top in other.places.cgroups for path in [top] if path.exists()]
+    commands = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            commands.append(path.read_bytes())
+        except OSError:
+            continue
+    assert not [command for command in commands if b"/lab-test-2/" in command]
