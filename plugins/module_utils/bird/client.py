@@ -112,7 +112,8 @@ class Client:
                 raise NotAnswering(self.path, f"it answers with {line!r}, which is not BIRD's protocol")
 
     def _line(self, end: float) -> str:
-        assert self._socket is not None
+        if self._socket is None:
+            raise NotAnswering(self.path, "the connection is closed")
         while b"\n" not in self._buffer:
             left = end - time.monotonic()
             if left <= 0:
@@ -125,7 +126,7 @@ class Client:
             if not data:
                 raise NotAnswering(self.path, "the connection was closed in the middle of an answer")
             self._buffer += data
-        line, _, self._buffer = self._buffer.partition(b"\n")
+        line, dummy, self._buffer = self._buffer.partition(b"\n")
         return line.decode("utf-8", "replace")
 
 

@@ -199,7 +199,8 @@ def _in_the_way(endpoint: WorkloadEndpoint, have: Observed) -> str:
 def _differing(endpoint: WorkloadEndpoint, have: Observed) -> list[tuple[str, str]]:
     """[(before, after)] of what is not as it should be, for a pair that is joined."""
     link, peer = have.link, have.peer
-    assert link is not None and peer is not None
+    if link is None or peer is None:
+        raise AssertionError("only the two ends of a pair that is joined are compared")
     pairs = [
         (f"mac {link.mac}", f"mac {HOST_MAC}", link.mac != HOST_MAC),
         (f"mtu {link.mtu}", f"mtu {endpoint.mtu}", link.mtu != endpoint.mtu),

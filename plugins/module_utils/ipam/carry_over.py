@@ -77,7 +77,7 @@ def _release(
         return list(entries), []
     kept: list[QuarantinedBlock] = []
     freed: list[QuarantinedBlock] = []
-    prefixes = {(version, prefix) for version, _, prefix in by_range}
+    prefixes = {(version, prefix) for version, dummy, prefix in by_range}
     for entry in entries:
         hit = entry.node in by_name
         if hit:

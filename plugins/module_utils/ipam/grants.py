@@ -133,7 +133,7 @@ def grant_addresses(ledger: Ledger, requests: t.Mapping[str, WorkloadRequest], n
 def _grant_tunnel(ledger: Ledger, node: NodeHoldings, kind: str, wanted: t.Collection[str]) -> None:
     usable = [pool for pool in ledger.pools.values() if pool.usable_by(node.name, TUNNEL)]
     best = [pool for pool in usable if pool.name in wanted]
-    own = list(dict.fromkeys(name for name, _ in node.open if ledger.pools[name].allows(TUNNEL)))
+    own = list(dict.fromkeys(name for name, dummy in node.open if ledger.pools[name].allows(TUNNEL)))
     chosen = (
         _from_open_blocks(node, [ledger.pools[name] for name in own if ledger.pools[name] in best])
         or _from_new_block(ledger, node, best)

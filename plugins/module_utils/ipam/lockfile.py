@@ -303,14 +303,14 @@ class _Reader:
         entry: t.Any,
         path: str,
         required: t.Mapping[str, type],
-        optional: t.Mapping[str, type] = {},
+        optional: t.Optional[t.Mapping[str, type]] = None,
     ) -> dict[str, t.Any]:
         """`entry` if it is a mapping of these fields and their types."""
         place = f" at {path}" if path else ""
         if not isinstance(entry, dict):
             self._fail(f"has no mapping{place}.")
         for field, value in entry.items():
-            kind = required.get(field) or optional.get(field)
+            kind = required.get(field) or (optional or {}).get(field)
             if kind is None:
                 self._fail(f"has an unknown field {field!r}{place}.")
             if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
@@ -329,7 +329,7 @@ class _Places:
 
     def __init__(self, blocks: t.Iterable[tuple[int, int, int]]) -> None:
         self._blocks = set(blocks)
-        self._prefixes = {(version, prefix) for version, _, prefix in self._blocks}
+        self._prefixes = {(version, prefix) for version, dummy, prefix in self._blocks}
 
     def have(self, version: int, address: int) -> bool:
         bits = 32 if version == 4 else 128

@@ -253,7 +253,7 @@ def _merge(base: AllocationPlan, copies: t.Mapping[str, _Copy], generation: int,
         generation,
         base.pools,
         nodes,
-        tuple(entry for _, entry in sorted(quarantine.items())),
+        tuple(entry for dummy, entry in sorted(quarantine.items())),
     )
 
 
@@ -319,7 +319,7 @@ def _keyed(grants: t.Iterable[BlockGrant]) -> dict[_Key, BlockGrant]:
 
 def _inside(blocks: t.Mapping[_Key, BlockGrant], addresses: t.Mapping[str, str]) -> dict[str, str]:
     """The addresses that lie in the blocks."""
-    prefixes = {(version, prefix) for version, _, prefix in blocks}
+    prefixes = {(version, prefix) for version, dummy, prefix in blocks}
     found = {}
     for name, text in sorted(addresses.items()):
         try:

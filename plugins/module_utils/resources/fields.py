@@ -43,6 +43,7 @@ class Type(t.Protocol):
 
 def field(type_: Type, default: t.Any = None) -> t.Any:
     """A dataclass field that documents may set. A default that is a type is called for each instance."""
+    # pylint: disable=invalid-field-call  # it is called within dataclasses, through this function
     if isinstance(default, type):
         return dataclasses.field(default_factory=default, metadata={_TYPE: type_}, hash=False)
     return dataclasses.field(default=default, metadata={_TYPE: type_})
@@ -57,7 +58,7 @@ def _text(value: t.Any) -> str:
     if not isinstance(value, str):
         raise Refused(value, "is not a text.", "Write it in quotes.")
     # Subclasses (Ansible marks its texts) must not leak into what is stored.
-    return value if type(value) is str else str.__str__(value)
+    return str.__str__(value)
 
 
 @dataclasses.dataclass(frozen=True)
