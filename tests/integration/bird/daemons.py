@@ -120,7 +120,7 @@ class Fleet:
 
     def __init__(self, build: Build, folder: pathlib.Path, nodes: t.Sequence[Node]) -> None:
         self.daemons = {node.name: Daemon(build, node.space, folder, node.name) for node in nodes}
-        self.nodes = nodes
+        self.build, self.nodes = build, nodes
 
     def __getitem__(self, name: str) -> Daemon:
         return self.daemons[name]
