@@ -1,0 +1,269 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What holds for every history of a fleet: nodes, pools and workloads come, go and change, and each run plans anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import typing as t
+
+import netaddr
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import PlanError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.inputs import (
+    NodeEntry,
+    PoolRange,
+    WorkloadRequest,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.plan import plan
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.unit.ipam.reference_planner import Impossible, Reference
+
+NODES = [f"node{number}" for number in range(1, 6)]
+WORKLOADS = [f"web-{number}" for number in range(1, 7)]
+RANGES = {"alpha": "10.0.0.0/28", "beta": "10.0.1.0/28", "gamma": "10.0.2.0/29"}
+ENCAPSULATIONS = {"alpha": "ipip", "beta": "vxlan", "gamma": None}
+SELECTORS: dict[str, t.Callable[[t.Mapping[str, str]], bool]] = {
+    "all": lambda labels: True,
+    "rack a": lambda labels: labels.get("rack") == "a",
+    "none": lambda labels: False,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Inventory:
+    pools: t.Mapping[str, PoolRange]
+    nodes: t.Mapping[str, NodeEntry]
+    workloads: t.Mapping[str, WorkloadRequest]
+    spare_blocks: int = 1
+
+    def tunnels(self) -> dict[str, dict[str, list[str]]]:
+        needs: dict[str, list[str]] = {}
+        for name in self.pools:
+            if ENCAPSULATIONS[name]:
+                needs.setdefault(ENCAPSULATIONS[name], []).append(name)
+        return dict.fromkeys(self.nodes, needs)
+
+    def plan(
+        self, previous: t.Optional[AllocationPlan], released: t.Collection[str] = (), seed: int = 0
+    ) -> AllocationPlan:
+        """In an order of all inputs that `seed` chooses."""
+        order = random.Random(seed)
+
+        def shuffled(items: t.Iterable) -> list:
+            return order.sample(found := list(items), len(found))
+
+        if previous is not None:
+            nodes = {name: previous.nodes[name] for name in shuffled(previous.nodes)}
+            pools = {name: previous.pools[name] for name in shuffled(previous.pools)}
+            previous = dataclasses.replace(previous, nodes=nodes, pools=pools)
+        return plan(
+            shuffled(self.pools.values()),
+            shuffled(self.nodes.values()),
+            previous,
+            workloads=shuffled(self.workloads.values()),
+            tunnels=dict(shuffled(self.tunnels().items())),
+            spare_blocks=self.spare_blocks,
+            released=shuffled(released),
+        )
+
+    def reference(self, previous: t.Optional[AllocationPlan], released: t.Collection[str]) -> tuple[dict, tuple]:
+        return Reference(
+            self.pools.values(),
+            self.nodes.values(),
+            previous,
+            self.workloads.values(),
+            self.tunnels(),
+            self.spare_blocks,
+            released,
+        ).run()
+
+
+def owners(found: AllocationPlan) -> dict[str, str]:
+    """Block -> node, open, spare and in quarantine; fails when one has two owners."""
+    result: dict[str, str] = {}
+    entries = [(grant.cidr, name) for name, part in found.nodes.items() for grant in (*part.blocks, *part.spare_blocks)]
+    entries += [(entry.cidr, entry.node) for entry in found.quarantine]
+    for cidr, node in entries:
+        assert cidr not in result, f"{cidr} belongs to {result[cidr]} and to {node}"
+        result[cidr] = node
+    return result
+
+
+class Fleet(RuleBasedStateMachine):
+    @initialize(
+        sizes=st.tuples(st.integers(29, 32), st.integers(30, 32), st.integers(30, 32)),
+        uses=st.sampled_from([("Workload", "Tunnel"), ("Tunnel",), ("Workload",)]),
+        racks=st.lists(st.sampled_from("ab"), min_size=2, max_size=len(NODES)),
+        workloads=st.lists(st.integers(0, 1), max_size=len(WORKLOADS)),
+        pools=st.sets(st.sampled_from(sorted(RANGES)), min_size=1),
+        spare_blocks=st.integers(0, 2),
+    )
+    def start(
+        self,
+        sizes: tuple[int, int, int],
+        uses: tuple[str, ...],
+        racks: list[str],
+        workloads: list[int],
+        pools: set[str],
+        spare_blocks: int,
+    ) -> None:
+        self.sizes = dict(zip(RANGES, sizes))
+        self.gamma_uses = uses
+        self.inventory = Inventory({}, {}, {}, spare_blocks)
+        self.found = self.inventory.plan(None)
+        for pool in sorted(pools):
+            self.add_or_change_pool(pool, False, "all", True, 0)
+        for name, rack in zip(NODES, racks):
+            self.add_or_move_node(name, rack, 1)
+        for name, node in zip(WORKLOADS, workloads):
+            if NODES[node] in self.inventory.nodes:  # the pools may have been too small for it
+                self.run(workloads={**self.inventory.workloads, name: WorkloadRequest(name, NODES[node])})
+
+    def run(self, seed: int = 0, released: t.Collection[str] = (), **changes: t.Any) -> None:
+        """One run after a change of the inventory; a change that cannot be planned is taken back."""
+        changed = dataclasses.replace(self.inventory, **changes)
+        before = self.found
+        try:
+            expected = changed.reference(before, released)
+        except Impossible:
+            with pytest.raises(PlanError):
+                changed.plan(before, released, seed)
+            return
+        after = changed.plan(before, released, seed)
+        nodes = {
+            name: (
+                [(grant.cidr, grant.pool) for grant in part.blocks],
+                [(grant.cidr, grant.pool) for grant in part.spare_blocks],
+                dict(part.tunnels),
+                dict(part.workloads),
+            )
+            for name, part in after.nodes.items()
+        }
+        assert nodes == expected[0]
+        assert after.quarantine == expected[1]
+        assert after.generation == before.generation + (not after.same_content(before))
+        self._nothing_moved(before, after, changed, released)
+        self.inventory, self.found = changed, after
+
+    def _nothing_moved(
+        self, before: AllocationPlan, after: AllocationPlan, changed: Inventory, released: t.Collection[str]
+    ) -> None:
+        now = owners(after)
+        for cidr, node in owners(before).items():
+            if now.get(cidr) != node:
+                assert node not in changed.nodes or released, f"{cidr} of {node} went to {now.get(cidr)}"
+                assert released, f"{cidr} of {node} left quarantine"
+        for name, part in before.nodes.items():
+            if name not in changed.nodes:
+                continue
+            labels = changed.nodes[name].labels
+            new = after.nodes[name]
+            for grant in part.blocks:
+                assert grant in new.blocks or not changed.pools[grant.pool].selects(labels)
+            for workload, address in part.workloads.items():
+                request = changed.workloads.get(workload)
+                if request and request.node == name and request.address in (None, address) and request.pool is None:
+                    assert new.workloads[workload] == address
+            for kind, address in part.tunnels.items():
+                pool = next(
+                    p for p in changed.pools.values() if netaddr.IPAddress(address) in netaddr.IPNetwork(p.cidr)
+                )
+                if pool.selects(labels):
+                    assert new.tunnels[kind] == address
+
+    @rule(name=st.sampled_from(NODES), rack=st.sampled_from("ab"), seed=st.integers(0, 9))
+    def add_or_move_node(self, name: str, rack: str, seed: int) -> None:
+        self.run(seed, nodes={**self.inventory.nodes, name: NodeEntry(name, {"rack": rack})})
+
+    @precondition(lambda self: len(self.inventory.nodes) > 1)
+    @rule(data=st.data(), seed=st.integers(0, 9))
+    def remove_node(self, data: st.DataObject, seed: int) -> None:
+        name = data.draw(st.sampled_from(sorted(self.inventory.nodes)))
+        self.run(
+            seed,
+            nodes={node: entry for node, entry in self.inventory.nodes.items() if node != name},
+            workloads={key: entry for key, entry in self.inventory.workloads.items() if entry.node != name},
+        )
+
+    @precondition(lambda self: self.inventory.nodes and self.inventory.pools)
+    @rule(
+        data=st.data(),
+        name=st.sampled_from(WORKLOADS),
+        how=st.sampled_from(["any", "any", "pool", "address"]),
+        seed=st.integers(0, 9),
+    )
+    def add_or_change_workload(self, data: st.DataObject, name: str, how: str, seed: int) -> None:
+        node = data.draw(st.sampled_from(sorted(self.inventory.nodes)))
+        pool = data.draw(st.sampled_from(sorted(self.inventory.pools)))
+        offset = data.draw(st.integers(0, 7))
+        address = str(netaddr.IPNetwork(RANGES[pool])[offset])
+        request = WorkloadRequest(name, node, pool if how == "pool" else None, address if how == "address" else None)
+        self.run(seed, workloads={**self.inventory.workloads, name: request})
+
+    @precondition(lambda self: self.inventory.workloads)
+    @rule(data=st.data())
+    def remove_workload(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.inventory.workloads)))
+        self.run(workloads={key: entry for key, entry in self.inventory.workloads.items() if key != name})
+
+    @rule(
+        name=st.sampled_from(sorted(RANGES)),
+        disabled=st.sampled_from([False, False, True]),
+        selector=st.sampled_from(["all", "all", "rack a", "none"]),
+        automatic=st.sampled_from([True, True, False]),
+        seed=st.integers(0, 9),
+    )
+    def add_or_change_pool(self, name: str, disabled: bool, selector: str, automatic: bool, seed: int) -> None:
+        uses = self.gamma_uses if name == "gamma" else ("Workload", "Tunnel")
+        pool = PoolRange(name, RANGES[name], self.sizes[name], disabled, uses, SELECTORS[selector], automatic)
+        self.run(seed, pools={**self.inventory.pools, name: pool})
+
+    @rule(number=st.integers(0, 2))
+    def change_spare_blocks(self, number: int) -> None:
+        self.run(spare_blocks=number)
+
+    @precondition(lambda self: self.found.quarantine)
+    @rule(data=st.data(), whole=st.booleans(), seed=st.integers(0, 9))
+    def release(self, data: st.DataObject, whole: bool, seed: int) -> None:
+        entry = data.draw(st.sampled_from(self.found.quarantine))
+        self.run(seed, [entry.node if whole else entry.cidr])
+
+    @invariant()
+    def planning_again_changes_nothing(self) -> None:
+        again = self.inventory.plan(self.found, seed=4)
+        assert again == self.found
+
+    @invariant()
+    def the_lockfile_keeps_it_all(self) -> None:
+        text = lockfile.dump(self.found)
+        assert lockfile.load(text) == self.found
+        assert lockfile.dump(lockfile.load(text)) == text
+
+    @invariant()
+    def everybody_has_what_is_promised(self) -> None:
+        owners(self.found)
+        seen = set()
+        for name, part in self.found.nodes.items():
+            own = [netaddr.IPNetwork(grant.cidr) for grant in part.blocks]
+            for text in (*part.tunnels.values(), *part.workloads.values()):
+                assert text not in seen
+                seen.add(text)
+                assert any(netaddr.IPAddress(text) in block for block in own)
+            labels = self.inventory.nodes[name].labels
+            for pool in self.inventory.pools.values():
+                if pool.automatic and not pool.disabled and pool.selects(labels):
+                    assert any(grant.pool == pool.name for grant in part.blocks)
+        placed = {(node, name) for node, part in self.found.nodes.items() for name in part.workloads}
+        assert placed == {(entry.node, entry.name) for entry in self.inventory.workloads.values()}
+
+
+TestFleet = Fleet.TestCase
+TestFleet.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
