@@ -1,0 +1,300 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fleets of other kinds than the usual one: VXLAN without BGP, CrossSubnet, pools by rack with small and large blocks;
+and one that grows, disables a pool and shrinks again under traffic.
+
+Each fleet is held against what the Calico documents show (tests/lab/checks.py), and its packets are looked at on the
+wire.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.lab import Lab, checks
+from tests.lab.checks import Pool
+from tests.lab.fleet import mesh_of_streams, workloads
+from tests.lab.handle import BaseLab
+from tests.lab.observed import Observed, in_lab, observe, send
+from tests.lab.streams import Report, Streams
+from tests.lab.topology import NODES
+
+from . import inventory
+from .conftest import Fleet, Run
+
+FOUR = ("node1", "node2", "node3", "node4")
+WORKLOADS = [inventory.workload(f"web-{name[-1]}", name) for name in FOUR]
+NAME = "modes"
+
+
+@pytest.fixture(scope="module")
+def modes_lab() -> Iterator[BaseLab]:
+    lab = Lab(NAME, machine="native")
+    yield lab
+    lab.down()
+
+
+@pytest.fixture
+def fresh(modes_lab: BaseLab) -> BaseLab:
+    """The lab with hosts that nobody touched yet."""
+    modes_lab.down()
+    modes_lab.up()
+    return modes_lab
+
+
+def observed(lab: BaseLab, names: tuple[str, ...] = FOUR) -> dict[str, Observed]:
+    return observe(in_lab(lab), names)
+
+
+def converge(lab: BaseLab, path: str, *arguments: str) -> Run:
+    return Fleet(lab).site(*arguments, inventory=path).check()
+
+
+def unchanged(lab: BaseLab, path: str) -> None:
+    recap = converge(lab, path).recap()
+    assert {host: entry["changed"] for host, entry in recap.items()} == dict.fromkeys(recap, 0)
+
+
+def check_wire(lab: BaseLab, fleet: checks.Fleet, source: str, target: str, expected: str) -> None:
+    """What a ping of 1400 bytes from a workload to another one looks like on the underlay: `udp` for VXLAN, `icmp`."""
+    (first, *_), (second, *_) = fleet.nodes[source].workloads, fleet.nodes[target].workloads
+    with lab.capturing(source, "udp port 4789 or icmp") as seen:
+        lab.exec(source, ["ping", "-c", "1", "-W", "2", "-s", "1372", second["address"]], netns=first["netns"])
+    asked = f"{first['address']} > {second['address']}: ICMP echo request"
+    requests = [number for number, line in enumerate(seen.lines) if asked in line]
+    assert requests, seen.lines
+    outside = f"IP {NODES[source].address}.\\d+ > {NODES[target].address}.4789: VXLAN, .* vni 4096"
+    if expected == "udp":
+        # tcpdump prints a frame inside a tunnel on a line of its own, below that of the packet which carries it.
+        assert re.search(outside, seen.lines[requests[0] - 1]), seen.lines
+    else:
+        assert "VXLAN" not in "".join(seen.lines), seen.lines
+
+
+@pytest.mark.parametrize("mode", ["vxlan", "vxlan-crosssubnet"])
+def test_vxlan_without_bgp(fresh: BaseLab, tmp_path: Path, mode: str) -> None:
+    pool = Pool("default-ipv4-ippool", "10.244.0.0/16", mode, nat_outgoing=True)
+    path = inventory.write(tmp_path, [inventory.pool(pool)], WORKLOADS, bgp_enabled=False)
+    converge(fresh, path)
+    fleet = checks.Fleet([pool], observed(fresh), bgp=False)
+    for node in fleet.nodes.values():
+        checks.check_host(fleet, node)
+        assert not [line for line in node.routes if "proto bird" in line]
+        listening = fresh.exec(node.name, ["ss", "-Hltn"]).stdout
+        assert ":179 " not in listening, listening
+        assert fresh.exec(node.name, ["pidof", "bird"], check=False).returncode == 1
+    checks.check_blocks(fleet)
+    checks.check_traffic(fleet, in_lab(fresh))
+    checks.check_pings(fleet, send(in_lab(fresh), checks.outgoing(fleet)))
+    check_wire(fresh, fleet, "node1", "node2", "udp" if mode == "vxlan" else "icmp")
+    check_wire(fresh, fleet, "node1", "node3", "udp")
+    unchanged(fresh, path)
+
+
+def test_cross_subnet_with_bgp(fresh: BaseLab, tmp_path: Path) -> None:
+    pool = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan-crosssubnet", nat_outgoing=True)
+    path = inventory.write(tmp_path, [inventory.pool(pool)], WORKLOADS)
+    converge(fresh, path)
+    fleet = checks.Fleet([pool], observed(fresh))
+    for node in fleet.nodes.values():
+        checks.check_host(fleet, node)
+        checks.check_sessions(fleet, node)
+        checks.check_learned(fleet, node)
+    checks.check_traffic(fleet, in_lab(fresh))
+    check_wire(fresh, fleet, "node1", "node2", "icmp")
+    check_wire(fresh, fleet, "node1", "node3", "udp")
+    unchanged(fresh, path)
+
+
+def test_pools_by_rack_with_the_largest_and_the_smallest_blocks(fresh: BaseLab, tmp_path: Path) -> None:
+    """Rack 1 has a VXLAN pool with blocks of 4096 addresses; rack 2 a direct one with blocks of one, and a third pool
+    for the workload that asks for it; all nodes route to all of them."""
+    large = Pool("rack1", "10.240.0.0/14", "vxlan", block_size=20, nat_outgoing=True)
+    single = Pool("rack2", "10.244.0.0/24", "direct", block_size=32)
+    tunnelled = Pool("rack2-overlay", "10.245.0.0/24", "vxlan", block_size=32)
+    pools = [large, single, tunnelled]
+    path = inventory.write(
+        tmp_path,
+        [
+            inventory.pool(large, nodeSelector="rack == 'rack1'"),
+            inventory.pool(single, nodeSelector="rack == 'rack2'"),
+            inventory.pool(tunnelled, nodeSelector="rack == 'rack2'"),
+        ],
+        [
+            inventory.workload("web-1", "node1"),
+            inventory.workload("web-2", "node2"),
+            inventory.workload("db-1", "node3", pool="rack2"),
+            inventory.workload("db-2", "node3", pool="rack2"),
+            inventory.workload("db-3", "node4", pool="rack2"),
+            inventory.workload("db-4", "node4", pool="rack2-overlay"),
+        ],
+        bgp_peers=inventory.ROUTER,
+    )
+    converge(fresh, path)
+    nodes = observed(fresh)
+    fleet = checks.Fleet(pools, nodes, external={name: [NODES[name].gateway] for name in FOUR})
+    for name, node in nodes.items():
+        names = {"rack1"} if NODES[name].rack == 1 else {"rack2", "rack2-overlay"}
+        assert set(node.blocks.values()) <= names and set(node.spare_blocks.values()) <= names, (name, node.blocks)
+        checks.check_host(fleet, node)
+        checks.check_sessions(fleet, node)
+        checks.check_learned(fleet, node)
+    assert [workload["pool"] for name in FOUR for workload in nodes[name].workloads] == [
+        *("rack1", "rack1", "rack2", "rack2", "rack2", "rack2-overlay")
+    ]
+    checks.check_blocks(fleet)
+    checks.check_traffic(fleet, in_lab(fresh))
+    check_wire(fresh, fleet, "node1", "node2", "udp")
+    unchanged(fresh, path)
+
+
+class TestMembersComeAndGo:
+    """One fleet over several runs, each of which has to leave alone what it does not concern."""
+
+    OLD = Pool("old", "10.244.0.0/17", "vxlan", nat_outgoing=True)
+    NEW = Pool("new", "10.244.128.0/17", "vxlan-crosssubnet")
+    POOLS = (OLD, NEW)
+    BEFORE = (*WORKLOADS, inventory.workload("db-1", "node1", pool="new"))
+    FIVE = (*FOUR, "node5")
+
+    @pytest.fixture(scope="class")
+    def running(self, modes_lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> tuple[BaseLab, Path]:
+        modes_lab.down()
+        modes_lab.up()
+        folder = tmp_path_factory.mktemp("members")
+        converge(modes_lab, self.inventory(folder, self.BEFORE, FOUR))
+        return modes_lab, folder
+
+    def inventory(self, folder: Path, declared: object, nodes: tuple[str, ...], disabled: bool = False) -> str:
+        pools = [inventory.pool(self.OLD, disabled=disabled), inventory.pool(self.NEW)]
+        return inventory.write(folder, pools, declared, nodes)  # type: ignore[arg-type]
+
+    def fleet(self, lab: BaseLab, names: tuple[str, ...]) -> checks.Fleet:
+        fleet = checks.Fleet(self.POOLS, observed(lab, names))
+        for node in fleet.nodes.values():
+            checks.check_host(fleet, node)
+            checks.check_sessions(fleet, node)
+            checks.check_learned(fleet, node)
+        checks.check_blocks(fleet)
+        return fleet
+
+    def under_traffic(self, lab: BaseLab, change: Callable[[], object], gone: tuple[str, ...] = ()) -> Report:
+        """Runs `change` while everybody sends to everybody, but those whose workloads are `gone` afterwards."""
+        found = [workload for workload in workloads(lab) if workload.name not in gone]
+        with Streams(lab, mesh_of_streams(lab, found, pps=200)) as streams:
+            change()
+            report = streams.stop()
+        assert report.sent > 0 and not report.silent_hosts
+        assert report.lost == 0, report.summary()
+        assert report.resets == 0 and report.corrupt == 0 and report.bytes_missing == 0, report.summary()
+        return report
+
+    def since(self, node: Observed) -> dict[str, str]:
+        """{peer: when its session was established}"""
+        lines = re.findall(r"^(Mesh_\S+) +BGP +\S+ +up +(\S+ \S+) +Established", node.raw["bird_protocols"], re.M)
+        return dict(lines)
+
+    def test_a_node_joins_while_a_pool_is_disabled(self, running: tuple[BaseLab, Path]) -> None:
+        lab, folder = running
+        before = self.fleet(lab, FOUR)
+        declared = [*self.BEFORE, inventory.workload("web-5", "node5"), inventory.workload("late", "node2")]
+        path = self.inventory(folder, declared, self.FIVE, disabled=True)
+
+        def change() -> None:
+            lab.up(["node5"])
+            converge(lab, path)
+
+        self.under_traffic(lab, change)
+        after = self.fleet(lab, self.FIVE)
+        new = after.nodes["node5"]
+        # Nothing new from the disabled pool, and what there was goes on.
+        assert set(new.blocks.values()) == {"new"} and set(new.spare_blocks.values()) <= {"new"}
+        for name in FOUR:
+            assert before.nodes[name].blocks.items() <= after.nodes[name].blocks.items()
+            old = {block for block, pool in after.nodes[name].blocks.items() if pool == "old"}
+            assert old == {block for block, pool in before.nodes[name].blocks.items() if pool == "old"}
+        by_name = {w["name"]: (node.name, w["pool"]) for node in after.nodes.values() for w in node.workloads}
+        assert (by_name["web-5"], by_name["late"], by_name["web-2"]) == (
+            ("node5", "new"),
+            ("node2", "new"),
+            ("node2", "old"),
+        )
+        # The others know one node more, and nothing else of them moved.
+        for name in FOUR:
+            one, other = before.nodes[name], after.nodes[name]
+            assert self.since(one).items() <= self.since(other).items(), f"{name} reset a session"
+            assert set(self.since(other)) - set(self.since(one)) == {"Mesh_10_10_1_13"}
+            gone = checks.pool_routes(before, one) - checks.pool_routes(after, other)
+            assert not gone, f"{name} dropped {gone}"
+            assert _comparable(other, without="10.10.1.13") == _comparable(one, without="10.10.1.13"), name
+        checks.check_traffic(after, in_lab(lab))
+        unchanged(lab, path)
+
+    def test_a_workload_goes(self, running: tuple[BaseLab, Path]) -> None:
+        lab, folder = running
+        before = self.fleet(lab, self.FIVE)
+        declared = [
+            entry
+            for entry in (*self.BEFORE, inventory.workload("web-5", "node5"), inventory.workload("late", "node2"))
+            if entry["name"] not in ("db-1", "web-3")
+        ]
+        path = self.inventory(folder, declared, self.FIVE, disabled=True)
+        self.under_traffic(lab, lambda: converge(lab, path), gone=("db-1", "web-3"))
+        after = self.fleet(lab, self.FIVE)
+        assert "db-1" in before.nodes["node1"].raw["namespaces"] and "web-3" in before.nodes["node3"].raw["namespaces"]
+        assert set(after.nodes["node1"].raw["namespaces"]) == {"web-1"}
+        assert not after.nodes["node3"].raw["namespaces"]
+        for name in self.FIVE:
+            # Its node keeps the block, so nobody else learns anything.
+            assert after.nodes[name].blocks == before.nodes[name].blocks
+            assert self.since(before.nodes[name]) == self.since(after.nodes[name])
+        checks.check_traffic(after, in_lab(lab))
+        unchanged(lab, path)
+
+    def test_a_node_leaves(self, running: tuple[BaseLab, Path]) -> None:
+        lab, folder = running
+        before = self.fleet(lab, self.FIVE)
+        blocks = {**before.nodes["node5"].blocks, **before.nodes["node5"].spare_blocks}
+        declared = [entry for entry in (*WORKLOADS, inventory.workload("late", "node2")) if entry["name"] != "web-3"]
+        path = self.inventory(folder, declared, FOUR, disabled=True)
+        self.under_traffic(lab, lambda: converge(lab, path), gone=("web-5",))
+        after = self.fleet(lab, FOUR)
+        lockfile = yaml.safe_load((folder / inventory.LOCKFILE).read_text())
+        assert "node5" not in lockfile["nodes"]
+        assert {entry["cidr"]: entry["pool"] for entry in lockfile["quarantine"]} == blocks
+        assert {entry["node"] for entry in lockfile["quarantine"]} == {"node5"}
+        for name in FOUR:
+            node = after.nodes[name]
+            assert "10.10.1.13" not in str(node.raw["fdb"]) + str(node.raw["neighbors"]) + str(node.ipsets)
+            assert "10.10.1.13" not in node.raw["bird_config"]
+            assert not [line for line in node.routes if line.split()[0] in blocks]
+            assert self.since(node).items() <= self.since(before.nodes[name]).items(), f"{name} reset a session"
+        checks.check_traffic(after, in_lab(lab))
+        unchanged(lab, path)
+
+
+def _comparable(node: Observed, without: str) -> dict[str, object]:
+    """What must be equal before and after another node, at the address `without`, joined."""
+    late = {workload["interface"] for workload in node.workloads if workload["name"] == "late"}
+    return {
+        "links": {
+            name: (link["ifindex"], link["mtu"], link.get("address"), link["flags"])
+            for name, link in node.links.items()
+            if name not in late
+        },
+        "addresses": {name: found for name, found in node.addresses.items() if name not in late},
+        "namespaces": {name: node.inside(name)["addresses"] for name in node.raw["namespaces"] if name != "late"},
+        "chains": node.chains,
+        "ipsets": {name: members - {without} for name, members in node.ipsets.items()},
+        "rules": node.raw["rules"],
+        "bird": node.raw["bird_processes"],
+        "sysctls": {
+            key: value for key, value in node.raw["sysctls"].items() if not any(f"/{name}/" in key for name in late)
+        },
+    }
