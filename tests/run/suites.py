@@ -83,6 +83,16 @@ SUITES: tuple[Suite, ...] = (
         root=True,
         packages=NETWORK,
     ),
+    Suite(
+        "lab-itself",
+        "the lab: reboots, power cuts, captures, traffic",
+        (*PYTEST, "tests/lab/test_lab.py"),
+        limit=400,
+        covers=("tests/lab/test_lab.py",),
+        clean_up=("tests/lab/lab", "down", "--name", "lab-test"),
+        part="lab",
+        root=True,
+    ),
     molecule("default", "molecule-default", "a mesh of four hosts, VXLAN and direct pools", limit=600),
     molecule("route_reflector", "molecule-rr", "four hosts behind two reflectors", limit=600),
     Suite(
