@@ -8,8 +8,9 @@ module: convergence_info
 short_description: Wait until a node's sessions and routes stand
 version_added: 0.1.0
 description:
-  - Waits, on the node, until all of its BGP sessions are Established and all routes that BIRD shall write are in the kernel
-    exactly as planned, with gateway, device and C(onlink). Looks every fraction of a second; one call instead of many.
+  - Waits, on the node, until all of its BGP sessions are Established and all routes that BIRD shall write are in the
+    kernel exactly as planned, with gateway, device and C(onlink). Looks every fraction of a second; one call instead of
+    many.
   - Fails with what is missing when the time is over.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)

@@ -10,8 +10,8 @@ version_added: 0.1.0
 description:
   - Sends ICMP echo requests to all targets at the same time, from one process, and counts what comes back. It takes
     O(count) times O(interval) plus O(timeout) at most, however many targets there are.
-  - Probes are never fragmented. With O(mark) a routing rule can send them another way than live packets, so that a path is
-    proven before it is used.
+  - Probes are never fragmented. With O(mark) a routing rule can send them another way than live packets, so that a path
+    is proven before it is used.
   - Lost probes are no failure of the module; look at RV(targets).
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)

@@ -10,6 +10,7 @@ import typing as t
 
 from ..bird import status
 from ..bird.errors import BirdError, NotAnswering
+from ..dataplane import iptables, workload
 from ..dataplane.kernel import PROTOCOL_BIRD, Kernel, RouteAttributes
 from ..fleet.node_state import ROUTE_PROTOCOL, TABLE_MAIN, NodeState
 from .machine import Machine
@@ -44,12 +45,83 @@ def devices(kernel: Kernel) -> list[Data]:
     ]
 
 
-def routes(kernel: Kernel) -> list[Data]:
-    """Ours and BIRD's, in the main table, by destination."""
+def tunnels(kernel: Kernel) -> list[Data]:
+    """The tunnel devices; `remotes` are the forwarding entries, with the gateway whose neighbour has their MAC."""
+    found = []
+    for device in devices(kernel):
+        if device["name"] in _OURS:
+            gateways = {entry.mac: entry.address for entry in kernel.neighbors(device["name"]) if entry.permanent}
+            device["remotes"] = [
+                {"address": entry.destination, "mac": entry.mac, "gateway": gateways.get(entry.mac)}
+                for entry in kernel.fdb(device["name"])
+                if entry.permanent and entry.destination
+            ]
+            found.append(device)
+    return found
+
+
+def endpoints(kernel: Kernel) -> list[Data]:
+    """The workload endpoints that the kernel has, known by their interfaces' alias."""
+    owners = {owner: name for name, owner in kernel.netns_owners().items()}
+    routed: dict[str, list[str]] = {}
+    for destination, attributes in kernel.routes(table=TABLE_MAIN, protocol=ROUTE_PROTOCOL):
+        if attributes.device:
+            routed.setdefault(attributes.device, []).append(destination)
+    found = []
+    for link in sorted(kernel.links(), key=lambda link: link.name):
+        if link.alias.startswith(workload.MARK):
+            owner = link.alias[len(workload.MARK) :]
+            namespace, name = owner.split("/", 1) if "/" in owner else ("", owner)
+            found.append(
+                {
+                    "name": name,
+                    "namespace": namespace,
+                    "interface": link.name,
+                    "up": link.up,
+                    "mtu": link.mtu,
+                    "netns": owners.get(owner),
+                    "addresses": sorted(routed.get(link.name, [])),
+                }
+            )
+    return found
+
+
+def interface_settings(interface: str) -> dict[str, str]:
+    """{name: path below /proc/sys}, in the order in which they may be written."""
+    conf, neigh = f"net/ipv4/conf/{interface}", f"net/ipv4/neigh/{interface}"
+    keys = {
+        # Answering late with proxy_arp on and a delay set has crashed kernels (felix #1937): the delay goes first.
+        "proxy_delay": f"{neigh}/proxy_delay",
+        "forwarding": f"{conf}/forwarding",
+        "proxy_arp": f"{conf}/proxy_arp",
+        "rp_filter": f"{conf}/rp_filter",
+        "accept_local": f"{conf}/accept_local",
+        "send_redirects": f"{conf}/send_redirects",
+    }
+    if interface == "all":
+        keys["forwarding"] = "net/ipv4/ip_forward"
+        del keys["proxy_delay"]  # there is no neigh/all
+    return keys
+
+
+def tables(kernel: Kernel) -> dict[str, dict[str, list[str]]]:
+    """{table: {chain: rules}}: our chains whole, and of others what carries our mark."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for table, chains in iptables.observe(kernel, []).items():
+        for chain, rules in chains.items():
+            ours = [rule.text for rule in rules if rule.hash]
+            if ours or (chain.startswith(iptables.PREFIX) and not rules):
+                found.setdefault(table, {})[chain] = ours
+    return found
+
+
+def routes(kernel: Kernel, table: int = TABLE_MAIN, protocols: t.Collection[str] = ("calico", "bird")) -> list[Data]:
+    """Ours and BIRD's in one table, as the kernel has them."""
     return [
         route(destination, attributes)
-        for protocol in PROTOCOL_NAMES
-        for destination, attributes in kernel.routes(table=TABLE_MAIN, protocol=protocol)
+        for protocol, name in PROTOCOL_NAMES.items()
+        if name in protocols
+        for destination, attributes in kernel.routes(table=table, protocol=protocol)
     ]
 
 

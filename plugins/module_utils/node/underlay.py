@@ -12,7 +12,7 @@ import typing as t
 from ..dataplane.change import ObserveError
 from ..dataplane.kernel import PROTOCOL_BIRD, Kernel
 from ..dataplane.node import underlay_of
-from ..fleet.node_state import ROUTE_PROTOCOL, TABLE_MAIN, NodeState
+from ..fleet.node_state import ROUTE_PROTOCOL, TABLE_MAIN, NodeState, Route
 
 _STEP = 0.25  # seconds between two looks while waiting
 
@@ -62,13 +62,17 @@ def resolve(kernel: Kernel, state: NodeState) -> NodeState:
     """
     hops = next_hops(kernel, state.underlay_gateways)
     state = state.resolve_underlay(underlay_of(kernel, state), {address: hop[0] for address, hop in hops.items()})
-    open_ = {route.gateway for route in state.routes if route.gateway and not route.device}
+    return dataclasses.replace(state, routes=tuple(with_devices(kernel, state.routes)))
+
+
+def with_devices(kernel: Kernel, routes: t.Sequence[Route]) -> list[Route]:
+    """The same routes; those that name a gateway alone get the device by which the underlay reaches it."""
+    open_ = {route.gateway for route in routes if route.gateway and not route.device}
     devices = {address: hop[1] for address, hop in next_hops(kernel, open_).items()}
-    routes = tuple(
+    return [
         dataclasses.replace(route, device=devices.get(route.gateway)) if route.gateway and not route.device else route
-        for route in state.routes
-    )
-    return dataclasses.replace(state, routes=routes)
+        for route in routes
+    ]
 
 
 def _number(cidr: str) -> tuple[int, int]:

@@ -1,0 +1,127 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: interface_sysctl
+short_description: Routing settings of an interface
+version_added: 0.1.0
+description:
+  - Sets what routing for workloads takes of an interface, in an order that is safe. C(proxy_delay) comes before
+    C(proxy_arp), whatever the order of the options; and what a change of forwarding resets is put right behind it.
+  - Settings that are not named stay as they are. They last until the interface goes or the host restarts.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  interface:
+    description:
+      - The interface. V(all) and V(default) are the kernel's own; forwarding on V(all) is C(net.ipv4.ip_forward).
+    type: str
+    required: true
+  forwarding:
+    description:
+      - Whether packets that come in by it are forwarded.
+    type: bool
+  proxy_arp:
+    description:
+      - Whether the host answers ARP requests on it for addresses that it has a route to by another interface.
+    type: bool
+  proxy_delay:
+    description:
+      - For how long such an answer may be delayed, in hundredths of a second.
+    type: int
+  rp_filter:
+    description:
+      - How the source of a packet is checked, V(0) not at all, V(1) strictly, V(2) loosely.
+    type: int
+    choices: [0, 1, 2]
+  accept_local:
+    description:
+      - Whether packets with a source address of the host itself are taken.
+    type: bool
+  send_redirects:
+    description:
+      - Whether senders are told of a better router.
+    type: bool
+seealso:
+  - module: baremetal.host_routing.interface_sysctl_info
+"""
+
+EXAMPLES = r"""
+- name: Answer the ARP requests of a workload
+  baremetal.host_routing.interface_sysctl:
+    interface: veth1
+    proxy_delay: 0
+    proxy_arp: true
+    forwarding: true
+
+- name: Forward at all
+  baremetal.host_routing.interface_sysctl:
+    interface: all
+    forwarding: true
+"""
+
+RETURN = r"""
+plan:
+  description: What differed, one line each.
+  returned: always
+  type: list
+  elements: str
+  sample: ["~ sysctl   net.ipv4.conf.veth1.proxy_arp  0  ->  1"]
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import sysctl
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Sysctl
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report, single
+
+
+def wanted(params: t.Mapping[str, t.Any]) -> list[Sysctl]:
+    """Raises ValueError for what the interface does not have."""
+    if params["interface"] == "all" and params["proxy_delay"] is not None:
+        raise ValueError("interface all has no proxy_delay. Set it on default, or on each interface.")
+    return [
+        Sysctl(key, str(int(params[name])))
+        for name, key in report.interface_settings(params["interface"]).items()
+        if params[name] is not None
+    ]
+
+
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
+    desired = wanted(params)
+    return [single.Step(sysctl, sysctl.diff(desired, sysctl.observe(kernel, desired)))]
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "interface": {"type": "str", "required": True},
+            "forwarding": {"type": "bool"},
+            "proxy_arp": {"type": "bool"},
+            "proxy_delay": {"type": "int"},
+            "rp_filter": {"type": "int", "choices": [0, 1, 2]},
+            "accept_local": {"type": "bool"},
+            "send_redirects": {"type": "bool"},
+        },
+        required_one_of=[("forwarding", "proxy_arp", "proxy_delay", "rp_filter", "accept_local", "send_redirects")],
+        supports_check_mode=True,
+    )
+    single.run(module, machine.here(), lambda kernel: steps(module.params, kernel))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: iptables_table
+short_description: The collection's chains of an iptables table
+version_added: 0.1.0
+description:
+  - Has exactly the given chains C(cali-*) in a table, and the given rules first in chains of others, all of it in one
+    transaction of C(iptables-restore --noflush).
+  - Each rule carries a hash in its comment, by which it is known again. Rules without it are never changed.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  table:
+    description:
+      - The table.
+    type: str
+    choices: [filter, nat, mangle, raw]
+    default: filter
+  chains:
+    description:
+      - Rules of each chain, as C(iptables) takes them behind C(-A) and the chain's name.
+      - Chains C(cali-*) of the collection that are not named are removed.
+    type: dict
+    default: {}
+  hooks:
+    description:
+      - Rules to be kept first in chains of others.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      chain:
+        description: Chain that is not the collection's.
+        type: str
+        required: true
+      rule:
+        description: The rule, mostly a jump.
+        type: str
+        required: true
+  state:
+    description:
+      - V(absent) removes all that the collection has in the table.
+    type: str
+    choices: [present, absent]
+    default: present
+seealso:
+  - module: baremetal.host_routing.iptables_table_info
+"""
+
+EXAMPLES = r"""
+- name: Hide workloads behind the host towards the rest of the world
+  baremetal.host_routing.iptables_table:
+    table: nat
+    chains:
+      cali-nat-outgoing:
+        - -d 10.244.0.0/16 -j RETURN
+        - -s 10.244.0.0/16 -j MASQUERADE --random-fully
+    hooks:
+      - {chain: POSTROUTING, rule: -j cali-nat-outgoing}
+"""
+
+RETURN = r"""
+plan:
+  description: What differed, one line each.
+  returned: always
+  type: list
+  elements: str
+  sample: ["+ iptables nat cali-nat-outgoing  2 rules"]
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Hook, IptablesTable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, single
+
+
+def wanted(params: t.Mapping[str, t.Any]) -> IptablesTable:
+    """Raises ValueError for a chain that is not ours to have, and for rules that are no list."""
+    chains: dict[str, tuple[str, ...]] = {}
+    for name, rules in params["chains"].items():
+        if not name.startswith(iptables.PREFIX) or len(name) > 28:
+            raise ValueError(
+                f"chains: {name} cannot be a chain of the collection. Those begin with {iptables.PREFIX} and have at "
+                "most 28 characters. Rename it."
+            )
+        if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
+            raise ValueError(f"chains: {name} is not a list of rules. Write each rule as one text.")
+        chains[name] = tuple(rules)
+    hooks = tuple(Hook(entry["chain"], entry["rule"]) for entry in params["hooks"])
+    return IptablesTable(params["table"], chains, hooks)
+
+
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
+    desired = [wanted(params)] if params["state"] == "present" else []
+    observed = iptables.observe(kernel, desired or [IptablesTable(params["table"])])
+    here = {name: chains for name, chains in observed.items() if name == params["table"]}
+    return [single.Step(iptables, iptables.diff(desired, here))]
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "table": {"type": "str", "choices": ["filter", "nat", "mangle", "raw"], "default": "filter"},
+            "chains": {"type": "dict", "default": {}},
+            "hooks": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {"chain": {"type": "str", "required": True}, "rule": {"type": "str", "required": True}},
+            },
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        },
+        supports_check_mode=True,
+    )
+    single.run(module, machine.here(), lambda kernel: steps(module.params, kernel))
+
+
+if __name__ == "__main__":
+    main()

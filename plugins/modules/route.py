@@ -1,0 +1,209 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: route
+short_description: Routes with the collection's protocol number
+version_added: 0.1.0
+description:
+  - Adds, replaces in place and removes routes with protocol number 179 (C(proto calico)), any number in one call.
+  - Routes of other protocols are never changed. One for the same destination stands in the way and is an error.
+  - On a node with a state of M(baremetal.host_routing.node) a run of that removes what the state does not have.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  routes:
+    description:
+      - The routes. Use this or O(destination).
+    type: list
+    elements: dict
+    suboptions:
+      destination:
+        description: CIDR, or an address, which stands for its /32.
+        type: str
+        required: true
+      type:
+        description: V(blackhole) drops what no longer route takes.
+        type: str
+        choices: [unicast, blackhole]
+        default: unicast
+      device:
+        description: Interface through which it leads.
+        type: str
+      gateway:
+        description: Next hop. Without it the destination is on the link itself.
+        type: str
+      onlink:
+        description: Take the gateway as being on the link, whatever addresses the device has. For tunnel devices.
+        type: bool
+        default: false
+      mtu:
+        description: Largest packet in bytes, without it that of the device.
+        type: int
+      table:
+        description: Routing table.
+        type: int
+        default: 254
+  destination:
+    description:
+      - CIDR, or an address, which stands for its /32.
+    type: str
+  type:
+    description:
+      - V(blackhole) drops what no longer route takes.
+    type: str
+    choices: [unicast, blackhole]
+    default: unicast
+  device:
+    description:
+      - Interface through which it leads.
+    type: str
+  gateway:
+    description:
+      - Next hop. Without it the destination is on the link itself.
+    type: str
+  onlink:
+    description:
+      - Take the gateway as being on the link, whatever addresses the device has. For tunnel devices.
+    type: bool
+    default: false
+  mtu:
+    description:
+      - Largest packet in bytes, without it that of the device.
+    type: int
+  table:
+    description:
+      - Routing table.
+    type: int
+    default: 254
+  state:
+    description:
+      - Whether they shall be there.
+    type: str
+    choices: [present, absent]
+    default: present
+  purge:
+    description:
+      - Remove all other routes with the collection's protocol number, in all tables. Needs O(routes).
+    type: bool
+    default: false
+seealso:
+  - module: baremetal.host_routing.route_info
+"""
+
+EXAMPLES = r"""
+- name: Lead another host's workloads to it
+  baremetal.host_routing.route:
+    destination: 172.19.2.0/24
+    gateway: 10.65.132.188
+    device: ens18
+
+- name: The same through a tunnel
+  baremetal.host_routing.route:
+    destination: 172.19.2.0/24
+    gateway: 10.65.132.188
+    device: tunl0
+    onlink: true
+
+- name: Have exactly these
+  baremetal.host_routing.route:
+    purge: true
+    routes:
+      - {destination: 10.244.3.0/26, type: blackhole}
+      - {destination: 10.244.3.1, device: cali717821d73f3}
+"""
+
+RETURN = r"""
+plan:
+  description: What differed, one line each.
+  returned: always
+  type: list
+  elements: str
+  sample: ["+ route    172.19.2.0/24  via 10.65.132.188 dev ens18"]
+"""
+
+import ipaddress
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, single, underlay
+
+FIELDS: dict[str, t.Any] = {
+    "destination": {"type": "str", "required": True},
+    "type": {"type": "str", "choices": ["unicast", "blackhole"], "default": "unicast"},
+    "device": {"type": "str"},
+    "gateway": {"type": "str"},
+    "onlink": {"type": "bool", "default": False},
+    "mtu": {"type": "int"},
+    "table": {"type": "int", "default": 254},
+}
+
+
+def wanted(params: t.Mapping[str, t.Any]) -> list[Route]:
+    """Raises ValueError for what is no destination, or a route that leads nowhere."""
+    entries = params["routes"]
+    if entries is None:
+        entries = [{name: params[name] for name in FIELDS}]
+    routes = [Route(**{**entry, "destination": _cidr(entry["destination"])}) for entry in entries]
+    for entry in routes if params["state"] == "present" else ():
+        if entry.type == "unicast" and not entry.device and not entry.gateway:
+            raise ValueError(
+                f"destination {entry.destination} has neither device nor gateway, so it leads nowhere. "
+                "Name one of them, or set type: blackhole."
+            )
+    return routes
+
+
+def _cidr(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Network(text))
+    except ValueError as error:
+        raise ValueError(f"destination {text} is not an IPv4 network: {error}. Write it as 10.244.3.0/26.") from None
+
+
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
+    desired = wanted(params)
+    if params["state"] == "absent":
+        named = {(entry.table, entry.destination) for entry in desired}
+        observed = {key: have for key, have in route.observe(kernel, []).items() if key[:2] in named}
+        return [single.Step(route, route.diff([], observed))]
+    desired = underlay.with_devices(kernel, desired)
+    changes = route.diff(desired, route.observe(kernel, desired))
+    return [single.Step(route, [change for change in changes if params["purge"] or change.action != "-"])]
+
+
+def main() -> None:
+    top = {name: {**spec, "required": False} for name, spec in FIELDS.items()}
+    module = AnsibleModule(
+        argument_spec={
+            "routes": {"type": "list", "elements": "dict", "options": FIELDS},
+            **top,
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "purge": {"type": "bool", "default": False},
+        },
+        mutually_exclusive=[("routes", "destination")],
+        required_one_of=[("routes", "destination")],
+        supports_check_mode=True,
+    )
+    if module.params["purge"] and (module.params["routes"] is None or module.params["state"] == "absent"):
+        module.fail_json(msg="purge needs routes and state: present. It removes whatever is not in that list.")
+    single.run(module, machine.here(), lambda kernel: steps(module.params, kernel))
+
+
+if __name__ == "__main__":
+    main()

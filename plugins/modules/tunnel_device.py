@@ -1,0 +1,208 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: tunnel_device
+short_description: The device of an IPIP or VXLAN tunnel
+version_added: 0.1.0
+description:
+  - Makes C(tunl0) or C(vxlan.calico) as a node has it, up and with its address, and for VXLAN tells it where the other
+    nodes are, by permanent neighbour and forwarding entries instead of multicast or learning.
+  - The kernel does not let C(tunl0) be deleted. Absent means down and without the address that was given here.
+  - Addresses that others put on C(tunl0) and devices that others made are never changed.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  kind:
+    description:
+      - V(ipip) for C(tunl0), V(vxlan) for C(vxlan.calico).
+    type: str
+    choices: [ipip, vxlan]
+    required: true
+  local:
+    description:
+      - The node's own address, from which the tunnel's packets are sent. Needed for V(vxlan).
+    type: str
+  address:
+    description:
+      - Address of the node in the tunnel, put on the device as /32.
+    type: str
+  mtu:
+    description:
+      - MTU of the device. By default that of the interface with O(local), or 1500, less what the encapsulation adds.
+    type: int
+  node:
+    description:
+      - Name of the node, of which the MAC of C(vxlan.calico) is a hash. By default the name of the host.
+    type: str
+  vni:
+    description:
+      - VXLAN network identifier.
+    type: int
+    default: 4096
+  port:
+    description:
+      - UDP port of VXLAN.
+    type: int
+    default: 4789
+  remotes:
+    description:
+      - The other ends of C(vxlan.calico). All that are not in the list are removed; without this option they stay.
+    type: list
+    elements: dict
+    suboptions:
+      address:
+        description: Address of the other node, to which the tunnel's packets go.
+        type: str
+        required: true
+      node:
+        description: Name of the other node, of which its MAC is a hash. This or O(remotes[].mac) is needed.
+        type: str
+      mac:
+        description: MAC of the other node's C(vxlan.calico).
+        type: str
+      gateway:
+        description: Gateway of the routes through it. By default O(remotes[].address).
+        type: str
+  state:
+    description:
+      - Whether it shall be there.
+    type: str
+    choices: [present, absent]
+    default: present
+seealso:
+  - module: baremetal.host_routing.tunnel_device_info
+"""
+
+EXAMPLES = r"""
+- name: An IPIP tunnel to whoever a route leads to
+  baremetal.host_routing.tunnel_device:
+    kind: ipip
+    local: 10.65.132.187
+
+- name: A VXLAN tunnel to one other node
+  baremetal.host_routing.tunnel_device:
+    kind: vxlan
+    local: 10.65.132.187
+    address: 172.19.1.0
+    remotes:
+      - {node: host2, address: 10.65.132.188}
+"""
+
+RETURN = r"""
+plan:
+  description: What differed, one line each.
+  returned: always
+  type: list
+  elements: str
+  sample: ["+ device   tunl0  mtu 1480  up"]
+"""
+
+import socket
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import neighbor, tunnel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    FdbEntry,
+    Neighbor,
+    TunnelDevice,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, single
+
+NAMES = {"ipip": "tunl0", "vxlan": "vxlan.calico"}
+OVERHEAD = {"ipip": 20, "vxlan": 50}  # bytes: RFC 2003; RFC 7348 with an IPv4 underlay
+
+
+def device_of(params: t.Mapping[str, t.Any], kernel: Kernel) -> TunnelDevice:
+    kind = params["kind"]
+    name, local = NAMES[kind], params["local"] or ""
+    mtu = params["mtu"] or _mtu(kernel, local) - OVERHEAD[kind]
+    if kind == "ipip":
+        return TunnelDevice(name, kind, mtu, local, params["address"])
+    mac = naming.vtep_mac(params["node"] or socket.gethostname())
+    return TunnelDevice(name, kind, mtu, local, params["address"], mac, params["vni"], params["port"])
+
+
+def _mtu(kernel: Kernel, local: str) -> int:
+    device = next((entry.device for entry in kernel.addresses() if entry.address == local), None)
+    link = kernel.link(device) if device else None
+    return link.mtu if link else 1500
+
+
+def entries_of(params: t.Mapping[str, t.Any]) -> list[neighbor.Entry]:
+    """Raises ValueError for a remote end without MAC and node."""
+    entries: list[neighbor.Entry] = []
+    for remote in params["remotes"] or ():
+        mac = remote["mac"] or (naming.vtep_mac(remote["node"]) if remote["node"] else None)
+        if mac is None:
+            raise ValueError(
+                f"remotes: {remote['address']} has neither node nor mac, so frames to it have no destination. Name one."
+            )
+        entries.append(Neighbor("vxlan.calico", remote["gateway"] or remote["address"], mac))
+        entries.append(FdbEntry("vxlan.calico", mac, remote["address"]))
+    return entries
+
+
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
+    name = NAMES[params["kind"]]
+    if params["state"] == "absent":
+        observed = {key: have for key, have in tunnel.observe(kernel, []).items() if key == name}
+        return [single.Step(tunnel, tunnel.diff([], observed))]
+    device = device_of(params, kernel)
+    observed = {key: have for key, have in tunnel.observe(kernel, [device]).items() if key == name}
+    devices = tunnel.diff([device], observed)
+    made = [single.Step(tunnel, devices)]
+    if params["kind"] == "vxlan" and params["remotes"] is not None:
+        wanted = entries_of(params)
+        found = {} if tunnel.recreated(devices) else neighbor.observe(kernel, wanted)
+        made.append(single.Step(neighbor, neighbor.diff(wanted, found)))
+    return made
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "kind": {"type": "str", "choices": ["ipip", "vxlan"], "required": True},
+            "local": {"type": "str"},
+            "address": {"type": "str"},
+            "mtu": {"type": "int"},
+            "node": {"type": "str"},
+            "vni": {"type": "int", "default": 4096},
+            "port": {"type": "int", "default": 4789},
+            "remotes": {
+                "type": "list",
+                "elements": "dict",
+                "options": {
+                    "address": {"type": "str", "required": True},
+                    "node": {"type": "str"},
+                    "mac": {"type": "str"},
+                    "gateway": {"type": "str"},
+                },
+            },
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    if params["kind"] == "vxlan" and params["state"] == "present" and not params["local"]:
+        module.fail_json(msg="local is missing: kind vxlan needs the node's own address. Set it to that address.")
+    single.run(module, machine.here(), lambda kernel: steps(params, kernel))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: workload_endpoint
+short_description: A network namespace joined to the host
+version_added: 0.1.0
+description:
+  - Joins a network namespace to the host by a veth pair, as Calico does. The host end C(cali...) has the MAC
+    ee:ee:ee:ee:ee:ee and no address; inside there is the workload's address as /32 and a default route by 169.254.1.1,
+    for which the host answers by proxy ARP.
+  - The namespace is made if it is missing, and removed with the workload if it was made here.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  name:
+    description:
+      - Name of the workload.
+    type: str
+    required: true
+  namespace:
+    description:
+      - Calico's namespace, a part of the interface's name.
+    type: str
+    default: default
+  address:
+    description:
+      - The workload's address. Needed when O(state=present).
+    type: str
+  netns:
+    description:
+      - Network namespace, as C(ip netns) knows it. By default named as the workload.
+    type: str
+  interface:
+    description:
+      - The host end. By default C(cali) and 11 digits of a hash of O(namespace) and O(name), as Calico names it.
+    type: str
+  peer_interface:
+    description:
+      - The end inside.
+    type: str
+    default: eth0
+  mtu:
+    description:
+      - MTU of both ends.
+    type: int
+    default: 1500
+  routed:
+    description:
+      - Whether to set proxy ARP and forwarding on the host end and to lead the address to it. Without that there is
+        nothing but the pair, for M(baremetal.host_routing.interface_sysctl) and M(baremetal.host_routing.route).
+    type: bool
+    default: true
+  state:
+    description:
+      - Whether it shall be there.
+    type: str
+    choices: [present, absent]
+    default: present
+seealso:
+  - module: baremetal.host_routing.workload_endpoint_info
+"""
+
+EXAMPLES = r"""
+- name: A workload that others can reach
+  baremetal.host_routing.workload_endpoint:
+    name: net1
+    address: 172.19.1.2
+
+- name: Take it away with all that belongs to it
+  baremetal.host_routing.workload_endpoint:
+    name: net1
+    state: absent
+"""
+
+RETURN = r"""
+plan:
+  description: What differed, one line each.
+  returned: always
+  type: list
+  elements: str
+  sample: ["+ workload default/net1  eth0 172.19.1.2  host end cali717821d73f3  mtu 1500"]
+interface:
+  description: The host end.
+  returned: success
+  type: str
+  sample: cali717821d73f3
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import route, sysctl, workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    Route,
+    Sysctl,
+    WorkloadEndpoint,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, single
+
+
+def endpoint_of(params: t.Mapping[str, t.Any]) -> WorkloadEndpoint:
+    interface = params["interface"] or naming.interface_name(params["namespace"], params["name"])
+    return WorkloadEndpoint(
+        name=params["name"],
+        interface=naming.check_device_name(interface, "interface"),
+        address=params["address"] or "",
+        mtu=params["mtu"],
+        pool="",
+        namespace=params["namespace"],
+        netns=params["netns"] or params["name"],
+        peer_interface=naming.check_device_name(params["peer_interface"], "peer_interface"),
+    )
+
+
+def settings_of(interface: str) -> list[Sysctl]:
+    """proxy_delay first: answering late with proxy_arp on and a delay set has crashed kernels."""
+    return [
+        Sysctl(f"net/ipv4/neigh/{interface}/proxy_delay", "0"),
+        Sysctl(f"net/ipv4/conf/{interface}/proxy_arp", "1"),
+        Sysctl(f"net/ipv4/conf/{interface}/forwarding", "1"),
+    ]
+
+
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
+    endpoint = endpoint_of(params)
+    found = workload.observe(kernel, [endpoint])
+    if params["state"] == "absent":
+        name = workload.identity(endpoint)
+        gone = {key: have for key, have in workload.observe(kernel, []).items() if key == name}
+        links = {have.link.name for have in gone.values() if have.link is not None}
+        routes = {key: have for key, have in route.observe(kernel, []).items() if have.device in links}
+        return [single.Step(workload, workload.diff([], gone)), single.Step(route, route.diff([], routes))]
+    pairs = workload.diff([endpoint], {endpoint.interface: found[endpoint.interface]})
+    made = [single.Step(workload, pairs)]
+    anew = workload.recreated(pairs)
+    settings = settings_of(endpoint.interface) if params["routed"] else []
+    have = dict.fromkeys((setting.key for setting in settings), None) if anew else sysctl.observe(kernel, settings)
+    # Without settings too: the host end is set up after this step.
+    made.append(single.Step(sysctl, sysctl.diff(settings, have)))
+    if params["routed"]:
+        wanted = [Route(f"{endpoint.address}/32", device=endpoint.interface)]
+        routes = {key: value for key, value in route.observe(kernel, wanted).items() if value.device not in anew}
+        made.append(single.Step(route, [c for c in route.diff(wanted, routes) if c.action != "-"]))
+    return made
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "namespace": {"type": "str", "default": "default"},
+            "address": {"type": "str"},
+            "netns": {"type": "str"},
+            "interface": {"type": "str"},
+            "peer_interface": {"type": "str", "default": "eth0"},
+            "mtu": {"type": "int", "default": 1500},
+            "routed": {"type": "bool", "default": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        },
+        required_if=[("state", "present", ["address"])],
+        supports_check_mode=True,
+    )
+    try:
+        interface = endpoint_of(module.params).interface
+    except naming.NamingError as error:
+        module.fail_json(msg=str(error))
+    single.run(module, machine.here(), lambda kernel: steps(module.params, kernel), interface=interface)
+
+
+if __name__ == "__main__":
+    main()
