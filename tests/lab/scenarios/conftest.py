@@ -76,7 +76,16 @@ class Fleet:
         return self.play("site.yml", *arguments, **more)
 
     def switch(self, mode: str, *arguments: str, pool: str = "default-ipv4-ippool") -> Run:
-        return self.play("switch_pool_mode.yml", "-e", f"pool={pool}", "-e", f"mode={mode}", "-e", "calico_node_soak_seconds=3", *arguments)
+        return self.play(
+            "switch_pool_mode.yml",
+            "-e",
+            f"pool={pool}",
+            "-e",
+            f"mode={mode}",
+            "-e",
+            "calico_node_soak_seconds=3",
+            *arguments,
+        )
 
 
 @pytest.fixture(scope="session")
