@@ -1,0 +1,274 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lockfile: its text, what it keeps, and every sentence with which it is refused."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
+    AllocationPlan,
+    BlockGrant,
+    NodePlan,
+    PlannedPool,
+    QuarantinedBlock,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.lockfile import LockfileError
+from hypothesis import given
+from hypothesis import strategies as st
+
+PLAN = AllocationPlan(
+    generation=7,
+    pools={"main": PlannedPool("10.244.0.0/16", 26), "six": PlannedPool("fd00::/64", 122)},
+    nodes={
+        "node1": NodePlan(
+            (BlockGrant("10.244.3.0/26", "main"), BlockGrant("fd00::40/122", "six")),
+            (BlockGrant("10.244.3.64/26", "main"),),
+            {"vxlan": "10.244.3.1", "ipip": "10.244.3.0"},
+            {"web-1": "10.244.3.2", "db": "fd00::41"},
+        ),
+        "on": NodePlan(),
+    },
+    quarantine=(
+        QuarantinedBlock("10.244.9.0/26", "main", "node9", 6),
+        QuarantinedBlock("10.244.9.64/26", "main", "node9", 6, True),
+    ),
+)
+
+TEXT = """\
+# Who owns which block of addresses: the plan that baremetal.host_routing keeps of this inventory's nodes.
+# It is written before any host changes. Commit it with the inventory; do not edit it.
+# If it is lost or older than what the nodes run, the next run over all nodes rebuilds it from their copies.
+---
+version: 1
+generation: 7
+pools:
+  main: {cidr: 10.244.0.0/16, blockSize: 26}
+  six: {cidr: "fd00::/64", blockSize: 122}
+nodes:
+  node1:
+    blocks:
+      - {cidr: 10.244.3.0/26, pool: main}
+      - {cidr: "fd00::40/122", pool: six}
+    spareBlocks:
+      - {cidr: 10.244.3.64/26, pool: main}
+    tunnels:
+      ipip: 10.244.3.0
+      vxlan: 10.244.3.1
+    workloads:
+      db: "fd00::41"
+      web-1: 10.244.3.2
+  "on": {}
+quarantine:
+  - {cidr: 10.244.9.0/26, pool: main, node: node9, generation: 6}
+  - {cidr: 10.244.9.64/26, pool: main, node: node9, generation: 6, spare: true}
+"""
+
+RESTORE = (
+    "Restore it from version control, or move it away: a run that reaches all nodes rebuilds it from their copies."
+)
+
+
+def test_the_text() -> None:
+    assert lockfile.dump(PLAN) == TEXT
+
+
+def test_the_text_of_nothing() -> None:
+    assert lockfile.dump(AllocationPlan()).endswith(
+        "---\nversion: 1\ngeneration: 0\npools: {}\nnodes: {}\nquarantine: []\n"
+    )
+    assert lockfile.load(lockfile.dump(AllocationPlan())) == AllocationPlan()
+
+
+def test_the_text_and_the_document_give_the_plan_back() -> None:
+    assert lockfile.load(TEXT) == PLAN
+    assert lockfile.from_document(lockfile.to_document(PLAN)) == PLAN
+    assert yaml.safe_load(TEXT) == lockfile.to_document(PLAN)
+
+
+def test_the_text_does_not_depend_on_the_order_in_the_plan() -> None:
+    turned = AllocationPlan(
+        PLAN.generation,
+        dict(reversed(PLAN.pools.items())),
+        dict(reversed(PLAN.nodes.items())),
+        PLAN.quarantine,
+    )
+    assert lockfile.dump(turned) == TEXT
+
+
+@given(
+    st.dictionaries(
+        st.one_of(
+            st.sampled_from(
+                ["yes", "No", "null", "1", "1.5", "0x1", "1e3", "~", "a: b", "a #b", "- a", "{a}", "2026-01-01"]
+            ),
+            st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=63),
+            st.text(st.characters(blacklist_categories=("Cs",), max_codepoint=0xFFFF), min_size=1, max_size=63),
+        ),
+        st.sampled_from(["10.244.3.5", "10.244.3.6"]),
+        max_size=1,
+    )
+)
+def test_names_of_every_kind_come_back_as_they_were(workloads: dict[str, str]) -> None:
+    part = NodePlan((BlockGrant("10.244.3.0/26", "main"),), workloads=workloads)
+    found = AllocationPlan(1, {"main": PlannedPool("10.244.0.0/16", 26)}, {"node1": part})
+    assert lockfile.load(lockfile.dump(found)) == found
+
+
+def changed(path: str, value: t.Any = None) -> dict[str, t.Any]:
+    """The document with one place changed; a value of `del` removes it."""
+    document = copy.deepcopy(lockfile.to_document(PLAN))
+    *way, last = (int(step) if step.isdigit() else step for step in path.split("."))
+    place: t.Any = document
+    for step in way:
+        place = place[step]
+    if value == "del":
+        del place[last]
+    else:
+        place[last] = value
+    return document
+
+
+BROKEN = {
+    "not a mapping": (["a"], "is not a mapping of version, generation, pools, nodes and quarantine."),
+    "empty": (None, "is empty."),
+    "no version": (changed("version", "del"), None),
+    "version": (changed("version", 2), None),
+    "version is text": (changed("version", "1"), None),
+    "no generation": (changed("generation", "del"), "has no generation."),
+    "generation is text": (changed("generation", "7"), "has a wrong value for generation: a whole number is expected."),
+    "generation is true": (
+        changed("generation", True), "has a wrong value for generation: a whole number is expected.",
+    ),
+    "generation below zero": (changed("generation", -1), "has -1 at generation, where a count from 0 up should stand."),
+    "unknown field": (changed("pool", {}), "has an unknown field 'pool'."),
+    "nodes is a list": (changed("nodes", []), "has a wrong value for nodes: a mapping is expected."),
+    "unknown field of a node": (changed("nodes.node1.block", []), "has an unknown field 'block' at nodes.node1."),
+    "node is nothing": (changed("nodes.node1", None), "has no mapping at nodes.node1."),
+    "node named with a number": (
+        {"version": 1, "generation": 7, "nodes": {5: {}}}, "has the name 5 at nodes, which is not text.",
+    ),
+    "unknown field of a block": (
+        changed("nodes.node1.blocks.0.size", 26), "has an unknown field 'size' at nodes.node1.blocks[0].",
+    ),
+    "block without its pool": (changed("nodes.node1.blocks.0.pool", "del"), "has no pool at nodes.node1.blocks[0]."),
+    "block of an unknown pool": (
+        changed("nodes.node1.blocks.0.pool", "mian"),
+        "names pool mian at nodes.node1.blocks[0], which is not among its pools.",
+    ),
+    "block outside its pool": (
+        changed("nodes.node1.blocks.0.cidr", "10.245.0.0/26"),
+        "has block 10.245.0.0/26 at nodes.node1.blocks[0], which lies outside pool main.",
+    ),
+    "block of another size": (
+        changed("nodes.node1.blocks.0.cidr", "10.244.3.0/27"),
+        "has block 10.244.3.0/27 at nodes.node1.blocks[0], but blocks of pool main are /26.",
+    ),
+    "block misaligned": (
+        changed("nodes.node1.blocks.0.cidr", "10.244.3.32/26"),
+        "has a wrong block at nodes.node1.blocks[0]: '10.244.3.32/26' has bits set behind its prefix.",
+    ),
+    "block unreadable": (
+        changed("nodes.node1.spareBlocks.0.cidr", "10.244.3/26"),
+        "has a wrong block at nodes.node1.spareBlocks[0]: '10.244.3' is not an IP address.",
+    ),
+    "block of two nodes": (
+        changed("nodes.on.blocks", [{"cidr": "10.244.3.64/26", "pool": "main"}]),
+        "has block 10.244.3.64/26 twice, at node1 and at on.",
+    ),
+    "block open and spare": (
+        changed("nodes.node1.spareBlocks.0.cidr", "10.244.3.0/26"), "has block 10.244.3.0/26 twice, at node1.",
+    ),
+    "block in quarantine and in use": (
+        changed("quarantine.0.cidr", "10.244.3.0/26"),
+        "has block 10.244.3.0/26 twice, at node1 and at quarantine (of node9).",
+    ),
+    "bad pool": (
+        changed("pools.main.blockSize", 12),
+        "has a wrong pool at pools.main: blocks of /12 cannot be cut from 10.244.0.0/16.",
+    ),
+    "kind of tunnel": (
+        changed("nodes.node1.tunnels.gre", "10.244.3.7"), "has an unknown kind of tunnel at nodes.node1.tunnels: gre.",
+    ),
+    "tunnel address outside": (
+        changed("nodes.node1.tunnels.ipip", "10.244.3.64"),
+        "has address 10.244.3.64 at nodes.node1.tunnels.ipip, which lies in none of the node's blocks.",
+    ),
+    "address of a tunnel and a workload": (
+        changed("nodes.node1.workloads.web-1", "10.244.3.1"),
+        "has address 10.244.3.1 twice, at nodes.node1.tunnels.vxlan and at nodes.node1.workloads.web-1.",
+    ),
+    "address of two workloads": (
+        changed("nodes.node1.workloads.web-2", "10.244.3.2"),
+        "has address 10.244.3.2 twice, at nodes.node1.workloads.web-1 and at nodes.node1.workloads.web-2.",
+    ),
+    "address unreadable": (
+        changed("nodes.node1.workloads.web-1", "10.244.3.2/32"),
+        "has a wrong address at nodes.node1.workloads.web-1: '10.244.3.2/32' is not an IP address.",
+    ),
+    "address is a number": (
+        changed("nodes.node1.workloads.web-1", 10.2),
+        "has no text at nodes.node1.workloads.web-1, where an address should stand.",
+    ),
+    "workload on two nodes": (
+        changed("nodes.on", {
+            "blocks": [{"cidr": "10.244.7.0/26", "pool": "main"}], "workloads": {"web-1": "10.244.7.1"},
+        }),
+        "has workload web-1 twice, at node1 and at on.",
+    ),
+    "quarantine without its node": (changed("quarantine.1.node", "del"), "has no node at quarantine[1]."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_wrong_is_refused_in_words(name: str) -> None:
+    document, rule = BROKEN[name]
+    remedy = RESTORE
+    if rule is None:
+        version = document.get("version")
+        rule = f"has version {version!r}; this release reads version 1."
+        remedy = "Use the release of the collection that wrote it, or restore the file from version control."
+    with pytest.raises(LockfileError) as caught:
+        lockfile.from_document(document, "inventories/lab/.calico.lock.yml")
+    assert str(caught.value) == f"lockfile inventories/lab/.calico.lock.yml {rule} {remedy}"
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(LockfileError) as caught:
+        lockfile.load(text, "lock")
+    return str(caught.value)
+
+
+def test_an_empty_file_is_refused() -> None:
+    assert refusal("# nothing\n") == f"lockfile lock is empty. {RESTORE}"
+
+
+def test_what_is_no_yaml_is_refused_with_its_line() -> None:
+    text = refusal(TEXT.replace("tunnels:\n", "tunnels: [\n"))
+    assert text.startswith("lockfile lock cannot be read as YAML: ")
+    assert text.endswith(f"(line 19). {RESTORE}")
+
+
+def test_an_unfinished_merge_is_refused() -> None:
+    ours = "  node3: {}\n"
+    merge = f"<<<<<<< HEAD\n{ours}=======\n  node4: {{}}\n>>>>>>> branch\n"
+    text = refusal(TEXT.replace("quarantine:\n", f"{merge}quarantine:\n"))
+    assert text.startswith("lockfile lock has marks of a merge that was not finished (line ")
+    assert text.endswith(". Take one side's file whole (git checkout --ours or --theirs), then run over all nodes.")
+
+
+def test_a_key_that_stands_twice_is_refused() -> None:
+    assert refusal(TEXT.replace('"on": {}', "node1: {}")) == f"lockfile lock has node1 twice (line 23). {RESTORE}"
+
+
+@given(st.text())
+def test_no_text_ends_in_another_error(text: str) -> None:
+    try:
+        lockfile.load(text, "lock")
+    except LockfileError as error:
+        assert error.remedy

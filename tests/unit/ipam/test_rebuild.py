@@ -1,0 +1,345 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lockfile and nodes' copies together: what is learned, what is rebuilt, and when planning stops."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Block, Ipam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
+    AllocationPlan,
+    BlockGrant,
+    NodePlan,
+    QuarantinedBlock,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import RebuildError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.inputs import (
+    NodeEntry,
+    PoolRange,
+    WorkloadRequest,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.plan import plan
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuild import Reconciled, reconcile
+from hypothesis import given
+from hypothesis import strategies as st
+
+POOL = PoolRange("main", "10.244.0.0/22", 26)
+NAMES = ("node1", "node2", "node3")
+NEEDS = {name: {"ipip": ["main"]} for name in (*NAMES, "node4")}
+
+
+def run(
+    names: t.Sequence[str],
+    previous: t.Optional[AllocationPlan] = None,
+    workloads: t.Sequence[WorkloadRequest] = (),
+    **more: t.Any,
+) -> AllocationPlan:
+    return plan([POOL], [NodeEntry(name) for name in names], previous, workloads=workloads, tunnels=NEEDS, **more)
+
+
+def copy_of(found: AllocationPlan, node: str) -> Ipam:
+    part = found.nodes[node]
+    return Ipam(
+        found.generation,
+        tuple(Block(grant.cidr, grant.pool) for grant in part.blocks),
+        tuple(Block(grant.cidr, grant.pool) for grant in part.spare_blocks),
+        dict(part.tunnels),
+        dict(part.workloads),
+    )
+
+
+def copies(found: AllocationPlan, *names: str) -> dict[str, Ipam]:
+    return {name: copy_of(found, name) for name in names or found.nodes}
+
+
+def both(
+    lock: t.Optional[AllocationPlan], kept: t.Mapping[str, Ipam], names: t.Sequence[str] = NAMES, **more: t.Any
+) -> Reconciled:
+    return reconcile(lock, kept, **{"unreachable": (), "inventory_nodes": names, "lockfile_name": "lock", **more})
+
+
+def refusal(*args: t.Any, **more: t.Any) -> str:
+    with pytest.raises(RebuildError) as caught:
+        both(*args, **more)
+    return str(caught.value)
+
+
+FIRST = run(NAMES, workloads=[WorkloadRequest("w", "node2")])
+NEWER = run((*NAMES, "node4"), FIRST, workloads=[WorkloadRequest("w", "node2"), WorkloadRequest("v", "node1")])
+
+
+def first(found: AllocationPlan, node: str) -> str:
+    return found.nodes[node].blocks[0].cidr
+
+
+# An ordinary run
+
+
+def test_a_lockfile_that_the_nodes_agree_with_is_taken_as_it_is() -> None:
+    assert both(FIRST, copies(FIRST)) == Reconciled(FIRST)
+    assert both(FIRST, copies(FIRST)).plan is FIRST
+
+
+def test_nodes_that_are_down_or_not_asked_do_not_matter_while_the_lockfile_is_new_enough() -> None:
+    assert both(FIRST, copies(FIRST, "node1"), unreachable=["node2"], not_asked=["node3"]) == Reconciled(FIRST)
+    assert both(NEWER, copies(FIRST, "node1"), unreachable=["node2"]) == Reconciled(NEWER)
+    assert both(FIRST, {}, unreachable=NAMES) == Reconciled(FIRST)
+
+
+def test_a_node_without_a_plan_of_its_own_changes_nothing() -> None:
+    assert both(FIRST, {**copies(FIRST), "rr1": Ipam(FIRST.generation)}, [*NAMES, "rr1"]) == Reconciled(FIRST)
+
+
+def test_a_new_fleet_has_no_plan() -> None:
+    assert both(None, {}) == Reconciled(None)
+    assert both(None, {"node1": Ipam()}) == Reconciled(None)
+
+
+def test_a_new_fleet_can_start_with_a_host_that_is_down() -> None:
+    assert both(None, {}, unreachable=["node3"]) == Reconciled(
+        None,
+        ("lock is missing and no node that answered has blocks: planned as a new fleet, without the copies of node3.",),
+    )
+
+
+# What a node did itself
+
+
+def test_a_spare_block_that_a_node_opened_is_learned() -> None:
+    mine = copy_of(FIRST, "node1")
+    opened = dataclasses.replace(mine, blocks=mine.blocks + mine.spare_blocks, spare_blocks=())
+    found = both(FIRST, {**copies(FIRST), "node1": opened})
+    spare = FIRST.nodes["node1"].spare_blocks[0]
+    assert found.notices == (f"node1 has opened its spare block {spare.cidr}.",)
+    assert found.plan is not None
+    assert found.plan.nodes["node1"].blocks == (*FIRST.nodes["node1"].blocks, spare)
+    assert found.plan.nodes["node1"].spare_blocks == ()
+    assert found.plan.generation == FIRST.generation + 1
+    after = run(NAMES, found.plan, workloads=[WorkloadRequest("w", "node2")])
+    assert len(after.nodes["node1"].spare_blocks) == 1
+    assert after.nodes["node2"] == FIRST.nodes["node2"]
+
+
+# The lockfile is missing
+
+
+def test_a_missing_lockfile_is_rebuilt_from_the_copies() -> None:
+    found = both(None, copies(FIRST))
+    assert found.plan is not None
+    assert found.plan.nodes == FIRST.nodes
+    assert found.plan.generation == FIRST.generation + 1
+    assert found.notices == (
+        "lock was missing and is rebuilt from the copies of 3 nodes (generation 1). "
+        "Blocks of nodes that were removed earlier are not in quarantine any more.",
+    )
+    again = run(NAMES, found.plan, workloads=[WorkloadRequest("w", "node2")])
+    assert (again.nodes, again.pools) == (FIRST.nodes, FIRST.pools)
+
+
+def test_a_node_without_a_copy_joins_a_rebuilt_plan() -> None:
+    found = both(None, copies(FIRST, "node1", "node2"))
+    after = run(NAMES, found.plan, workloads=[WorkloadRequest("w", "node2")])
+    assert (after.nodes["node1"], after.nodes["node2"]) == (FIRST.nodes["node1"], FIRST.nodes["node2"])
+
+
+def test_nothing_is_planned_over_live_blocks_of_nodes_that_are_down() -> None:
+    assert refusal(None, copies(FIRST, "node1"), unreachable=["node2", "node3"]) == (
+        "lockfile lock is missing, node1 has blocks already, and node2, node3 could not be read. "
+        "Restore the newest one from version control, or run without --limit while node2, node3 can be reached; "
+        "only if they have no blocks, set calico_rebuild_lockfile: true for one run."
+    )
+
+
+def test_a_limited_run_does_not_plan_for_nodes_that_it_did_not_ask() -> None:
+    text = refusal(None, {}, not_asked=["node2", "node3"])
+    assert text.startswith(
+        "lockfile lock is missing, and node2, node3, which may have blocks already, could not be read. "
+    )
+    assert refusal(None, copies(FIRST, "node1"), not_asked=["node2"]).startswith(
+        "lockfile lock is missing, node1 has blocks"
+    )
+
+
+def test_nothing_is_planned_when_nobody_answered() -> None:
+    assert refusal(None, {}, unreachable=NAMES).startswith(
+        "lockfile lock is missing, and node1, node2, node3, which may"
+    )
+
+
+def test_the_operator_may_say_that_the_others_have_no_blocks() -> None:
+    found = both(None, copies(FIRST, "node1"), unreachable=["node2"], not_asked=["node3"], accept_missing=True)
+    assert found.plan is not None
+    assert set(found.plan.nodes) == {"node1"}
+    assert found.notices[-1] == "This was done without the copies of node2, node3."
+
+
+# The lockfile is older than the nodes
+
+
+def test_an_older_lockfile_is_brought_up_to_date() -> None:
+    found = both(FIRST, copies(NEWER), [*NAMES, "node4"])
+    assert found.plan is not None
+    assert found.plan.nodes == NEWER.nodes
+    assert found.plan.generation == NEWER.generation + 1
+    assert found.notices == (
+        "lock (generation 1) was older than what the nodes run (generation 2) and is brought up to date "
+        "from the copies of "
+        "4 nodes.",
+    )
+
+
+def test_an_older_lockfile_needs_all_copies() -> None:
+    assert refusal(FIRST, copies(NEWER, "node1", "node4"), [*NAMES, "node4"], unreachable=["node2"]) == (
+        "lockfile lock (generation 1) is older than the copy of node1, node4 (generation 2), and node2 "
+        "could not be read. "
+        "Restore the newest one from version control, or run without --limit while node2 can be reached; "
+        "only if they have no blocks, set calico_rebuild_lockfile: true for one run."
+    )
+
+
+def test_an_older_lockfile_with_the_same_content_catches_up() -> None:
+    later = {name: dataclasses.replace(copy, generation=5) for name, copy in copies(FIRST).items()}
+    found = both(FIRST, later)
+    assert found.plan is not None
+    assert found.plan.same_content(FIRST)
+    assert found.plan.generation == 6
+    assert both(found.plan, later) == Reconciled(found.plan)
+
+
+def test_a_block_that_a_newer_copy_lacks_is_set_aside() -> None:
+    mine = copy_of(FIRST, "node1")
+    without = dataclasses.replace(mine, generation=4, spare_blocks=())
+    found = both(FIRST, {**copies(FIRST), "node1": without})
+    spare = FIRST.nodes["node1"].spare_blocks[0]
+    assert found.plan is not None
+    assert found.plan.quarantine == (QuarantinedBlock(spare.cidr, "main", "node1", 5, True),)
+
+
+def test_a_newer_copy_counts_more_than_an_older_lockfile() -> None:
+    """node9 left, its block was released and given to node1; then the file was put back to before all that."""
+    old = AllocationPlan(3, FIRST.pools, {"node9": NodePlan((BlockGrant("10.244.0.0/26", "main"),))})
+    new = Ipam(5, (Block("10.244.0.0/26", "main"),))
+    found = both(old, {"node1": new}, ["node1"])
+    assert found.plan is not None
+    assert found.plan.nodes["node1"].blocks == (BlockGrant("10.244.0.0/26", "main"),)
+    assert found.plan.nodes["node9"].blocks == ()
+    assert found.notices[-1] == "node1 has block 10.244.0.0/26, which the older lockfile gave to node9."
+
+
+# Contradictions
+
+
+def test_two_nodes_with_one_block_stop_everything() -> None:
+    block = first(FIRST, "node1")
+    twin = dataclasses.replace(copy_of(FIRST, "node1"), generation=3)
+    text = (
+        f"block {block} is claimed by node1 (generation 1) and by node2 (generation 3). Decide which one "
+        "keeps it. On the "
+        "other, stop what uses its addresses and delete /var/lib/calico; then run again."
+    )
+    assert refusal(None, {**copies(FIRST), "node2": twin}) == text
+    assert refusal(FIRST, {**copies(FIRST), "node2": twin}) == text
+    assert refusal(None, {**copies(FIRST), "node2": twin}, accept_missing=True) == text
+
+
+def test_a_block_that_a_newer_lockfile_gives_to_another_node_stops_everything() -> None:
+    block = first(NEWER, "node4")
+    stale = Ipam(1, (Block(block, "main"),))
+    assert refusal(NEWER, {"node3": stale}, [*NAMES, "node4"], unreachable=["node4"]) == (
+        f"block {block} belongs to node4 in lock (generation 2), but node3 has it open (generation 1). "
+        "Stop what uses addresses of the block on node3, delete /var/lib/calico there, and run again. "
+        "If node3 is to keep it, restore the lockfile that says so."
+    )
+
+
+def test_a_block_in_quarantine_for_another_node_stops_everything() -> None:
+    block = first(NEWER, "node4")
+    removed = run(NAMES, NEWER)
+    text = refusal(removed, {"node3": Ipam(1, (Block(block, "main"),))})
+    assert text.startswith(f"block {block} is in quarantine for node4 in lock (generation 3), but node3 has it open (")
+
+
+def test_a_stale_spare_block_is_no_claim() -> None:
+    block = first(NEWER, "node4")
+    mine = copy_of(FIRST, "node3")
+    stale = dataclasses.replace(mine, spare_blocks=(*mine.spare_blocks, Block(block, "main")))
+    assert both(NEWER, {**copies(NEWER), "node3": stale}, [*NAMES, "node4"]) == Reconciled(NEWER)
+
+
+def test_a_copy_that_cannot_be_read_stops_everything() -> None:
+    assert refusal(FIRST, {"node1": Ipam(1, (Block("10.244.0.1/26", "main"),))}) == (
+        "node1 keeps a copy of its blocks that cannot be read: '10.244.0.1/26' has bits set behind its prefix. "
+        "Stop what uses addresses of the block on node1, delete /var/lib/calico there, and run again."
+    )
+
+
+# Nodes that return
+
+
+def test_a_node_that_returns_gets_its_blocks_and_addresses_back() -> None:
+    workloads = [WorkloadRequest("w", "node2")]
+    away = run(("node1", "node3"), FIRST)
+    found = both(away, copies(FIRST, "node2"))
+    after = run(NAMES, found.plan, workloads=workloads)
+    assert after.nodes == FIRST.nodes
+    assert after.quarantine == ()
+
+
+def test_a_node_that_returns_after_its_blocks_were_released_keeps_what_is_still_free() -> None:
+    released = run(("node1", "node3"), FIRST, released=["node2"])
+    found = both(released, copies(FIRST, "node2"))
+    block = first(FIRST, "node2")
+    assert found.notices == (f"node2 still has block {block}, which the lockfile had as free; it keeps it.",)
+    after = run(NAMES, found.plan, workloads=[WorkloadRequest("w", "node2")])
+    assert after.nodes["node2"].blocks == FIRST.nodes["node2"].blocks
+    assert after.nodes["node2"].tunnels == FIRST.nodes["node2"].tunnels
+    assert after.nodes["node2"].workloads == FIRST.nodes["node2"].workloads
+
+
+def test_copies_of_hosts_outside_the_inventory_do_not_count() -> None:
+    assert both(FIRST, {**copies(FIRST), "node9": Ipam(9, (Block(first(FIRST, "node1"), "main"),))}) == Reconciled(
+        FIRST
+    )
+
+
+# However a fleet got there
+
+
+@given(st.data(), st.booleans())
+def test_a_lost_or_reverted_lockfile_never_moves_a_live_block(data: st.DataObject, revenants: bool) -> None:
+    """Plans follow each other; the file is lost or put back to any of them; what the nodes run stays theirs.
+
+    Revenants are nodes that were removed and come back as they were: then a run may stop, but never move an open block.
+    """
+    inventory: list[str] = ["node1", "node2"]
+    found = run(inventory)
+    history: list[t.Optional[AllocationPlan]] = [None, found]
+    kept = copies(found)
+    for _ in range(data.draw(st.integers(1, 6))):
+        inventory = sorted(data.draw(st.sets(st.sampled_from([*NAMES, "node4"]), min_size=1)))
+        workloads = [
+            WorkloadRequest(f"w{n}", inventory[n % len(inventory)]) for n in range(data.draw(st.integers(0, 3)))
+        ]
+        lock = data.draw(st.sampled_from([found, found, *history]))
+        mine = {name: kept[name] for name in inventory if name in kept}
+        try:
+            answer = both(lock, mine, inventory)
+        except RebuildError:
+            assert revenants
+            return
+        found = run(inventory, answer.plan, workloads)
+        owners = {
+            grant.cidr: name for name, part in found.nodes.items() for grant in (*part.blocks, *part.spare_blocks)
+        }
+        for name, copy in mine.items():
+            assert found.generation >= copy.generation
+            assert [block.cidr for block in copy.blocks] == [block.cidr for block in found.nodes[name].blocks]
+            if not revenants:
+                assert {owners.get(block.cidr, name) for block in copy.spare_blocks} <= {name}
+        kept = {**(kept if revenants else {}), **copies(found)}
+        history.append(found)
+        assert both(found, copies(found), inventory) == Reconciled(found)
