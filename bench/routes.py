@@ -16,6 +16,7 @@ change; and the two driver runs again as processes of their own. What is timed:
 
 Ratios are medians of the ratio within each round, so that a busy machine weighs on both sides.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -145,7 +146,9 @@ def main() -> int:
         return 0 if met else 1
     print(f"{arguments.count} /32 routes, {arguments.rounds} interleaved rounds, medians")
     for name, figure in figures.items():
-        goal = f"goal {GOALS[name]:.1f}: {'met' if figure['ratio'] <= GOALS[name] else 'MISSED'}" if name in GOALS else ""
+        goal = (
+            f"goal {GOALS[name]:.1f}: {'met' if figure['ratio'] <= GOALS[name] else 'MISSED'}" if name in GOALS else ""
+        )
         print(f"  {name:<18} {figure['median_ms']:8.1f} ms   {figure['ratio']:5.2f} of ip -batch   {goal}".rstrip())
     return 0 if met else 1
 

@@ -11,6 +11,7 @@ For tests: `fail_next` makes one operation fail, `watch` is called after every w
 `violations` lists what no driver may ever do, `sockets` says how many sockets use an address, `kinds` and `programs`
 say what the machine has.
 """
+
 from __future__ import annotations
 
 import copy
@@ -295,12 +296,7 @@ class FakeKernel:
     # ---- addresses
 
     def addresses(self, device: t.Optional[str] = None) -> list[port.Address]:
-        return [
-            address
-            for link in self._links.values()
-            if device in (None, link.name)
-            for address in link.addresses
-        ]
+        return [address for link in self._links.values() if device in (None, link.name) for address in link.addresses]
 
     def _connected(self, address: port.Address) -> tuple[int, str, int]:
         network = ipaddress.ip_interface(f"{address.address}/{address.prefix_length}").network

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Files with a given content and mode: written beside and renamed, so that a reader meets the old or the new one."""
+
 from __future__ import annotations
 
 import contextlib

@@ -6,6 +6,7 @@
 A new set is filled before anything refers to it. A set that changes gets its additions before its deletions; when most
 of it changes, a second set is filled and swapped in, so that no packet meets a half of either.
 """
+
 from __future__ import annotations
 
 import hashlib

@@ -9,6 +9,7 @@ comment begins with another word than a real Calico's, which finds its own rules
 
 One table is written by one `iptables-restore --noflush`, which is one transaction: no packet meets half of it.
 """
+
 from __future__ import annotations
 
 import base64

@@ -6,6 +6,7 @@
 Two things implement it: `linux.LinuxKernel` and, for tests, `fake.FakeKernel`. Addresses are strings, IPv4 so far;
 devices are named, not numbered; MTUs are bytes. Every method may raise KernelError.
 """
+
 from __future__ import annotations
 
 import dataclasses

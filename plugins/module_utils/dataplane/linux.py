@@ -7,6 +7,7 @@ Reads and bulk routes go through rtnetlink.py. Links, addresses, neighbours and 
 imported at the first such write, and sent by the same channel: it is the only part of pyroute2 that is alike in the
 versions of Debian 12 (0.7.2), Debian 13 (0.7.7) and PyPI (0.9), and the error texts of the kernel stay ours to show.
 """
+
 from __future__ import annotations
 
 import ctypes

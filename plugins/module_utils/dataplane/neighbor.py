@@ -6,6 +6,7 @@
 Only permanent entries count, and only on devices that are desired to have some or carry our alias: everything on those
 is ours.
 """
+
 from __future__ import annotations
 
 import errno

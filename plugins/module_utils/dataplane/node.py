@@ -10,6 +10,7 @@
 Order of the additions: sets, iptables, devices and workloads, sysctls, workloads set up, neighbours and forwarding
 entries, rules, routes. Then BIRD. Then removals in the reverse order. Nothing is removed unless all additions stand.
 """
+
 from __future__ import annotations
 
 import dataclasses

@@ -7,6 +7,7 @@ A route that changes is replaced in place: no packet finds the table without it.
 destination stands in the way and is reported. Only a route of BIRD is taken over, since it is by a plan of ours that
 the destination is no longer BIRD's.
 """
+
 from __future__ import annotations
 
 import errno
@@ -92,9 +93,7 @@ def observe(kernel: Kernel, desired: t.Sequence[Route]) -> dict[Key, RouteAttrib
         if attributes.table in tables
     }
     missing = {
-        (route.table, route.destination, 0)
-        for route in desired
-        if (route.table, route.destination, 0) not in observed
+        (route.table, route.destination, 0) for route in desired if (route.table, route.destination, 0) not in observed
     }
     for table in {table for table, _destination, _metric in missing}:
         for destination, attributes in kernel.routes(table=table):

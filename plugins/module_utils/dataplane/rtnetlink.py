@@ -7,6 +7,7 @@ Standard library alone: observing must work on a host that has nothing installed
 spends tens of times longer on 10,000 routes than the kernel does. Message layouts: rtnetlink(7), linux/rtnetlink.h,
 linux/if_link.h, linux/neighbour.h, linux/fib_rules.h. IPv4.
 """
+
 from __future__ import annotations
 
 import errno

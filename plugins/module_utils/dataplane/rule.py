@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Policy routing rules by mark. Ours carry our protocol number; an equal one of somebody else serves as well."""
+
 from __future__ import annotations
 
 import errno

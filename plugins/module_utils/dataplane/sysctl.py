@@ -7,6 +7,7 @@ The order is part of what is desired: `proxy_arp` before `proxy_delay = 0` has b
 `net/ipv4/ip_forward` resets the forwarding and redirect settings of every interface (Documentation/networking/
 ip-sysctl), so what it resets is put right again behind it.
 """
+
 from __future__ import annotations
 
 import errno
@@ -40,9 +41,7 @@ def diff(desired: t.Iterable[Sysctl], observed: t.Mapping[str, t.Optional[str]])
                 if other.key.startswith("net/ipv4/conf/") and other.key.rpartition("/")[2] in _RESET_BY_FORWARDING
             )
         action = "+" if have is None else "~"
-        changes.append(
-            Change("sysctl", action, _dotted(sysctl.key), have, sysctl.value, "", have, (sysctl, followers))
-        )
+        changes.append(Change("sysctl", action, _dotted(sysctl.key), have, sysctl.value, "", have, (sysctl, followers)))
     return changes
 
 

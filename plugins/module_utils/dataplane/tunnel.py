@@ -10,6 +10,7 @@ before the first of them is added. Addresses of others are never touched.
 address. An address stays while sockets use it: the host's own connections through the tunnel have it as their source.
 A new address is added before the old one goes.
 """
+
 from __future__ import annotations
 
 import errno
@@ -42,9 +43,7 @@ class Observed(t.NamedTuple):
         return [address for address in self.addresses if address.address not in self.recorded]
 
 
-def observe(
-    kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence[str] = NAMES
-) -> dict[str, Observed]:
+def observe(kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence[str] = NAMES) -> dict[str, Observed]:
     """Those of `names` and of the desired ones that exist."""
     wanted = {device.name: device for device in desired}
     observed: dict[str, Observed] = {}
@@ -118,9 +117,7 @@ def _present(device: TunnelDevice, have: t.Optional[Observed]) -> list[Change]:
     if address and address.address not in present:
         changes.append(_address_change(address, device))
     elif not changes and not _recorded_well(device, have):
-        changes.append(
-            Change("device", "~", device.name, f"alias {link.alias!r}", f"alias {MARK!r}", "", link, device)
-        )
+        changes.append(Change("device", "~", device.name, f"alias {link.alias!r}", f"alias {MARK!r}", "", link, device))
     changes += _addresses_absent(have, keep=device.address)
     return changes
 

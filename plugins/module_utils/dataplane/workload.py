@@ -12,6 +12,7 @@ up, then the route driver writes its route. So a workload is never reachable bef
 Marks: the host end's alias `calico: workload <namespace>/<name>`, the inner end's `calico: address <address>`, and the
 marker of a namespace that was made here: no other one is deleted.
 """
+
 from __future__ import annotations
 
 import errno

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fixtures for the suites of tests/unit/dataplane on this machine's kernel, in network namespaces made for each test."""
+"""Fixtures for the suites of tests/unit/dataplane on this machine's kernel, in namespaces made for each test."""
+
 from __future__ import annotations
 
 import contextlib

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fixtures for the suite of the drivers on FakeKernel; tests/integration/dataplane has the same ones for a real kernel."""
+"""Fixtures for the suites on FakeKernel; tests/integration/dataplane has the same ones for a real kernel."""
+
 from __future__ import annotations
 
 import contextlib

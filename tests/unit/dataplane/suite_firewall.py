@@ -2,11 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """IP sets and iptables."""
+
 from __future__ import annotations
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import ipset, iptables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Hook, IpSet, IptablesTable
+
 from tests.unit.dataplane.drivers import converge, fail
 
 HOSTS = IpSet("cali40all-hosts-net", "hash:net", ("10.10.1.11", "10.10.1.12/32", "10.20.0.0/16"))
@@ -137,7 +139,9 @@ def test_rules_in_another_order_are_rewritten(kernel):
 
 def test_hook_comes_first_again_and_theirs_stay(kernel):
     converge(iptables, kernel, [NAT])
-    theirs = "*nat\n-I POSTROUTING 1 -s 192.0.2.0/24 -j MASQUERADE\n-A POSTROUTING -s 198.51.100.0/24 -j ACCEPT\nCOMMIT\n"
+    theirs = (
+        "*nat\n-I POSTROUTING 1 -s 192.0.2.0/24 -j MASQUERADE\n-A POSTROUTING -s 198.51.100.0/24 -j ACCEPT\nCOMMIT\n"
+    )
     run(kernel, ["iptables-restore", "--noflush"], theirs)
     assert converge(iptables, kernel, [NAT]) == [
         "~ iptables nat POSTROUTING  -j cali-POSTROUTING  ->  -j cali-POSTROUTING    first in the chain again"
@@ -156,7 +160,8 @@ def test_second_copy_of_a_hook_goes(kernel):
 
 
 def test_chain_of_a_real_calico_is_not_deleted(kernel):
-    theirs = '*filter\n:cali-FORWARD - [0:0]\n-A cali-FORWARD -m comment --comment "cali:AbCdEfGhIjKlMnOp" -j ACCEPT\nCOMMIT\n'
+    rule = '-A cali-FORWARD -m comment --comment "cali:AbCdEfGhIjKlMnOp" -j ACCEPT'
+    theirs = f"*filter\n:cali-FORWARD - [0:0]\n{rule}\nCOMMIT\n"
     run(kernel, ["iptables-restore", "--noflush"], theirs)
     assert converge(iptables, kernel, []) == []
     assert len(rules(kernel, "cali-FORWARD")) == 1

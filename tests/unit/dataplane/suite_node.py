@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A whole node: plan, order, idempotence, and that what others made stays."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -32,6 +33,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     TunnelDevice,
     WorkloadEndpoint,
 )
+
 from tests.unit.dataplane.drivers import OWN, route_to, underlay, write_route
 
 STATE = NodeState(
@@ -171,7 +173,9 @@ def test_nothing_is_removed_and_bird_not_called_when_an_addition_fails(kernel):
     underlay(kernel)
     settle(kernel, STATE)
     write_route(kernel, "10.244.6.0/26", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4))
-    wanted = dataclasses.replace(STATE, routes=(Route("10.244.5.0/26", "blackhole"), Route("10.244.6.0/26", "blackhole")))
+    wanted = dataclasses.replace(
+        STATE, routes=(Route("10.244.5.0/26", "blackhole"), Route("10.244.6.0/26", "blackhole"))
+    )
     plan = node.plan_node(kernel, wanted)
     assert plan.lines()[0].startswith("! route    10.244.6.0/26  blackhole    A route that is not ours")
     assert [change.subject for change in plan.problems] == ["10.244.6.0/26"]

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Routes, rules and sysctls."""
+
 from __future__ import annotations
 
 import pytest
@@ -12,6 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RuleEntry,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Route, Rule, Sysctl
+
 from tests.unit.dataplane.drivers import converge, fail, route_to, underlay, write_route
 
 ROUTES = [

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tunnel devices and what is on them."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -18,6 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     Neighbor,
     TunnelDevice,
 )
+
 from tests.unit.dataplane.drivers import OWN, converge, fail, underlay
 
 VXLAN = TunnelDevice("vxlan.calico", "vxlan", 1450, OWN, "10.244.1.1", "66:00:00:00:00:01", 4096, 4789)
@@ -229,7 +231,8 @@ def test_neighbors_and_forwarding_entries(kernel):
         FdbEntry("vxlan.calico", "66:00:00:00:00:02", "10.10.1.99"),
     ]
     assert converge(neighbor, kernel, changed) == [
-        "~ neighbor 10.10.1.12  lladdr 66:00:00:00:00:02 dev vxlan.calico  ->  lladdr 66:00:00:00:00:12 dev vxlan.calico",
+        "~ neighbor 10.10.1.12  lladdr 66:00:00:00:00:02 dev vxlan.calico"
+        "  ->  lladdr 66:00:00:00:00:12 dev vxlan.calico",
         "~ fdb      66:00:00:00:00:02  dst 10.10.1.12 dev vxlan.calico  ->  dst 10.10.1.99 dev vxlan.calico",
         "- neighbor 10.10.2.13  lladdr 66:00:00:00:00:03 dev vxlan.calico",
         "- fdb      66:00:00:00:00:03  dst 10.10.2.13 dev vxlan.calico",

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Workload endpoints."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -14,6 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import WorkloadEndpoint
+
 from tests.unit.dataplane.drivers import converge, fail, route_to, underlay, write_route
 
 WEB = WorkloadEndpoint("web-1", "cali111", "10.244.1.5", 1450, "default", netns="web-1")
@@ -24,10 +26,7 @@ def inside(kernel, endpoint=WEB):
     """What somebody inside sees: (mtu, up, addresses, gateway route, default route)."""
     inner = kernel.inside(endpoint.netns)
     link = inner.link("eth0")
-    shown = {
-        destination: (route.gateway, route.device, route.mtu)
-        for destination, route in inner.routes(table=254)
-    }
+    shown = {destination: (route.gateway, route.device, route.mtu) for destination, route in inner.routes(table=254)}
     return link.mtu, link.up, [address.address for address in inner.addresses("eth0")], shown
 
 
@@ -153,7 +152,8 @@ def test_workload_moves_to_another_namespace(kernel):
     moved = dataclasses.replace(WEB, netns="elsewhere")
     assert converge(workload, kernel, [moved]) == [
         "~ workload default/web-1  host end cali111  not joined"
-        "  ->  eth0 10.244.1.5  host end cali111  mtu 1450    made anew: its pair does not end in network namespace elsewhere",
+        "  ->  eth0 10.244.1.5  host end cali111  mtu 1450"
+        "    made anew: its pair does not end in network namespace elsewhere",
         "- workload default/web-1  network namespace web-1",
     ]
     assert inside(kernel, moved)[2] == ["10.244.1.5"]

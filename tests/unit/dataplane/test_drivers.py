@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The drivers on FakeKernel. The same suites run on a real kernel: tests/integration/dataplane/test_drivers.py."""
+
 from __future__ import annotations
 
 from tests.unit.dataplane.suite_firewall import *  # noqa: F403

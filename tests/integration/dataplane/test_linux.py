@@ -1,0 +1,345 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What only a real kernel can show: that others read what we write, and that packets flow."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node, route, workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    KernelError,
+    NewLink,
+    RouteAttributes,
+    RouteOperation,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    Block,
+    Ipam,
+    NodeState,
+    Pool,
+    Route,
+    Sysctl,
+    WorkloadEndpoint,
+)
+
+from tests.unit.dataplane.drivers import OWN, converge, underlay
+from tests.unit.dataplane.suite_node import STATE, settle
+from tests.unit.dataplane.suite_route import ROUTES
+
+
+def ip(kernel, *arguments):
+    done = kernel.run(["ip", "-j", "-d", *arguments])
+    assert done.code == 0, done.errors
+    return json.loads(done.output or "[]")
+
+
+def test_iproute2_reads_the_routes_that_we_write(kernel):
+    underlay(kernel)
+    converge(route, kernel, ROUTES)
+    shown = ip(kernel, "route", "show", "table", "all", "proto", "179")
+    keys = ("type", "dst", "gateway", "dev", "table", "scope", "flags", "metrics")
+    assert sorted([[entry.get(key) for key in keys] for entry in shown], key=str) == sorted(
+        [
+            ["blackhole", "10.244.1.0/26", None, None, "main", "global", [], None],
+            ["unicast", "10.244.1.5", None, "eth0", "main", "link", [], None],
+            ["unicast", "10.244.2.0/26", "10.10.1.12", "eth0", "main", "global", [], [{"mtu": 1450}]],
+            ["unicast", "10.244.3.0/26", "172.31.0.1", "eth0", "main", "global", ["onlink"], None],
+            ["unicast", "10.244.3.0/26", "10.10.1.13", "eth0", "179", "global", [], None],
+        ],
+        key=str,
+    )
+
+
+def test_we_read_what_iproute2_writes(kernel):
+    underlay(kernel)
+    for words in (
+        "route add 10.1.0.0/16 via 10.10.1.2 dev eth0 metric 50 proto static src 10.10.1.11",
+        "route add 10.2.0.0/16 proto 12 nexthop via 10.10.1.2 dev eth0 nexthop via 10.10.1.3 dev eth0",
+        "route add unreachable 10.3.0.0/16",
+        "route add 10.4.0.1 dev eth0 mtu 1300 table 1000",
+        "route add 0.0.0.0/0 via 10.10.1.7 metric 9 table 1000",
+    ):
+        assert kernel.run(["ip", *words.split()]).errors == ""
+    routes = dict(kernel.routes(table=254))
+    assert routes["10.1.0.0/16"] == RouteAttributes(
+        device="eth0", gateway="10.10.1.2", metric=50, protocol=4, source="10.10.1.11"
+    )
+    assert routes["10.2.0.0/16"] == RouteAttributes(device="eth0", gateway="10.10.1.2", protocol=12, hops=2)
+    assert routes["10.3.0.0/16"] == RouteAttributes("unreachable")
+    assert dict(kernel.routes(table=1000)) == {
+        "10.4.0.1/32": RouteAttributes(device="eth0", mtu=1300, table=1000, scope=253),
+        "0.0.0.0/0": RouteAttributes(device="eth0", gateway="10.10.1.7", metric=9, table=1000),
+    }
+    assert kernel.routes(table=4711) == []
+    assert [destination for destination, _rest in kernel.routes(protocol=12)] == ["10.2.0.0/16"]
+
+
+def test_pyroute2_agrees_with_every_dump(kernel):
+    """The library as oracle: the same links, addresses, routes and neighbours as by our own decoder."""
+    pyroute2 = pytest.importorskip("pyroute2")
+    underlay(kernel)
+    settle(kernel, STATE)
+    program = """
+import json
+from pyroute2 import IPRoute
+with IPRoute() as ip:
+    names = {link["index"]: link.get_attr("IFLA_IFNAME") for link in ip.get_links()}
+    print(json.dumps({
+        "links": [[l.get_attr("IFLA_IFNAME"), l["index"], l.get_attr("IFLA_MTU"), l.get_attr("IFLA_ADDRESS"),
+                   bool(l["flags"] & 1), l.get_attr("IFLA_IFALIAS") or ""] for l in ip.get_links()],
+        "addresses": [[names[a["index"]], a.get_attr("IFA_LOCAL"), a["prefixlen"], a["scope"]]
+                      for a in ip.get_addr(family=2)],
+        "routes": [[r.get_attr("RTA_DST") or "0.0.0.0", r["dst_len"], r.get_attr("RTA_TABLE"), r["proto"], r["scope"],
+                    r["type"], names.get(r.get_attr("RTA_OIF")), r.get_attr("RTA_GATEWAY")]
+                   for r in ip.get_routes(family=2)],
+        "neighbors": [[n.get_attr("NDA_DST"), n.get_attr("NDA_LLADDR")]
+                      for n in ip.get_neighbours(family=2) if names[n["ifindex"]] == "vxlan.calico"],
+    }))
+"""
+    assert pyroute2
+    done = kernel.run([sys.executable, "-c", program])
+    assert done.code == 0, done.errors
+    shown = json.loads(done.output)
+    links = kernel.links()
+    assert sorted(shown["links"]) == sorted(
+        [link.name, link.index, link.mtu, link.mac, link.up, link.alias] for link in links
+    )
+    assert sorted(shown["addresses"]) == sorted(list(address) for address in kernel.addresses())
+    types = {1: "unicast", 2: "local", 3: "broadcast", 6: "blackhole"}
+    oracle = {
+        (f"{dst}/{bits}", table, protocol, scope, types[kind], device, gateway)
+        for dst, bits, table, protocol, scope, kind, device, gateway in shown["routes"]
+    }
+    assert oracle == {(d, r.table, r.protocol, r.scope, r.type, r.device, r.gateway) for d, r in kernel.routes()}
+    assert shown["neighbors"] == [[n.address, n.mac] for n in kernel.neighbors("vxlan.calico")]
+
+
+def test_ten_thousand_routes_with_failures_among_them(kernel):
+    underlay(kernel)
+    operations = [
+        RouteOperation(
+            "add", f"10.{100 + (n >> 16)}.{n >> 8 & 255}.{n & 255}/32", RouteAttributes(device="eth0", scope=253)
+        )
+        for n in range(10_000)
+    ]
+    assert kernel.route_batch(operations) == []
+    again = kernel.route_batch(operations)
+    assert [failure.position for failure in again] == list(range(10_000))
+    assert {str(failure.error.said) for failure in again} == {"File exists"}
+    assert len(kernel.routes(table=254, protocol=3)) == 10_001
+
+
+def test_dumps_hold_while_the_table_changes(kernel):
+    """Interrupted dumps are made again: routes that never change are in every one of them."""
+    underlay(kernel)
+    stable = {f"10.50.{n >> 8}.{n & 255}/32" for n in range(3000)}
+    device = RouteAttributes(device="eth0", scope=253)
+    assert kernel.route_batch([RouteOperation("add", destination, device) for destination in stable]) == []
+    writer = kernel.inside("host-under-test")
+    stop = threading.Event()
+
+    def churn():
+        moving = [f"10.49.0.{n}/32" for n in range(50)]
+        while not stop.is_set():
+            writer.route_batch([RouteOperation("add", destination, device) for destination in moving])
+            writer.route_batch([RouteOperation("delete", destination, device) for destination in moving])
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        for _round in range(20):
+            found = [destination for destination, _rest in kernel.routes(table=254)]
+            assert stable <= set(found)
+            assert len(found) == len(set(found))
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_replacing_never_leaves_the_destination_without_a_route(kernel):
+    underlay(kernel)
+    one = Route("10.244.2.0/26", device="eth0", gateway="10.10.1.12")
+    converge(route, kernel, [one])
+    monitor = kernel._there(
+        lambda: subprocess.Popen(
+            ["ip", "monitor", "route"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+    )
+    try:
+        time.sleep(0.3)
+        converge(route, kernel, [dataclasses.replace(one, gateway="10.10.1.13", mtu=1400)])
+        converge(route, kernel, [dataclasses.replace(one, type="blackhole", device=None, gateway=None)])
+        time.sleep(0.3)
+    finally:
+        monitor.terminate()
+        shown, _errors = monitor.communicate(timeout=10)
+    assert "10.10.1.13" in shown
+    assert "Deleted" not in shown
+
+
+def test_named_namespaces_are_those_of_iproute2(tmp_path):
+    """In a mount namespace of its own, so that the machine's /run/netns is not touched."""
+    program = f"""
+import subprocess, sys
+sys.path.insert(0, {str(__file__).rpartition("/tests/")[0]!r})
+from plugins.module_utils.dataplane.linux import LinuxKernel
+kernel = LinuxKernel(marker_folder={str(tmp_path)!r})
+kernel.netns_add("web-1", "default/web-1")
+assert subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout.split() == ["web-1"]
+assert subprocess.run(["ip", "netns", "exec", "web-1", "ip", "link", "set", "lo", "up"]).returncode == 0
+assert kernel.inside("web-1").link("lo").up
+subprocess.run(["ip", "netns", "add", "theirs"], check=True)
+assert kernel.netns_list() == ["theirs", "web-1"]
+assert kernel.inside("theirs").links()[0].name == "lo"
+assert kernel.netns_owners() == {{"web-1": "default/web-1"}}
+kernel.netns_delete("web-1")
+assert subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout.split() == ["theirs"]
+subprocess.run(["ip", "netns", "del", "theirs"], check=True)
+"""
+    command = 'mount -t tmpfs none /run/netns && exec "$0" -c "$1"'
+    arguments = ["unshare", "--mount", "--propagation", "private", "sh", "-c", command, sys.executable, program]
+    shown = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert (shown.returncode, shown.stderr) == (0, "")
+
+
+def test_namespace_that_exists_is_not_made_again(kernel):
+    kernel.netns_add("web-1", "default/web-1")
+    with pytest.raises(KernelError, match="make network namespace web-1: File exists"):
+        kernel.netns_add("web-1", "default/web-1")
+    assert "web-1" in kernel.netns_list()
+
+
+WEB = WorkloadEndpoint("web-1", "cali111", "10.244.1.5", 1450, "pool", netns="web-1")
+DB = WorkloadEndpoint("db-1", "cali222", "10.244.1.6", 1450, "pool", netns="db-1")
+
+
+def two_workloads(kernel):
+    underlay(kernel)
+    state = NodeState(
+        node="node1",
+        address=f"{OWN}/24",
+        pools=(Pool("pool", "10.244.0.0/16", 26, "None"),),
+        ipam=Ipam(1, (Block("10.244.1.0/26", "pool"),)),
+        workloads=(WEB, DB),
+        routes=(
+            Route("10.244.1.0/26", "blackhole"),
+            Route("10.244.1.5/32", device="cali111"),
+            Route("10.244.1.6/32", device="cali222"),
+        ),
+        sysctls=(
+            Sysctl("net/ipv4/ip_forward", "1"),
+            *(
+                Sysctl(key.format(name), value)
+                for name in ("cali111", "cali222")
+                for key, value in (
+                    ("net/ipv4/neigh/{}/proxy_delay", "0"),
+                    ("net/ipv4/conf/{}/proxy_arp", "1"),
+                    ("net/ipv4/conf/{}/forwarding", "1"),
+                )
+            ),
+        ),
+    )
+    settle(kernel, state)
+    return state
+
+
+def ping(kernel, address, *options):
+    return kernel.run(["ping", "-n", "-c", "2", "-i", "0.2", "-W", "2", *options, address], timeout=20)
+
+
+@pytest.mark.skipif(shutil.which("ping") is None, reason="ping is not installed")
+def test_workloads_reach_each_other_and_the_host(kernel):
+    two_workloads(kernel)
+    web = kernel.inside("web-1")
+    assert ping(web, "10.244.1.6").code == 0
+    assert ping(web, OWN).code == 0
+    assert ping(kernel, "10.244.1.6").code == 0
+    assert ping(web, "10.244.1.9").code != 0  # the block's blackhole
+    # Full size passes, more does not.
+    assert ping(web, "10.244.1.6", "-M", "do", "-s", str(1450 - 28)).code == 0
+    assert ping(web, "10.244.1.6", "-M", "do", "-s", str(1450 - 27)).code != 0
+
+
+@pytest.mark.skipif(shutil.which("ping") is None, reason="ping is not installed")
+def test_route_mtu_holds_back_what_a_smaller_end_would_drop(kernel):
+    """The phases of a change of mode: first the routes' MTU inside, then both ends, then the routes' MTU away again."""
+    state = two_workloads(kernel)
+    web = kernel.inside("web-1")
+    full = ["-M", "do", "-s", str(1400 - 28)]
+    for change in ({"route_mtu": 1400}, {"route_mtu": 1400, "mtu": 1400}, {"mtu": 1400}):
+        state = dataclasses.replace(
+            state, workloads=tuple(dataclasses.replace(endpoint, **change) for endpoint in (WEB, DB))
+        )
+        settle(kernel, state)
+        assert ping(web, "10.244.1.6", *full).code == 0
+        assert ping(web, "10.244.1.6", "-M", "do", "-s", str(1401 - 28)).code != 0
+
+
+def test_a_whole_node_without_change_takes_no_writes(kernel):
+    """`ip monitor` of everything stays silent while a converged node is planned and applied again."""
+    two_workloads(kernel)
+    monitor = kernel._there(
+        lambda: subprocess.Popen(
+            ["ip", "monitor", "link", "address", "route", "neigh", "rule"], stdout=subprocess.PIPE, text=True
+        )
+    )
+    try:
+        time.sleep(0.5)
+        state = two_workloads_state(kernel)
+        node.apply_node(kernel, node.plan_node(kernel, state))
+        time.sleep(0.3)
+    finally:
+        monitor.terminate()
+        shown, _errors = monitor.communicate(timeout=10)
+    lines = [line for line in shown.splitlines() if "REACHABLE" not in line and "STALE" not in line]
+    assert [line for line in lines if "fe80" not in line and "ff02" not in line and "inet6" not in line] == []
+
+
+def two_workloads_state(kernel):
+    assert isinstance(kernel, LinuxKernel)
+    plan = workload.diff([WEB, DB], workload.observe(kernel, [WEB, DB]))
+    assert plan == []
+    return NodeState(
+        node="node1",
+        address=f"{OWN}/24",
+        workloads=(WEB, DB),
+        routes=(
+            Route("10.244.1.0/26", "blackhole"),
+            Route("10.244.1.5/32", device="cali111"),
+            Route("10.244.1.6/32", device="cali222"),
+        ),
+    )
+
+
+def test_many_workloads_in_reasonable_time(kernel):
+    underlay(kernel)
+    endpoints = [
+        WorkloadEndpoint(f"w{n}", f"cali{n}", f"10.244.1.{n}", 1450, "pool", netns=f"w{n}") for n in range(1, 41)
+    ]
+    converge(workload, kernel, endpoints)
+    start = time.perf_counter()
+    assert workload.diff(endpoints, workload.observe(kernel, endpoints)) == []
+    assert time.perf_counter() - start < 2
+    converge(workload, kernel, [])
+    assert kernel.netns_list() == []
+
+
+def test_ends_of_pairs_with_equal_numbers_are_told_apart(kernel):
+    """Two namespaces number their devices alike: the pair of one must not pass for the pair of the other."""
+    converge(workload, kernel, [WEB])
+    kernel.netns_add("other", "")
+    kernel.inside("other").link_add(NewLink("eth0", "veth", peer_name="x"))
+    moved = dataclasses.replace(WEB, netns="other", peer_interface="x")
+    observed = workload.observe(kernel, [moved])["cali111"]
+    assert not observed.joined

@@ -1,0 +1,80 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""LinuxKernel without root: what can be said before a kernel is asked anything."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import linux
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import MissingLibrary, NewLink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
+
+
+def test_writing_without_pyroute2_says_what_to_install(monkeypatch):
+    for name in list(sys.modules):
+        if name.split(".")[0] == "pyroute2":
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyroute2", None)  # importing it fails
+    with pytest.raises(MissingLibrary) as caught:
+        LinuxKernel().link_add(NewLink("cali1", "veth", peer_name="eth0"))
+    assert str(caught.value) == (
+        "The Python library pyroute2, which writes network devices, addresses and neighbours, is not installed for this"
+        " interpreter. Install it with `apt-get install python3-pyroute2` (Debian), then run again."
+    )
+
+
+def test_observing_imports_nothing_but_the_standard_library():
+    """Links, addresses, routes, rules and sockets of this machine, read with everything else out of reach."""
+    package = linux.__name__.rpartition(".")[0]
+    root = linux.__file__.split("/ansible_collections/")[0]
+    program = f"""
+import sys
+sys.path.insert(0, {root!r})
+import importlib
+linux = importlib.import_module({package!r} + ".linux")
+for name in ("node", "file"):
+    importlib.import_module({package!r} + "." + name)
+kernel = linux.LinuxKernel()
+assert kernel.link("lo") in kernel.links()
+kernel.addresses(), kernel.routes(), kernel.rules(), kernel.neighbors("lo"), kernel.fdb("lo")
+kernel.sysctl_read("net/ipv4/ip_forward"), kernel.sockets_using("127.0.0.1"), kernel.netns_owners()
+foreign = {{name.split(".")[0] for name in sys.modules}} - set(sys.stdlib_module_names)
+print(sorted(foreign - {{"__main__", "ansible_collections"}}))
+"""
+    shown = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (shown.stdout.strip(), shown.stderr) == ("[]", "")
+
+
+def test_program_that_is_missing_or_slow():
+    assert LinuxKernel().run(["no-such-program-here"]).code == 127
+    done = LinuxKernel().run(["sleep", "5"], timeout=0.2)
+    assert (done.code, done.errors) == (124, "sleep did not end within 0 s")
+
+
+def test_namespace_that_does_not_exist(tmp_path):
+    kernel = LinuxKernel(netns_folder=str(tmp_path / "none"), marker_folder=str(tmp_path / "neither"))
+    assert (kernel.netns_list(), kernel.netns_owners()) == ([], {})
+    with pytest.raises(OSError, match="open network namespace gone: No such file or directory"):
+        kernel.inside("gone").links()
+
+
+def test_marker_of_a_namespace_that_was_made_anew_does_not_count(tmp_path):
+    folder, markers = tmp_path / "netns", tmp_path / "markers"
+    folder.mkdir()
+    markers.mkdir()
+    (folder / "web").write_text("")
+    (markers / "web").write_text('{"inode": 1, "owner": "default/web"}')
+    (markers / "gone").write_text('{"inode": 1, "owner": "default/gone"}')
+    (markers / "torn").write_text("{")
+    kernel = LinuxKernel(netns_folder=str(folder), marker_folder=str(markers))
+    assert kernel.netns_owners() == {}
+    inode = (folder / "web").stat().st_ino
+    (markers / "web").write_text(json.dumps({"inode": inode, "owner": "default/web"}))
+    assert kernel.netns_owners() == {"web": "default/web"}
