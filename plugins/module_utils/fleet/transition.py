@@ -92,8 +92,12 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: str) -
 
 
 def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
-    """pool name -> the MTU that fits both modes, for the pools whose MTU differs or is held by an unfinished change."""
-    before = {pool.name: current.underlay_mtu - OVERHEAD[pool.encapsulation] for pool in current.pools}
+    """pool name -> the MTU that fits both modes, for the pools whose MTU differs or is held by an unfinished change.
+
+    Where the underlay's MTU changes as well, a tunnel takes its new one while the old mode still uses it: so the larger
+    overhead counts with the smaller underlay.
+    """
+    before = {pool.name: pool.encapsulation for pool in current.pools}
     held: dict[str, int] = {}
     for workload in current.workloads:
         if workload.route_mtu is not None:
@@ -102,12 +106,13 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
         name = next((pool.name for pool in current.pools if _inside(cidr, pool.cidr)), None)
         if name is not None:
             held[name] = min(mtu, held.get(name, mtu))
+    underlay = min(current.underlay_mtu, target.underlay_mtu)
     limits = {}
     for pool in target.pools:
-        after = target.underlay_mtu - OVERHEAD[pool.encapsulation]
-        sizes = {after, before.get(pool.name, after), held.get(pool.name, after)}
-        if len(sizes) > 1:
-            limits[pool.name] = min(sizes)
+        overheads = OVERHEAD[before.get(pool.name, pool.encapsulation)], OVERHEAD[pool.encapsulation]
+        same = current.underlay_mtu == target.underlay_mtu and overheads[0] == overheads[1]
+        if pool.name in held or (pool.name in before and not same):
+            limits[pool.name] = min(underlay - max(overheads), held.get(pool.name, underlay))
     return limits
 
 

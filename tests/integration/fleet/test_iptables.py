@@ -1,0 +1,79 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rules that the compiler writes, loaded by the real tools into a namespace that is gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+
+from tests.unit.fleet.fleets import MODES, build, pool, states
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for network namespaces")]
+
+BACKENDS = ["iptables-nft", "iptables-legacy"]
+
+
+def loaded(state: NodeState, backend: str) -> list[str]:
+    """The rules of the namespace after state's sets and tables were loaded into it."""
+    sets = [f"create {ipset.name} {ipset.type}" for ipset in state.ipsets]
+    sets += [f"add {ipset.name} {member}" for ipset in state.ipsets for member in ipset.members]
+    rules = []
+    for table in state.iptables:
+        rules.append(f"*{table.name}")
+        rules += [f":{chain} - [0:0]" for chain in table.chains]
+        rules += [f"-A {chain} {rule}" for chain, body in table.chains.items() for rule in body]
+        rules += [f"-I {hook.chain} {hook.rule}" for hook in table.hooks]
+        rules.append("COMMIT")
+    script = (
+        "set -eu\n"
+        f"ipset restore <<'END'\n{chr(10).join(sets)}\nEND\n"
+        f"{backend}-restore --noflush <<'END'\n{chr(10).join(rules)}\nEND\n"
+        f"{backend}-save\n"
+    )
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return re.findall(r"^-A .*", done.stdout, re.MULTILINE)
+
+
+def expected_count(state: NodeState) -> int:
+    return sum(len(table.hooks) + sum(map(len, table.chains.values())) for table in state.iptables)
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    if not shutil.which(f"{request.param}-restore"):
+        pytest.skip(f"{request.param} is not installed")
+    return str(request.param)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_loads(mode: str, backend: str) -> None:
+    state = states(build(pool(mode, natOutgoing=True)))["node1"]
+    assert state.iptables
+    assert len(loaded(state, backend)) == expected_count(state)
+
+
+def test_all_modes_at_once_load(backend: str) -> None:
+    pools = [pool(mode, mode, f"10.{240 + n}.0.0/16", natOutgoing=True) for n, mode in enumerate(MODES)]
+    state = states(build(*pools, vxlan_port=8472))["node1"]
+    rules = loaded(state, backend)
+    assert len(rules) == expected_count(state)
+    assert any("--dport 8472" in rule and rule.endswith("-j DROP") for rule in rules)
+
+
+def test_the_union_of_two_modes_loads(backend: str) -> None:
+    first, second = (states(build(pool(mode, natOutgoing=True)))["node1"] for mode in ("ipip", "vxlan"))
+    state = transition.phase_state(first, second, "prepare")
+    rules = loaded(state, backend)
+    assert len(rules) == expected_count(state)
+    assert sum(rule.endswith("-j ACCEPT") for rule in rules) == 2
