@@ -74,8 +74,9 @@ class Daemon:
         self.bird = bird
         self.config.write_text(render(bird))
 
-    def start(self, recover: bool = False) -> None:
-        command = [self.build.bird, "-f", "-c", str(self.config), "-s", self.socket, *(["-R"] if recover else [])]
+    def start(self, recover: bool = False, command: t.Sequence[str] = ()) -> None:
+        if not command:
+            command = [self.build.bird, "-f", "-c", str(self.config), "-s", self.socket, *(["-R"] if recover else [])]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(self.space.command(*command), stdout=log, stderr=log)
         wait_for(f"{self.socket} answers", lambda: "ready" in self.birdc("show", "status", check=False))
@@ -96,6 +97,11 @@ class Daemon:
 
     def established(self) -> int:
         return self.birdc("show", "protocols").count("Established")
+
+    @property
+    def arguments(self) -> list[str]:
+        assert self._process
+        return pathlib.Path(f"/proc/{self._process.pid}/cmdline").read_text().split("\0")
 
     def kill(self) -> None:
         assert self._process

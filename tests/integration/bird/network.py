@@ -20,6 +20,8 @@ import time
 import typing as t
 
 POOL = "10.244.0.0/16"
+#: Before a command: a test run that is killed leaves nothing behind.
+DIES_WITH_ITS_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
 
 def wait_for(what: str, condition: t.Callable[[], t.Any], seconds: float = 15.0) -> t.Any:
@@ -36,8 +38,8 @@ def wait_for(what: str, condition: t.Callable[[], t.Any], seconds: float = 15.0)
 class Namespace:
     def __init__(self, name: str) -> None:
         self.name = name
-        # Death with the parent, so that a killed test run leaves nothing.
-        self._holder = subprocess.Popen(["unshare", "--net", "--kill-child", "--fork", "--", "sleep", "3600"])
+        command = [*DIES_WITH_ITS_PARENT, "unshare", "--net", "--kill-child", "--fork", "--", "sleep", "3600"]
+        self._holder = subprocess.Popen(command)
         self.pid = self._child()
         self.run("ip", "link", "set", "lo", "up")
 
@@ -54,7 +56,7 @@ class Namespace:
         return t.cast(int, wait_for(f"namespace {self.name}", ready))
 
     def command(self, *command: str) -> list[str]:
-        return ["nsenter", f"--net=/proc/{self.pid}/ns/net", "--", *command]
+        return [*DIES_WITH_ITS_PARENT, "nsenter", f"--net=/proc/{self.pid}/ns/net", "--", *command]
 
     def run(self, *command: str, input: t.Optional[str] = None) -> str:
         done = subprocess.run(
@@ -176,6 +178,8 @@ class Network:
             "link set cali1 up",
             f"route add {node.workload} dev cali1 scope link proto 179",
             f"route add blackhole {node.block} proto 179",
+            # Where BIRD's route is missing the default route must not help out: the router knows the blocks.
+            f"route add unreachable {POOL} proto static",
         )
         space.sysctl(
             {

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The room `bird` against daemons of all releases: what it reads, what it makes them read."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import client, configuration, status
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import ConfigurationRefused
+
+from .daemons import Fleet, mesh, pool, render
+from .debian_bird import RELEASES
+from .network import Network, wait_for
+
+pytestmark = [pytest.mark.root, pytest.mark.parametrize("build", [*RELEASES], indirect=True)]
+
+
+def test_sessions_are_read(fleet: Fleet, network: Network) -> None:
+    fleet.start(mesh(network.nodes[:3], pool("vxlan.calico")))
+    wait_for("two routes", lambda: len(network.nodes[0].space.routes("proto", "bird")) == 2)
+    seen = status.observe(fleet["node1"].socket)
+    assert (seen.version, seen.router_id, seen.reconfiguring) == (fleet.build.version, "10.10.1.11", False)
+    assert [
+        (session.name, session.address, session.description, session.established, session.graceful_restart)
+        for session in seen.sessions
+    ] == [
+        ("Mesh_10_10_1_12", "10.10.1.12", "node2", True, True),
+        ("Mesh_10_10_2_13", "10.10.2.13", "node3", True, True),
+    ]
+    assert [(session.imported, session.exported) for session in seen.sessions] == [(1, 1), (1, 1)]
+    fleet["node3"].kill()
+
+    def last() -> status.Session:
+        return status.observe(fleet["node1"].socket).sessions[1]
+
+    wait_for("node3's routes are kept", lambda: last().neighbor_restarting)
+    assert (last().established, last().imported) == (False, 1)
+
+
+def test_a_configuration_is_put_in_place_and_read(fleet: Fleet, network: Network) -> None:
+    one = network.nodes[0]
+    birds = mesh(network.nodes[:2], pool("vxlan.calico"))
+    fleet.start(birds)
+    daemon = fleet["node1"]
+    path, socket, program = str(daemon.config), daemon.socket, daemon.build.bird
+    assert client.wait_until_ready(socket) == fleet.build.version
+    text = render(birds["node1"])
+    assert configuration.apply(text, path, socket, program) == configuration.Outcome(False, False, text, text)
+
+    direct = render(mesh(network.nodes[:2], pool())["node1"])
+    outcome = configuration.apply(direct, path, socket, program)
+    assert (outcome.changed, outcome.reloaded) == (True, True)
+    wait_for("direct", lambda: one.space.routes("proto", "bird") == ["10.244.2.0/26 via 10.10.1.12 dev eth0"], 2)
+    assert not configuration.unread(path, socket)
+
+    with pytest.raises(ConfigurationRefused):
+        configuration.apply(direct + "nonsense;\n", path, socket, program)
+    assert configuration.current(path) == direct
+
+    # A run that was stopped between writing and reloading
+    time.sleep(0.01)
+    configuration.install(text, path, program)
+    assert configuration.unread(path, socket)
+    assert configuration.apply(text, path, socket, program) == configuration.Outcome(False, True, text, text)
+    wait_for("vxlan", lambda: "dev vxlan.calico" in one.space.routes("proto", "bird")[0], 2)
+    assert not configuration.unread(path, socket)
+    assert os.stat(path).st_mode & 0o777 == 0o640
+
+
+def test_a_session_that_restarts_is_waited_for(fleet: Fleet, network: Network) -> None:
+    """Another AS number takes the session down; the answer comes when the reconfiguration is through."""
+    birds = mesh(network.nodes[:2], pool())
+    fleet.start(birds)
+    daemon = fleet["node1"]
+    text = render(birds["node1"]).replace("as 64512", "as 64513")
+    outcome = configuration.apply(text, str(daemon.config), daemon.socket, daemon.build.bird)
+    assert (outcome.changed, outcome.reloaded) == (True, True)
+    assert status.observe(daemon.socket).reconfiguring is False
+    assert [session.local_as for session in status.observe(daemon.socket).sessions] == [64513]
