@@ -62,7 +62,7 @@ SUITES: tuple[Suite, ...] = (
         "unit",
         "the engine, the modules against a fake kernel, the code's structure",
         (*PYTEST, "-n", "2", "tests/unit"),
-        limit=180,
+        limit=300,
         covers=("tests/unit",),
     ),
     Suite(
