@@ -53,7 +53,7 @@ def tunnels(kernel: Kernel) -> list[Data]:
             gateways = {entry.mac: entry.address for entry in kernel.neighbors(device["name"]) if entry.permanent}
             device["remotes"] = [
                 {"address": entry.destination, "mac": entry.mac, "gateway": gateways.get(entry.mac)}
-                for entry in kernel.fdb(device["name"])
+                for entry in sorted(kernel.fdb(device["name"]), key=lambda entry: entry.destination)
                 if entry.permanent and entry.destination
             ]
             found.append(device)

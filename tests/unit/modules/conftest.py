@@ -1,92 +1,22 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whole modules, from their arguments to their JSON, on a FakeKernel."""
+"""Modules on a FakeKernel."""
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
-    Address,
-    NewLink,
-    RouteAttributes,
-    RouteOperation,
-)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 
-
-class Host:
-    """A node: a FakeKernel with an underlay, paths in a folder of the test, a BIRD that takes any configuration."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.kernel = FakeKernel()
-        self.kernel.link_add(NewLink("eth0", "bridge", 1500))
-        self.kernel.link_set("eth0", up=True)
-        self.kernel.address_add(Address("eth0", "10.10.1.11", 24))
-        gateway = RouteAttributes(device="eth0", gateway="10.10.1.1")
-        assert self.kernel.route_batch([RouteOperation("add", "0.0.0.0/0", gateway)]) == []
-        bird = folder / "bird"
-        bird.write_text("#!/bin/sh\nexit 0\n")
-        bird.chmod(0o755)
-        self.machine = machine.Machine(
-            self.kernel,
-            root=str(folder / "root"),
-            store=str(folder / "calico"),
-            lock=str(folder / "run" / "node.lock"),
-            engine=str(folder / "engine"),
-            bird_config=str(folder / "bird.cfg"),
-            bird_socket=str(folder / "bird.ctl"),
-            bird_program=str(bird),
-            boot_wait=0.0,
-        )
-        self.stdout = None
-
-    def run(self, module, check=False, diff=False, **params):
-        """The module's JSON answer; `module` is the imported module."""
-        arguments = {**params, "_ansible_check_mode": check, "_ansible_diff": diff}
-        self.stdout()  # what was printed before is not the answer
-        with patch_module_args(arguments), pytest.raises(SystemExit):
-            module.main()
-        answer = json.loads(self.stdout().out)
-        answer.pop("invocation", None)
-        return answer
-
-    def snapshot(self):
-        """Everything that a run could change."""
-        files = {
-            str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()
-        }
-        files.pop("run/node.lock", None)
-        return self.kernel.snapshot(), files
-
-    def four_times(self, module, **params):
-        """Check, do, check again, do again: what a module owes its users. Returns the answer of the first two."""
-        before = self.snapshot()
-        planned = self.run(module, check=True, diff=True, **params)
-        assert self.snapshot() == before, "check mode changed something"
-        assert planned["changed"] is True, planned
-        done = self.run(module, diff=True, **params)
-        assert done["changed"] is True, done
-        assert done.get("diff") == planned.get("diff"), "check mode told something else than what was done"
-        after = self.snapshot()
-        assert after != before
-        assert self.kernel.violations == []
-        for check in (True, False):
-            again = self.run(module, check=check, diff=True, **params)
-            assert again["changed"] is False, again
-            assert "diff" not in again or again["diff"] in ({}, {"prepared": ""}), again["diff"]
-            assert self.snapshot() == after
-        return planned, done
+pytest.register_assert_rewrite("tests.unit.modules.harness", "tests.unit.modules.suite_single_objects")
 
 
 @pytest.fixture
 def host(tmp_path, monkeypatch, capsys):
-    made = Host(tmp_path)
+    from tests.unit.modules.harness import Host  # after its asserts were registered for rewriting
+
+    made = Host(tmp_path, FakeKernel())
     made.stdout = capsys.readouterr
     monkeypatch.setattr(machine, "here", lambda: made.machine)
     return made

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Modules on this machine's kernel, in a network namespace that stands for a host. Root."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import features
+from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight.files import Files
+
+pytest.register_assert_rewrite("tests.unit.modules.harness", "tests.unit.modules.suite_single_objects")
+
+HOST = "host-under-test"
+
+
+def pytest_collection_modifyitems(items):
+    here = pathlib.Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.root)
+            if os.geteuid() != 0:
+                item.add_marker(pytest.mark.skip(reason="needs root, for network namespaces"))
+
+
+class RealKernel(LinuxKernel):
+    """A LinuxKernel with what tests ask of a FakeKernel. Namespaces of workloads lie beside that of the host."""
+
+    violations = []
+
+    def netns_list(self):
+        return [name for name in super().netns_list() if name != HOST]
+
+    @property
+    def kinds(self):
+        return {kind for kind, known in features.observe(Files()).items() if known is not False}
+
+    def watch(self, callback):
+        """A real kernel calls nobody."""
+
+    def snapshot(self):
+        """By other tools than our own: iproute2, iptables-save, ipset, and files of /proc."""
+        seen = {}
+        for name, command in {
+            "links": "ip -j -d link",
+            "addresses": "ip -j -4 address",
+            "routes": "ip -j -4 route show table all",
+            "rules": "ip -j rule",
+            "neighbors": "ip -j neighbor show nud permanent",
+            "fdb": "bridge -j fdb",
+        }.items():
+            output = json.loads(self.run(command.split()).output or "[]")
+            seen[name] = sorted(json.dumps(_lasting(entry), sort_keys=True) for entry in output)
+        saved = self.run(["iptables-save"]).output.splitlines()
+        seen["iptables"] = [line for line in saved if not line.startswith(("#", ":INPUT", ":OUTPUT", ":FORWARD"))]
+        seen["ipset"] = sorted(self.run(["ipset", "save"]).output.splitlines())
+        settings = ("proxy_arp", "forwarding", "rp_filter")
+        names = [link.name for link in self.links()]
+        seen["sysctls"] = {
+            key: self.sysctl_read(key) for name in names for key in (f"net/ipv4/conf/{name}/{s}" for s in settings)
+        }
+        seen["namespaces"] = self.netns_list()
+        return seen
+
+
+def _lasting(entry):
+    """Without what the kernel changes by itself a moment later: carrier, and what follows it."""
+    passing = ("operstate", "flags", "linkinfo", "state")
+    lasting = {key: value for key, value in entry.items() if key not in passing}
+    lasting["up"] = "UP" in entry.get("flags", ())
+    return lasting
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch, capsys):
+    from tests.unit.modules.harness import Host  # after its asserts were registered for rewriting
+
+    folders = {"netns_folder": str(tmp_path / "netns"), "marker_folder": str(tmp_path / "markers")}
+    maker = LinuxKernel(**folders)
+    maker.netns_add(HOST, "test")
+    (tmp_path / "markers" / HOST).unlink()
+    kernel = RealKernel(HOST, **folders)
+    kernel.link_set("lo", up=True)
+    try:
+        made = Host(tmp_path / "files", kernel)
+        made.stdout = capsys.readouterr
+        monkeypatch.setattr(machine, "here", lambda: made.machine)
+        yield made
+    finally:
+        kernel.close()
+        for name in maker.netns_list():
+            maker.netns_delete(name)
+        maker.close()

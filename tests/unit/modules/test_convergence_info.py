@@ -1,0 +1,175 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Waiting for BIRD: what is missing is named, and nothing that is almost right counts as right."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    RouteAttributes,
+    RouteOperation,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    Bird,
+    BirdPeer,
+    BirdRoute,
+    NodeState,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.modules import bgp_session_info, convergence_info, tunnel_device
+
+from tests.unit.bird.conftest import FakeBird
+
+PEERS = tuple(BirdPeer(f"Mesh_10_10_1_1{n}", f"10.10.1.1{n}", 64512, "mesh", node=f"node{n}") for n in (2, 3))
+STATE = NodeState(
+    "node1",
+    "10.10.1.11/24",
+    bird=Bird("10.10.1.11", "10.10.1.11", 64512, "10.10.1.0/24", peers=PEERS),
+    bird_routes=(
+        BirdRoute("10.244.7.0/26", "10.10.1.12", "tunl0", True, "node2", next_hop="10.10.1.12"),
+        BirdRoute("10.244.8.0/26", "10.10.1.13", "", False, "node3", next_hop="10.10.1.13"),
+        BirdRoute("10.244.9.0/26", "", "", False, "node4", next_hop="10.10.2.14"),
+    ),
+)
+TUNNEL = ("10.244.7.0/26", RouteAttributes(device="tunl0", gateway="10.10.1.12", onlink=True, protocol=12))
+DIRECT = ("10.244.8.0/26", RouteAttributes(device="eth0", gateway="10.10.1.13", protocol=12))
+ROUTED = ("10.244.9.0/26", RouteAttributes(device="eth0", gateway="10.10.1.1", protocol=12))
+
+
+def protocols(**states):
+    """What BIRD answers to `show protocols all`, with the BGP state of each session."""
+    lines = ["2002-Name       Proto      Table      State  Since         Info"]
+    for name, state in states.items():
+        up = "up   " if state == "Established" else "start"
+        lines.append(f"1002-{name} BGP        ---        {up}  2026-11-21 07:13:29  {state}")
+        lines.append(f"1006-  BGP state:          {state}")
+        lines.append(f"     Neighbor address: {name[5:].replace('_', '.')}")
+    return "".join(f"{line}\n" for line in [*lines, "0000 "]).encode()
+
+
+@pytest.fixture
+def node(host):
+    """The host with tunl0, and a BIRD with both sessions Established."""
+    host.run(tunnel_device, kind="ipip")
+    host.bird = FakeBird(host.machine.bird_socket)
+    host.bird.answers = {
+        "show status": [[b"1000-BIRD 2.0.12\n1011-Router ID is 10.10.1.11\n0013 Daemon is up and running\n"]],
+        "show protocols all": [[protocols(Mesh_10_10_1_12="Established", Mesh_10_10_1_13="Established")]],
+    }
+    yield host
+    host.bird.close()
+
+
+def write(host, *routes):
+    operations = [RouteOperation("replace", *route) for route in routes]
+    assert host.kernel.route_batch(operations) == []
+
+
+def test_a_converged_node(node):
+    write(node, TUNNEL, DIRECT, ROUTED)
+    answer = node.run(convergence_info, state=STATE.to_dict(), timeout=0)
+    assert answer == {
+        "changed": False,
+        "converged": True,
+        "sessions": {"expected": 2, "established": 2},
+        "routes": {"expected": 3, "present": 3},
+        "missing": [],
+    }
+
+
+def test_what_is_missing_is_named(node):
+    write(node, DIRECT, ROUTED)
+    node.bird.answers["show protocols all"] = [[protocols(Mesh_10_10_1_12="Active")]]
+    answer = node.run(convergence_info, state=STATE.to_dict(), timeout=0)
+    assert answer["failed"] is True
+    assert answer["missing"] == [
+        "session with node2 (10.10.1.12) is Active since 2026-11-21 07:13:29",
+        "session with node3 (10.10.1.13) is not in BIRD's configuration",
+        "route 10.244.7.0/26 of node2 is missing, expected via 10.10.1.12 dev tunl0 onlink",
+    ]
+    assert answer["msg"] == (
+        "not converged after 0 s: session with node2 (10.10.1.12) is Active since 2026-11-21 07:13:29; session "
+        "with node3 "
+        "(10.10.1.13) is not in BIRD's configuration; route 10.244.7.0/26 of node2 is missing, expected via 10.10.1.12 "
+        "dev tunl0 onlink. See `birdc -s /run/calico/bird.ctl show protocols all` there."
+    )
+    assert (answer["sessions"], answer["routes"]) == (
+        {"expected": 2, "established": 0},
+        {"expected": 3, "present": 2},
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        TUNNEL[1]._replace(device="eth0", onlink=False),  # direct instead of through the tunnel
+        TUNNEL[1]._replace(gateway="10.10.1.13"),
+        TUNNEL[1]._replace(mtu=1400),
+        TUNNEL[1]._replace(protocol=4),  # not BIRD's
+    ],
+)
+def test_almost_right_is_wrong(node, wrong):
+    write(node, DIRECT, ROUTED, (TUNNEL[0], wrong))
+    answer = node.run(convergence_info, state=STATE.to_dict(), timeout=0, fail=False)
+    assert (answer["converged"], len(answer["missing"])) == (False, 1)
+    assert "10.244.7.0/26 of node2" in answer["missing"][0]
+
+
+def test_a_direct_route_through_a_tunnel_is_wrong(node):
+    write(node, TUNNEL, ROUTED, (DIRECT[0], DIRECT[1]._replace(device="tunl0", onlink=True)))
+    answer = node.run(convergence_info, state=STATE.to_dict(), timeout=0, fail=False)
+    assert answer["missing"] == [
+        "route 10.244.8.0/26 of node3 is via 10.10.1.13 dev tunl0 onlink, expected via 10.10.1.13"
+    ]
+
+
+def test_it_waits_no_longer_than_it_takes(node):
+    write(node, DIRECT, ROUTED)
+    timer = threading.Timer(0.5, write, (node, TUNNEL))
+    timer.start()
+    started = time.monotonic()
+    assert node.run(convergence_info, state=STATE.to_dict(), timeout=20)["converged"] is True
+    assert 0.4 < time.monotonic() - started < 5
+    timer.join()
+
+
+def test_no_bird_at_all(host):
+    answer = host.run(convergence_info, state=STATE.to_dict(), timeout=0, fail=False)
+    assert answer["missing"][0] == (
+        f"BIRD does not answer. Its control socket is {host.machine.bird_socket}: No such file or directory. "
+        "See `systemctl status calico-bird.service` and its journal."
+    )
+    assert len(answer["missing"]) == 4
+
+
+def test_without_bgp_there_is_nothing_to_wait_for(host):
+    state = dataclasses.replace(STATE, bird=None, bird_routes=())
+    assert host.run(convergence_info, state=state.to_dict(), timeout=0)["converged"] is True
+
+
+def test_the_stored_state_counts_when_none_is_given(node):
+    assert node.run(convergence_info, timeout=0)["msg"] == (
+        f"there is nothing to wait for: no state was given, and none is stored in {node.machine.store}. Bring "
+        f"the node to "
+        "its state first (module baremetal.host_routing.node)."
+    )
+    Store(node.machine.store).save(Stored(STATE, "", ()))
+    assert node.run(convergence_info, timeout=0, fail=False)["routes"] == {"expected": 3, "present": 0}
+
+
+def test_sessions_can_be_read_alone(node):
+    answer = node.run(bgp_session_info)
+    assert (answer["running"], answer["version"], answer["router_id"]) == (True, "2.0.12", "10.10.1.11")
+    assert [entry["name"] for entry in answer["sessions"]] == ["Mesh_10_10_1_12", "Mesh_10_10_1_13"]
+    (session,) = node.run(bgp_session_info, neighbor="10.10.1.13")["sessions"]
+    assert (session["established"], session["bgp_state"]) == (True, "Established")
+
+
+def test_sessions_of_no_bird(host):
+    answer = host.run(bgp_session_info)
+    assert (answer["running"], answer["sessions"]) == (False, [])
