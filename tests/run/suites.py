@@ -108,14 +108,17 @@ SUITES: tuple[Suite, ...] = (
     Suite(
         "lab-ipip",
         "site.yml and switching with IPIP, in an emulated machine",
-        ("env", "HOST_ROUTING_LAB=scenarios-ipip", "HOST_ROUTING_LAB_MACHINE=qemu", *PYTEST,
-         "tests/lab/scenarios/test_site.py", "tests/lab/scenarios/test_switching.py"),
+        (
+            *("env", "HOST_ROUTING_LAB=scenarios-ipip", "HOST_ROUTING_LAB_MACHINE=qemu"),
+            *PYTEST,
+            *("tests/lab/scenarios/test_site.py", "tests/lab/scenarios/test_switching.py"),
+        ),
         limit=2400,
         covers=("tests/lab/scenarios",),
         clean_up=("tests/lab/lab", "down", "--name", "scenarios-ipip"),
         part="ipip",
         lane=QEMU,
         root=True,
-    ),  # fmt: skip
+    ),
     molecule("ipip", "molecule-ipip", "a mesh with IPIP in an emulated machine", limit=2400, part="ipip", lane=QEMU),
 )
