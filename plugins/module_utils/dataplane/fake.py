@@ -206,6 +206,9 @@ class FakeKernel:
         link = self._links.get(name)
         return self._shown(link) if link else None
 
+    def ready_to_write(self) -> None:
+        """Nothing is needed."""
+
     def _new_mac(self) -> str:
         self.machine.macs += 1
         return f"02:00:00:00:{self.machine.macs >> 8:02x}:{self.machine.macs & 255:02x}"
@@ -705,3 +708,7 @@ class FakeKernel:
             del self._sets[name]
         else:
             raise _Refused(f"unknown command {command}")
+
+
+def _is_a_kernel(kernel: FakeKernel) -> port.Kernel:
+    return kernel  # the type checker holds the class to the port

@@ -191,6 +191,9 @@ class Kernel(t.Protocol):
 
     # ---- write
 
+    def ready_to_write(self) -> None:
+        """Raises MissingLibrary when links, addresses, neighbours and rules could not be written from here."""
+
     def link_add(self, link: NewLink) -> None: ...
 
     def link_set(

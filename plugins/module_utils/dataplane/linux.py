@@ -128,7 +128,7 @@ class LinuxKernel:
         operation = f"make network namespace {name}"
         here = folder.encode()
         # As `ip netns add` does: a shared mount, so that the namespace is seen (and let go) in every mount namespace.
-        if _libc().mount(b"", here, b"none", _MS_SHARED | _MS_REC, None) != 0:
+        if folder == NETNS_FOLDER and _libc().mount(b"", here, b"none", _MS_SHARED | _MS_REC, None) != 0:
             _call(operation, "mount", here, here, b"none", _MS_BIND | _MS_REC, None)
             _call(operation, "mount", b"", here, b"none", _MS_SHARED | _MS_REC, None)
         path = os.path.join(folder, name)
@@ -254,6 +254,9 @@ class LinuxKernel:
         return self._there(count)
 
     # ---- write
+
+    def ready_to_write(self) -> None:
+        _codec("ifinfmsg")
 
     def _send(self, encoded: _Encoded, operation: str) -> None:
         self._channel.request(encoded.type, encoded.flags, encoded.body, operation)
@@ -442,6 +445,10 @@ class LinuxKernel:
             return port.Completed(done.returncode, done.stdout, done.stderr)
 
         return self._there(run)
+
+
+def _is_a_kernel(kernel: LinuxKernel) -> port.Kernel:
+    return kernel  # the type checker holds the class to the port
 
 
 class _Encoded(t.NamedTuple):

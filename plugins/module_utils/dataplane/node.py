@@ -143,12 +143,17 @@ def plan_node(kernel: Kernel, state: NodeState) -> NodePlan:
     )
 
 
+_BY_LIBRARY = ("device", "address", "workload", "neighbor", "fdb", "rule")
+
+
 def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], None]] = None) -> None:
     """Applies the plan; `bird` is called between additions and removals, whatever it raises is passed on.
 
     Raises ApplyError with every change that failed. What does not depend on a failed change is done all the same, but
-    BIRD is not touched and nothing is removed then.
+    BIRD is not touched and nothing is removed then. Raises MissingLibrary before anything is done.
     """
+    if any(change.kind in _BY_LIBRARY and change.action in "+~-" for change in plan.changes):
+        kernel.ready_to_write()
     failures = Failures()
     for group in plan.groups:
         changes = [change for change in group.changes if change.action in "+~!"]

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import pathlib
 import shutil
@@ -59,7 +58,6 @@ def kernel(tmp_path: pathlib.Path) -> t.Iterator[LinuxKernel]:
         for name in maker.netns_list():
             maker.netns_delete(name)
         maker.close()
-        ctypes.CDLL(None).umount2(folders["netns_folder"].encode(), 2)
 
 
 @pytest.fixture
