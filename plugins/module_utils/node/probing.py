@@ -205,7 +205,11 @@ def _send(sock: socket.socket, tally: _Tally, run: bytes, number: int) -> None:
             if error.errno in (errno.ENOBUFS, errno.EAGAIN) and attempt < 19:
                 time.sleep(0.002)
                 continue
-            words = {errno.EMSGSIZE: "too large for the interface", errno.ENETUNREACH: "no route"}
+            words = {
+                errno.EMSGSIZE: "too large for the interface",
+                errno.ENETUNREACH: "no route",
+                errno.EINVAL: "a blackhole route",
+            }
             tally.refused = words.get(error.errno or 0, (error.strerror or str(error)).lower())
             return
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import subprocess
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
@@ -97,3 +98,5 @@ def host(tmp_path, monkeypatch, capsys):
         for name in maker.netns_list():
             maker.netns_delete(name)
         maker.close()
+        # netns_add mounts the folder on itself, as `ip netns add` does: pytest could not remove it.
+        subprocess.run(["umount", "--lazy", folders["netns_folder"]], check=False)
