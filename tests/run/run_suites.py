@@ -231,9 +231,10 @@ def environment(folder: pathlib.Path) -> dict[str, str]:
         ANSIBLE_CONFIG=str(ROOT / "ansible.cfg"),
         ANSIBLE_COLLECTIONS_PATH=str(ROOT / ".build" / "collections"),
         ANSIBLE_NOCOLOR="1",
+        NO_COLOR="1",
         HOST_ROUTING_JUNIT=str(folder),
     )
-    for name in ("PYTEST_ADDOPTS", "PYTHONPATH", "ANSIBLE_FORCE_COLOR"):
+    for name in ("PYTEST_ADDOPTS", "PYTHONPATH", "ANSIBLE_FORCE_COLOR", "FORCE_COLOR", "PY_COLORS"):
         env.pop(name, None)
     return env
 
