@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 
@@ -12,7 +13,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import BirdPool
 
 from .daemons import Fleet, bird_of, mesh, peer, pool
-from .network import Network, wait_for
+from .network import POOL, Network, wait_for
 
 pytestmark = pytest.mark.root
 
@@ -120,6 +121,21 @@ def test_the_next_hop_is_the_nodes_own_address(fleet: Fleet, network: Network) -
         assert "BGP.next_hop: 10.10.1.11\n" in shown.replace("bgp_next_hop", "BGP.next_hop"), shown
     finally:
         one.space.ip("addr del 10.10.1.99/24 dev eth0", "addr del 192.0.2.9/32 dev lo")
+
+
+def test_a_block_of_one_address_is_its_workload(fleet: Fleet, network: Network) -> None:
+    """blockSize 32: the workload's own route stands for the block, and it alone is announced."""
+    pools = (BirdPool(POOL, "vxlan.calico", block_size=32),)
+    birds = mesh(network.nodes[:2], *pools)
+    fleet.start(
+        {
+            node.name: dataclasses.replace(birds[node.name], blocks=(f"{node.workload}/32",))
+            for node in network.nodes[:2]
+        }
+    )
+    one, two = network.nodes[:2]
+    wait_for("the other's workload", lambda: len(one.space.routes("proto", "bird")) == 1)
+    assert one.space.routes("proto", "bird") == [f"{two.workload} via {two.address} dev vxlan.calico onlink"]
 
 
 def test_a_route_mtu_comes_and_goes_in_place(fleet: Fleet, network: Network) -> None:
