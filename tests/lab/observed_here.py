@@ -25,8 +25,8 @@ import sys
 BIRD_SOCKET = "/run/calico/bird.ctl"
 UNITS = ("calico-bird.service", "calico-node-state.service", "bird.service")
 SYSCTLS = ("conf/*/rp_filter", "conf/*/proxy_arp", "conf/*/forwarding", "neigh/*/proxy_delay", "ip_forward")
-#: What a run may write; what else changes in /etc is not ours.
-FILES = ("/etc", "/usr/local", "/var/lib/calico")
+#: What a run may write.
+FILES = ("/etc", "/usr/local", "/var/lib/calico", "/run/calico", "/root/.ssh", "/opt")
 #: Files that move by themselves (time, caches of systemd and the linker).
 MOVING = re.compile(
     r"/etc/(ld\.so\.cache|machine-id|resolv\.conf|mtab|\.updated|\.pwd\.lock|passwd-|group-|shadow-|gshadow-)$"
@@ -68,7 +68,7 @@ def files() -> dict:
         for folder, folders, names in os.walk(top):
             # Python's caches come and go with who looks.
             folders[:] = [name for name in folders if name != "__pycache__"]
-            for name in names:
+            for name in names + [name for name in folders if os.path.islink(os.path.join(folder, name))]:
                 path = os.path.join(folder, name)
                 if MOVING.search(path):
                     continue
@@ -120,6 +120,7 @@ def observe() -> dict:
         "bird_routes": said(*birdc, "route", "all"),
         "bird_config": read("/etc/calico/bird.cfg"),
         "state": json.loads(state) if state else None,
+        "packages": said("dpkg-query", "-W", "-f", "${Package}\n").split(),
         "files": files(),
     }
 

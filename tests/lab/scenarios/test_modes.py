@@ -160,19 +160,22 @@ class TestMembersComeAndGo:
     OLD = Pool("old", "10.244.0.0/17", "vxlan", nat_outgoing=True)
     NEW = Pool("new", "10.244.128.0/17", "vxlan-crosssubnet")
     POOLS = (OLD, NEW)
-    BEFORE = (*WORKLOADS, inventory.workload("db-1", "node1", pool="new"))
+    WEB = tuple({**entry, "pool": "old"} for entry in WORKLOADS)
+    BEFORE = (*WEB, inventory.workload("db-1", "node1", pool="new"))
     FIVE = (*FOUR, "node5")
 
     @pytest.fixture(scope="class")
-    def running(self, modes_lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> tuple[BaseLab, Path]:
+    @classmethod
+    def running(cls, modes_lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> tuple[BaseLab, Path]:
         modes_lab.down()
         modes_lab.up()
         folder = tmp_path_factory.mktemp("members")
-        converge(modes_lab, self.inventory(folder, self.BEFORE, FOUR))
+        converge(modes_lab, cls.inventory(folder, cls.BEFORE, FOUR))
         return modes_lab, folder
 
-    def inventory(self, folder: Path, declared: object, nodes: tuple[str, ...], disabled: bool = False) -> str:
-        pools = [inventory.pool(self.OLD, disabled=disabled), inventory.pool(self.NEW)]
+    @classmethod
+    def inventory(cls, folder: Path, declared: object, nodes: tuple[str, ...], disabled: bool = False) -> str:
+        pools = [inventory.pool(cls.OLD, disabled=disabled), inventory.pool(cls.NEW)]
         return inventory.write(folder, pools, declared, nodes)  # type: ignore[arg-type]
 
     def fleet(self, lab: BaseLab, names: tuple[str, ...]) -> checks.Fleet:
@@ -261,7 +264,7 @@ class TestMembersComeAndGo:
         lab, folder = running
         before = self.fleet(lab, self.FIVE)
         blocks = {**before.nodes["node5"].blocks, **before.nodes["node5"].spare_blocks}
-        declared = [entry for entry in (*WORKLOADS, inventory.workload("late", "node2")) if entry["name"] != "web-3"]
+        declared = [entry for entry in (*self.WEB, inventory.workload("late", "node2")) if entry["name"] != "web-3"]
         path = self.inventory(folder, declared, FOUR, disabled=True)
         self.under_traffic(lab, lambda: converge(lab, path), gone=("web-5",))
         after = self.fleet(lab, FOUR)

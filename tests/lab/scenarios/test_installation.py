@@ -1,0 +1,148 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts on which nothing is installed: the plan works and changes nothing, the run installs and converges, and every
+plan is true. A plan is read as it is printed and compared with readings of the hosts before and after the run.
+
+The tests build upon each other: one fleet goes from bare hosts to another mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab import Lab, checks
+from tests.lab.checks import Pool
+from tests.lab.handle import BaseLab
+from tests.lab.observed import Observed, in_lab, observe, send
+
+from . import inventory, printed_plan
+from .conftest import Fleet, Run
+
+NODES = ("node1", "node2", "node3", "node4")
+NAME = "install"
+PACKAGES = {"bird2", "ipset", "iptables", "python3-pyroute2"}
+
+FIRST = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=True)
+WORKLOADS = [inventory.workload(f"web-{name[-1]}", name) for name in NODES]
+EXTERNAL = {name: [f"10.10.{1 if name in ('node1', 'node2') else 2}.1"] for name in NODES}
+
+#: What moves while nothing is done.
+MOVING = ("bird_protocols", "bird_routes", "iptables")
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BaseLab, Path]]:
+    lab = Lab(NAME, machine="native")
+    lab.down()
+    lab.up(baked=False)
+    yield lab, tmp_path_factory.mktemp("installation")
+    lab.down()
+
+
+def write(folder: Path, pools: list[Pool], workloads: list[dict[str, object]] = WORKLOADS) -> str:
+    return inventory.write(folder, [inventory.pool(pool) for pool in pools], workloads, bgp_peers=inventory.ROUTER)
+
+
+def read(lab: BaseLab) -> dict[str, Observed]:
+    return observe(in_lab(lab), NODES)
+
+
+def unmoved(observed: dict[str, Observed]) -> dict[str, dict]:
+    return {
+        name: {"chains": node.chains, **{key: value for key, value in node.raw.items() if key not in MOVING}}
+        for name, node in observed.items()
+    }
+
+
+def plan(lab: BaseLab, path: str) -> tuple[dict[str, list[printed_plan.Line]], Run, dict[str, Observed]]:
+    """What --check --diff prints; it must have changed nothing."""
+    before = read(lab)
+    lockfile = Path(path).parent / inventory.LOCKFILE
+    plan_before = lockfile.read_text() if lockfile.exists() else None
+    run = Fleet(lab).site("--check", "--diff", inventory=path).check()
+    after = read(lab)
+    for name in NODES:
+        changed = [key for key, value in unmoved(before)[name].items() if unmoved(after)[name][key] != value]
+        assert not changed, f"--check changed {changed} on {name}"
+    assert (lockfile.read_text() if lockfile.exists() else None) == plan_before
+    return printed_plan.read(run.output), run, before
+
+
+def converge(lab: BaseLab, path: str, pools: list[Pool]) -> dict[str, Observed]:
+    Fleet(lab).site(inventory=path).check()
+    after = read(lab)
+    fleet = checks.Fleet(pools, after, external=EXTERNAL)
+    for node in after.values():
+        checks.check_host(fleet, node)
+        checks.check_sessions(fleet, node)
+    checks.check_pings(fleet, send(in_lab(lab), checks.pings(fleet)))
+    return after
+
+
+def check_truth(planned: dict[str, list[printed_plan.Line]], before: dict, after: dict, files: bool = True) -> None:
+    assert set(planned) <= set(NODES)
+    for name in NODES:
+        printed_plan.check(planned.get(name, []), before[name], after[name], files)
+
+
+def test_bare_hosts_are_planned_converged_and_left_alone(plain: tuple[BaseLab, Path]) -> None:
+    lab, folder = plain
+    path = write(folder, [FIRST])
+    planned, run, before = plan(lab, path)
+    for node in before.values():
+        assert not PACKAGES & set(node.raw["packages"]), f"{node.name} is not bare"
+    assert set(planned) == set(NODES)
+    for name, lines in planned.items():
+        kinds = {line.kind for line in lines}
+        assert kinds >= {"device", "address", "workload", "route", "sysctl", "ipset", "iptables", "bird", "file"}, name
+    assert "+protocol bgp Mesh_10_10_1_12 from calico_fleet {" in run.output
+    assert "+-A cali-nat-outgoing -s 10.244.0.0/16 -j MASQUERADE" in run.output
+    assert "fleet  4 of 4 nodes change · 0 BGP sessions reset · 0 routes withdrawn" in run.output
+
+    after = converge(lab, path, [FIRST])
+    check_truth(planned, before, after, files=False)
+    for name, node in after.items():
+        assert set(node.raw["packages"]) >= PACKAGES
+        # Debian's BIRD came with the package and never ran.
+        assert node.raw["units"]["bird.service"]["ActiveState"] == "inactive"
+        journal = lab.exec(name, ["journalctl", "-u", "bird.service", "--no-pager", "-q"]).stdout
+        assert "Started" not in journal, journal
+
+    again = Fleet(lab).site(inventory=path).check()
+    assert {host: entry["changed"] for host, entry in again.recap().items()} == dict.fromkeys(NODES, 0)
+    assert unmoved(read(lab)) == unmoved(after)
+
+
+def test_a_change_of_the_inventory_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> None:
+    """Workloads come and go, a pool is no longer masqueraded, another one comes with blocks of its own."""
+    lab, folder = plain
+    pools = [
+        Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=False),
+        Pool("more", "10.250.0.0/20", "direct", block_size=28, nat_outgoing=True),
+    ]
+    workloads = [
+        *(entry for entry in WORKLOADS if entry["name"] != "web-4"),
+        inventory.workload("db-1", "node1", pool="more"),
+        inventory.workload("db-3", "node3", pool="more"),
+    ]
+    path = write(folder, pools, workloads)
+    planned, _, before = plan(lab, path)
+    after = converge(lab, path, pools)
+    check_truth(planned, before, after)
+
+
+def test_another_mode_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> None:
+    """The run goes through the phases of a change; its plan is about the end."""
+    lab, folder = plain
+    pools = [Pool("default-ipv4-ippool", "10.244.0.0/16", "direct", nat_outgoing=True)]
+    path = write(folder, pools)
+    planned, _, before = plan(lab, path)
+    after = converge(lab, path, pools)
+    check_truth(planned, before, after)
+    nothing, run, _ = plan(lab, path)
+    assert nothing == {}
+    assert "fleet  nothing to change on 4 of 4 nodes" in run.output
