@@ -137,7 +137,7 @@ def plan_node(kernel: Kernel, state: NodeState) -> NodePlan:
         underlay=underlay,
         additions=tuple(change for group in groups for change in group.changes if change.action in "+~!"),
         removals=tuple(change for group in reversed(groups) for change in group.changes if change.action == "-"),
-        expected=tuple(_bird_changes(kernel, state)),
+        expected=tuple(bird_changes(kernel, state)),
         kept=tuple(change for group in groups for change in group.changes if change.action == "="),
         groups=groups,
     )
@@ -146,14 +146,19 @@ def plan_node(kernel: Kernel, state: NodeState) -> NodePlan:
 _BY_LIBRARY = ("device", "address", "workload", "neighbor", "fdb", "rule")
 
 
+def ready_to_write(kernel: Kernel, changes: t.Iterable[Change]) -> None:
+    """Raises MissingLibrary if one of these changes takes pyroute2 and that is not installed."""
+    if any(change.kind in _BY_LIBRARY and change.action in "+~-" for change in changes):
+        kernel.ready_to_write()
+
+
 def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], None]] = None) -> None:
     """Applies the plan; `bird` is called between additions and removals, whatever it raises is passed on.
 
     Raises ApplyError with every change that failed. What does not depend on a failed change is done all the same, but
     BIRD is not touched and nothing is removed then. Raises MissingLibrary before anything is done.
     """
-    if any(change.kind in _BY_LIBRARY and change.action in "+~-" for change in plan.changes):
-        kernel.ready_to_write()
+    ready_to_write(kernel, plan.changes)
     failures = Failures()
     for group in plan.groups:
         changes = [change for change in group.changes if change.action in "+~!"]
@@ -187,8 +192,11 @@ def _activate(kernel: Kernel, changes: t.Sequence[Change], failures: Failures) -
         failures.extend(error)
 
 
-def _bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
-    """How BIRD's routes inside the fleet's pools will change by themselves once it runs with this state."""
+def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
+    """How BIRD's routes inside the fleet's pools will change by themselves once it runs with this state.
+
+    None are left when BIRD is done. `state` may still leave the underlay open.
+    """
     pools = [ipaddress.ip_network(pool.cidr) for pool in state.pools]
     found = {
         destination: attributes

@@ -155,6 +155,7 @@ def _apply(machine: Machine, planned: Plan, engine: t.Optional[Engine], keep: in
     target = dataclasses.replace(planned.target, when=now(), complete=False)
     if target.bird_config is not None and planned.bird:
         configuration.check(target.bird_config, machine.bird_config, machine.bird_program)
+    dataplane.ready_to_write(machine.kernel, planned.node.changes)
     if engine is not None and engine.data is not None:
         bundle.install(engine.data, engine.digest, machine.engine)
     another = not target.same_as(planned.stored)
@@ -231,6 +232,8 @@ def _engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[
 def _state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> t.Iterator[Change]:
     """That the state is of another plan alone makes no difference on the node: it is written down and not told."""
     subject = os.path.join(machine.store, "state.json")
+    if stored is not None and stored.state == target.state:
+        return
     after = f"{target.state.phase} {target.state.digest[:12]}"
     if stored is None:
         yield Change("file", "+", subject, None, after, "state to restore at boot")

@@ -10,9 +10,8 @@ import typing as t
 
 from ..bird import status
 from ..bird.errors import BirdError
-from ..dataplane import route as route_driver
+from ..dataplane.node import bird_changes
 from ..fleet.node_state import NodeState
-from . import expected_routes
 from .machine import Machine
 
 #: Seconds between two looks: short at first, when most nodes are done, then easy on a node that waits for another.
@@ -37,19 +36,14 @@ def look(machine: Machine, state: NodeState) -> Convergence:
     """`state` is the node's own. One question to BIRD, one route dump."""
     missing: list[str] = []
     established = _sessions(machine, state, missing)
-    wanted = expected_routes.expected(machine.kernel, state)
-    have = expected_routes.present(machine.kernel) if wanted else {}
-    present = 0
-    for route in wanted:
-        found = have.get(route.destination)
-        if found is not None and route.shown_by(found):
-            present += 1
-            continue
-        owner = f" of {route.node}" if route.node else ""
-        is_ = f"is {route_driver.text(found)}" if found is not None else "is missing"
-        missing.append(f"route {route.destination}{owner} {is_}, expected {route.text()}")
+    owners = {route.destination: route.node for route in state.bird_routes}
+    # A route that is there and should not be goes by itself, a graceful restart later.
+    absent = [change for change in bird_changes(machine.kernel, state) if change.action != "-"]
+    for change in absent:
+        owner = f" of {owners[change.subject]}" if owners[change.subject] else ""
+        missing.append(f"route {change.subject}{owner} is {change.before or 'missing'}, expected {change.after}")
     peers = len(state.bird.peers) if state.bird else 0
-    return Convergence(peers, established, len(wanted), present, tuple(missing))
+    return Convergence(peers, established, len(owners), len(owners) - len(absent), tuple(missing))
 
 
 def wait(machine: Machine, state: NodeState, timeout: float) -> Convergence:

@@ -10,6 +10,7 @@ import typing as t
 from ..dataplane import sysctl, workload
 from ..dataplane.change import ApplyError, Change, Failures
 from ..dataplane.kernel import Kernel
+from ..dataplane.node import ready_to_write
 from . import lock
 from .apply import InTheWay
 from .machine import Machine
@@ -43,6 +44,7 @@ def bring_to(machine: Machine, build: Build, *, check: bool, who: str = "ansible
 
 
 def _make(kernel: Kernel, steps: t.Sequence[Step]) -> None:
+    ready_to_write(kernel, [change for step in steps for change in step.changes])
     failures = Failures()
     for step in steps:
         additions = [change for change in step.changes if change.action in "+~"]

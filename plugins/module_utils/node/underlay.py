@@ -56,10 +56,12 @@ def next_hops(kernel: Kernel, addresses: t.Collection[str]) -> dict[str, tuple[s
 
 
 def resolve(kernel: Kernel, state: NodeState) -> NodeState:
-    """The state with everything filled in that only the node knows. Raises ObserveError.
+    """The state with the next hops filled in that only the node knows. Raises ObserveError.
 
     A route that names a gateway and no device gets the one that the kernel would choose: it is compared by it later.
     """
+    if not any(route.gateway and not route.device for route in state.routes):
+        return state  # the drivers' plan knows about the underlay's device
     hops = next_hops(kernel, state.underlay_gateways)
     state = state.resolve_underlay(underlay_of(kernel, state), {address: hop[0] for address, hop in hops.items()})
     return dataclasses.replace(state, routes=tuple(with_devices(kernel, state.routes)))

@@ -53,6 +53,8 @@ def missing(found: t.Mapping[str, t.Optional[str]]) -> list[str]:
 
 def candidate(run: t.Callable[..., t.Any], name: str = "bird2") -> t.Optional[str]:
     """The version that apt would install (apt-cache(8)), or None: no apt, no such package, lists never fetched."""
-    result = run(["apt-cache", "policy", name], timeout=20.0)
+    # Without its caches apt-cache writes nothing, as check mode promises.
+    off = ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="]
+    result = run(["apt-cache", *off, "policy", name], timeout=30.0)
     match = re.search(r"^\s*Candidate:\s*(\S+)$", result.output, re.MULTILINE) if result.code == 0 else None
     return match.group(1) if match and match.group(1) != "(none)" else None

@@ -19,6 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     BirdPeer,
     BirdRoute,
     NodeState,
+    Pool,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.modules import bgp_session_info, convergence_info, tunnel_device
@@ -29,6 +30,7 @@ PEERS = tuple(BirdPeer(f"Mesh_10_10_1_1{n}", f"10.10.1.1{n}", 64512, "mesh", nod
 STATE = NodeState(
     "node1",
     "10.10.1.11/24",
+    pools=(Pool("pool", "10.244.0.0/16", 26, "IPIPCrossSubnet"),),
     bird=Bird("10.10.1.11", "10.10.1.11", 64512, "10.10.1.0/24", peers=PEERS),
     bird_routes=(
         BirdRoute("10.244.7.0/26", "10.10.1.12", "tunl0", True, "node2", next_hop="10.10.1.12"),
@@ -124,7 +126,7 @@ def test_a_direct_route_through_a_tunnel_is_wrong(node):
     write(node, TUNNEL, ROUTED, (DIRECT[0], DIRECT[1]._replace(device="tunl0", onlink=True)))
     answer = node.run(convergence_info, state=STATE.to_dict(), timeout=0, fail=False)
     assert answer["missing"] == [
-        "route 10.244.8.0/26 of node3 is via 10.10.1.13 dev tunl0 onlink, expected via 10.10.1.13"
+        "route 10.244.8.0/26 of node3 is via 10.10.1.13 dev tunl0 onlink, expected via 10.10.1.13 dev eth0"
     ]
 
 

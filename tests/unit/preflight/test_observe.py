@@ -18,6 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import features, observe
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight.files import Files
 
+APT = "apt-cache -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= policy bird2"
 TCP = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 ROUTES = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
 
@@ -185,7 +186,7 @@ Version: 1.8.9-2
 
 def test_packages_are_read_from_dpkg_and_the_candidate_from_apt(host):
     host.write("var/lib/dpkg/status", STATUS)
-    host.programs["apt-cache policy bird2"] = "bird2:\n  Installed: (none)\n  Candidate: 2.0.12-7\n  Version table:\n"
+    host.programs[APT] = "bird2:\n  Installed: (none)\n  Candidate: 2.0.12-7\n  Version table:\n"
     facts = host.observe()
     assert facts["packages"]["iptables"] == "1.8.9-2"
     assert facts["missing_packages"] == ["bird2", "ipset", "python3-pyroute2"]
@@ -194,7 +195,7 @@ def test_packages_are_read_from_dpkg_and_the_candidate_from_apt(host):
 
 def test_an_installed_bird_of_either_name_is_enough(host):
     host.write("var/lib/dpkg/status", "Package: bird3\nStatus: install ok installed\nVersion: 3.2.0-1\n")
-    host.programs["apt-cache policy bird2"] = "  Candidate: 2.0.12-7\n"
+    host.programs[APT] = "  Candidate: 2.0.12-7\n"
     facts = host.observe()
     assert (facts["bird_installed"], facts["bird_candidate"]) == ("3.2.0-1", None)
     assert "bird2" not in facts["missing_packages"]
