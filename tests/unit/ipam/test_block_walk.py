@@ -19,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.block_
     parse_address,
     parse_cidr,
 )
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 CASES = pathlib.Path(__file__).parent.parent / "cases"
@@ -79,6 +79,7 @@ def test_the_block_of_an_address(case: dict) -> None:
     assert space.cidr(space.index_at(address)) == case["block"]
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32 - 1), st.integers(0, 32))
 def test_ipv4_text_agrees_with_netaddr(value: int, prefix: int) -> None:
     network = netaddr.IPNetwork((value, prefix)).cidr
@@ -87,6 +88,7 @@ def test_ipv4_text_agrees_with_netaddr(value: int, prefix: int) -> None:
     assert parse_cidr(str(network)) == (4, network.first, prefix)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**128 - 1), st.integers(0, 128))
 def test_ipv6_text_agrees_with_netaddr(value: int, prefix: int) -> None:
     network = netaddr.IPNetwork(f"{netaddr.IPAddress(value, 6)}/{prefix}").cidr
@@ -94,6 +96,7 @@ def test_ipv6_text_agrees_with_netaddr(value: int, prefix: int) -> None:
     assert parse_cidr(str(network)) == (6, network.first, prefix)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32 - 1), st.integers(8, 28), st.integers(0, 12), st.integers(0))
 def test_blocks_agree_with_netaddr(value: int, prefix: int, more: int, pick: int) -> None:
     block_size = min(prefix + more, 32)
@@ -149,6 +152,7 @@ def test_what_is_no_block_of_the_pool_is_refused(cidr: str) -> None:
         BlockSpace("10.0.0.0/24", 26).index_of(cidr)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.one_of(st.integers(0, 31), st.text("abc", min_size=1, max_size=3)), max_size=60))
 def test_the_search_finds_what_the_walk_finds(steps: list) -> None:
     """A number takes that block, a text is a host that takes its first free one."""

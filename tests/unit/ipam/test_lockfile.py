@@ -19,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.alloca
     QuarantinedBlock,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.lockfile import LockfileError
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 PLAN = AllocationPlan(
@@ -101,6 +101,7 @@ def test_the_text_does_not_depend_on_the_order_in_the_plan() -> None:
     assert lockfile.dump(turned) == TEXT
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.dictionaries(
         st.one_of(
@@ -266,6 +267,7 @@ def test_a_key_that_stands_twice_is_refused() -> None:
     assert refusal(TEXT.replace('"on": {}', "node1: {}")) == f"lockfile lock has node1 twice (line 23). {RESTORE}"
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text())
 def test_no_text_ends_in_another_error(text: str) -> None:
     try:

@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.inputs
     WorkloadRequest,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.plan import plan
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -266,4 +266,6 @@ class Fleet(RuleBasedStateMachine):
 
 
 TestFleet = Fleet.TestCase
-TestFleet.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestFleet.settings = settings(
+    max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

@@ -24,7 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.inputs
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.plan import plan
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuild import Reconciled, reconcile
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 POOL = PoolRange("main", "10.244.0.0/22", 26)
@@ -309,6 +309,7 @@ def test_copies_of_hosts_outside_the_inventory_do_not_count() -> None:
 # However a fleet got there
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.booleans())
 def test_a_lost_or_reverted_lockfile_never_moves_a_live_block(data: st.DataObject, revenants: bool) -> None:
     """Plans follow each other; the file is lost or put back to any of them; what the nodes run stays theirs.
