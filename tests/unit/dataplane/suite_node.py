@@ -14,6 +14,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     Address,
     NewLink,
     RouteAttributes,
+    RouteOperation,
+    RuleEntry,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
     UNDERLAY,
@@ -214,6 +216,18 @@ def test_workload_made_anew_gets_back_its_sysctls_and_route(kernel):
         "10.244.1.5/32",
     ]
     assert kernel.sysctl_read("net/ipv4/conf/cali111/proxy_arp") == "1"
+
+
+def test_what_went_by_itself_between_plan_and_apply_is_no_failure(kernel):
+    underlay(kernel)
+    settle(kernel, STATE)
+    plan = node.plan_node(kernel, EMPTY)
+    kernel.link_delete("vxlan.calico")
+    kernel.link_delete("cali111")
+    kernel.route_batch([RouteOperation("delete", "10.244.1.0/26", RouteAttributes("blackhole", protocol=179))])
+    kernel.rule_delete(RuleEntry(179, 179, 0xCA11, protocol=179))
+    node.apply_node(kernel, plan)
+    assert node.plan_node(kernel, EMPTY).changes == ()
 
 
 def test_routes_that_bird_will_change(kernel):

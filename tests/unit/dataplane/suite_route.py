@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Route, Rule, Sysctl
 
-from tests.unit.dataplane.drivers import converge, fail, route_to, underlay, write_route
+from tests.unit.dataplane.drivers import converge, fail, lines, route_to, underlay, write_route
 
 ROUTES = [
     Route("10.244.1.0/26", "blackhole"),
@@ -97,6 +97,13 @@ def test_routes_of_others_are_never_removed(kernel):
     converge(route, kernel, [Route("10.244.9.0/26", "blackhole")])
     converge(route, kernel, [])
     assert sorted(kernel.routes(), key=repr) == before
+
+
+def test_diff_removes_nothing_of_others_whatever_it_is_shown():
+    observed = {
+        (254, f"10.244.{protocol}.0/26", 0): RouteAttributes("blackhole", protocol=protocol) for protocol in range(256)
+    }
+    assert lines(route.diff([], observed)) == ["- route    10.244.179.0/26  blackhole"]
 
 
 def test_our_route_with_a_metric_is_not_the_desired_one(kernel):
