@@ -291,10 +291,14 @@ def _bring(kernel: Kernel, endpoint: WorkloadEndpoint, have: Observed) -> None:
     if link is not None:
         alias = MARK + identity(endpoint)
         mac = HOST_MAC if link.mac != HOST_MAC else None
-        mtu = endpoint.mtu if link.mtu != endpoint.mtu else None
+        # A veth drops silently what its other end is too small for. The host's end is the smaller one meanwhile: the
+        # host then answers for what is too large, and the workload's own routes hold what it sends.
+        mtu = endpoint.mtu if link.mtu > endpoint.mtu else None
         if link.alias != alias or mac or mtu:
             kernel.link_set(link.name, alias=alias, mac=mac, mtu=mtu)
     _bring_inside(kernel.inside(name), endpoint)
+    if link is not None and link.mtu < endpoint.mtu:
+        kernel.link_set(link.name, mtu=endpoint.mtu)
 
 
 def _bring_inside(inner: Kernel, endpoint: WorkloadEndpoint) -> None:
