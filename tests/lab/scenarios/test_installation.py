@@ -27,6 +27,7 @@ NAME = "install"
 PACKAGES = {"bird2", "ipset", "iptables", "python3-pyroute2"}
 
 FIRST = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=True)
+MORE = Pool("more", "10.250.0.0/20", "direct", block_size=28, nat_outgoing=True)
 WORKLOADS = [inventory.workload(f"web-{name[-1]}", name) for name in NODES]
 EXTERNAL = {name: [f"10.10.{1 if name in ('node1', 'node2') else 2}.1"] for name in NODES}
 
@@ -120,10 +121,7 @@ def test_bare_hosts_are_planned_converged_and_left_alone(plain: tuple[BaseLab, P
 def test_a_change_of_the_inventory_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> None:
     """Workloads come and go, a pool is no longer masqueraded, another one comes with blocks of its own."""
     lab, folder = plain
-    pools = [
-        Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=False),
-        Pool("more", "10.250.0.0/20", "direct", block_size=28, nat_outgoing=True),
-    ]
+    pools = [Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=False), MORE]
     workloads = [
         *(entry for entry in WORKLOADS if entry["name"] != "web-4"),
         inventory.workload("db-1", "node1", pool="more"),
@@ -136,9 +134,9 @@ def test_a_change_of_the_inventory_is_planned_as_it_happens(plain: tuple[BaseLab
 
 
 def test_another_mode_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> None:
-    """The run goes through the phases of a change; its plan is about the end."""
+    """The run goes through the phases of a change; its plan is about the end. No pool tunnels any more."""
     lab, folder = plain
-    pools = [Pool("default-ipv4-ippool", "10.244.0.0/16", "direct", nat_outgoing=True)]
+    pools = [Pool("default-ipv4-ippool", "10.244.0.0/16", "direct", nat_outgoing=True), MORE]
     path = write(folder, pools)
     planned, _, before = plan(lab, path)
     after = converge(lab, path, pools)
