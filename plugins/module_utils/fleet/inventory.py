@@ -134,6 +134,13 @@ def _read(hosts: t.Sequence[Host]) -> Inventory:
     nodes = _nodes(hosts)
     _check_underlay(reader, pools, nodes)
     peers = tuple(_peers(reader, hosts, pools))
+    if not settings.bgp_enabled and any(host.reflector for host in hosts):
+        raise FleetError(
+            "group calico_rr",
+            None,
+            "has hosts, but calico_bgp_enabled is false: there is nothing to reflect.",
+            "Empty the group, or leave BGP enabled.",
+        )
     if settings.bgp_enabled and not settings.mesh and not peers and not any(host.reflector for host in hosts):
         raise FleetError(
             "calico_bgp_node_to_node_mesh",

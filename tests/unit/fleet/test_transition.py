@@ -151,7 +151,7 @@ def test_every_switch_loses_nothing(before: str, after: str) -> None:
     assert {name: dataclasses.replace(state, phase="converge") for name, state in actual.items()} == states(target)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(changes(), st.booleans())
 def test_any_change_loses_nothing(wanted: list[Wish], stepwise: bool) -> None:
     current = wanted[0].fleet()
@@ -159,7 +159,7 @@ def test_any_change_loses_nothing(wanted: list[Wish], stepwise: bool) -> None:
     walk(states(current), states(current), target, lasting([current, target], wanted), stepwise=stepwise)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(changes(3), st.integers(0, 3), st.data())
 def test_a_run_that_was_stopped_anywhere_can_be_completed_undone_or_replaced(
     wanted: list[Wish], stop: int, data: st.DataObject
@@ -183,7 +183,7 @@ def test_a_run_that_was_stopped_anywhere_can_be_completed_undone_or_replaced(
     walk(actual, known, last, floors)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(changes())
 def test_states_of_phases_do_not_depend_on_whether_they_are_reached_step_by_step(wanted: list[Wish]) -> None:
     current = wanted[0].fleet()

@@ -1,0 +1,243 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What holds for every fleet."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import ipaddress
+import random
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.fleet import fleets
+from tests.unit.fleet.fleets import MODES, pool, states, stored, workload
+
+RACKS = ["a", "b"]
+
+
+@st.composite
+def inventories(draw: st.DrawFn) -> list[Host]:
+    """Up to seven nodes in up to three subnets, up to three pools of any mode, size and selector, workloads, maybe
+    reflectors."""
+    bgp = draw(st.booleans())
+    count = draw(st.integers(1, 7))
+    names = [f"n{index}" for index in range(count)]
+    subnets = [draw(st.integers(1, 3)) for dummy in names]
+    nodes = {name: f"10.10.{subnet}.{index + 10}/24" for index, (name, subnet) in enumerate(zip(names, subnets))}
+    modes = sorted(MODES) if bgp else ["vxlan", "vxlan-crosssubnet"]
+    pools = [
+        pool(
+            draw(st.sampled_from(modes)),
+            f"p{index}",
+            f"10.{240 + index}.0.0/18",
+            blockSize=draw(st.integers(24, 32)),
+            natOutgoing=draw(st.booleans()),
+            # The first one is for everybody, so that every workload finds a place.
+            nodeSelector=draw(st.sampled_from(["all()", "rack == 'a'"])) if index else "all()",
+            disableBGPExport=draw(st.sampled_from([False, False, True])),
+        )
+        for index in range(draw(st.integers(1, 3)))
+    ]
+    owners = draw(st.lists(st.sampled_from(names), max_size=8))
+    workloads = [workload(f"w{index}", owner, labels={"app": owner}) for index, owner in enumerate(owners)]
+    own = {name: {"calico_node_labels": {"rack": draw(st.sampled_from(RACKS))}} for name in names}
+    reflectors = {"rr1": "10.10.1.2/24", names[0]: nodes[names[0]]} if bgp and draw(st.booleans()) else {}
+    return fleets.hosts(
+        *pools,
+        nodes=nodes,
+        reflectors=reflectors,
+        workloads=workloads,
+        own=own,
+        bgp_enabled=bgp,
+        bgp_node_to_node_mesh=draw(st.booleans()) if reflectors else True,
+        spare_blocks=draw(st.integers(0, 2)),
+        underlay_mtu=draw(st.sampled_from([1500, 9000])),
+    )
+
+
+def compiled(hosts: t.Sequence[Host]) -> tuple[Fleet, dict[str, NodeState]]:
+    fleet = Fleet.build(inventory.read(hosts), None)
+    return fleet, states(fleet)
+
+
+@settings(max_examples=30, deadline=None)
+@given(inventories())
+def test_every_block_is_owned_once_and_routed_once_by_everybody_else(hosts: list[Host]) -> None:
+    fleet, nodes = compiled(hosts)
+    exported = {found.name for found in fleet.pools if not found.disableBGPExport}
+    owners: dict[str, str] = {}
+    for name, state in nodes.items():
+        for block in state.ipam.blocks + state.ipam.spare_blocks:
+            assert owners.setdefault(block.cidr, name) == name
+    networks = [ipaddress.ip_network(cidr) for cidr in owners]
+    assert all(not one.overlaps(other) for one in networks for other in networks if one is not other)
+    for name, state in nodes.items():
+        if not name.startswith("n"):
+            assert (state.routes, state.bird_routes) == ((), ())
+            continue
+        wanted = [
+            block.cidr
+            for other, peer in nodes.items()
+            if other != name
+            for block in peer.ipam.blocks + (() if state.bird else peer.ipam.spare_blocks)
+            if state.bird is None or block.pool in exported
+        ]
+        remote = [r.destination for r in state.bird_routes] + [r.destination for r in state.routes if r.gateway]
+        assert sorted(remote) == sorted(wanted)
+        # The own ones end here, save those that are one workload.
+        hosts_routes = {route.destination for route in state.routes if route.type == "unicast" and not route.gateway}
+        holes = {route.destination for route in state.routes if route.type == "blackhole"}
+        own = {block.cidr for block in state.ipam.blocks + (() if state.bird else state.ipam.spare_blocks)}
+        assert holes == own - hosts_routes
+        assert len(state.routes) == len({route.destination for route in state.routes})
+
+
+@settings(max_examples=30, deadline=None)
+@given(inventories())
+def test_every_workload_has_an_address_in_a_block_of_its_node(hosts: list[Host]) -> None:
+    dummy, nodes = compiled(hosts)
+    seen: dict[str, str] = {}
+    for state in nodes.values():
+        blocks = [ipaddress.ip_network(block.cidr) for block in state.ipam.blocks]
+        assert {endpoint.name for endpoint in state.workloads} == set(state.ipam.workloads)
+        for endpoint in state.workloads:
+            address = ipaddress.ip_address(endpoint.address)
+            assert any(address in block for block in blocks)
+            assert seen.setdefault(endpoint.address, endpoint.name) == endpoint.name
+            pool_of = next(found for found in state.pools if found.name == endpoint.pool)
+            assert address in ipaddress.ip_network(pool_of.cidr)
+        for device in state.devices:
+            assert device.address is None or device.address not in seen
+
+
+@settings(max_examples=30, deadline=None)
+@given(inventories())
+def test_states_survive_being_stored(hosts: list[Host]) -> None:
+    for state in compiled(hosts)[1].values():
+        assert stored(state) == state
+        assert stored(state).digest == state.digest
+        resolved = state.resolve_underlay("eth0")
+        assert "{underlay}" not in str(resolved.to_dict())
+        assert resolved.resolve_underlay("eth1") == resolved
+
+
+@settings(max_examples=25, deadline=None)
+@given(inventories(), st.randoms(use_true_random=False))
+def test_the_order_of_hosts_and_workloads_does_not_matter(hosts: list[Host], chance: random.Random) -> None:
+    shuffled = []
+    order = list(range(len(hosts[0].variables["calico_workloads"])))
+    chance.shuffle(order)
+    for host in hosts:
+        variables = copy.deepcopy(dict(host.variables))
+        variables["calico_workloads"] = [variables["calico_workloads"][index] for index in order]
+        shuffled.append(dataclasses.replace(host, variables=variables))
+    chance.shuffle(shuffled)
+    fleet, nodes = compiled(hosts)
+    again, nodes_again = compiled(shuffled)
+    assert fleet.digest == again.digest
+    assert nodes == nodes_again
+    assert list(fleet.nodes) == list(again.nodes)
+
+
+@settings(max_examples=30, deadline=None)
+@given(inventories())
+def test_planning_on_from_ones_own_plan_changes_nothing(hosts: list[Host]) -> None:
+    read = inventory.read(hosts)
+    fleet = Fleet.build(read, None)
+    again = Fleet.build(read, fleet.allocation)
+    assert (again.digest, again.allocation) == (fleet.digest, fleet.allocation)
+
+
+@settings(max_examples=30, deadline=None)
+@given(inventories())
+def test_neighbours_fdb_and_sets_name_every_other_node_once(hosts: list[Host]) -> None:
+    dummy, nodes = compiled(hosts)
+    workers = {name for name in nodes if name.startswith("n")}
+    for name in workers:
+        state = nodes[name]
+        if any(device.kind == "vxlan" for device in state.devices):
+            assert len(state.neighbors) == len({(n.device, n.address) for n in state.neighbors}) == len(workers) - 1
+            assert len(state.fdb) == len({e.mac for e in state.fdb}) == len(workers) - 1
+        else:
+            assert (state.neighbors, state.fdb) == ((), ())
+        for ipset in state.ipsets:
+            assert set(ipset.members) == {other.address.partition("/")[0] for other in nodes.values()}
+
+
+# --- what a plan's name depends on ----------------------------------------------------------------------------------
+
+
+def digest(**changes: t.Any) -> str:
+    pools = changes.pop("pools", [pool("ipip")])
+    return fleets.build(*pools, **changes).digest
+
+
+def test_a_plans_name_does_not_depend_on_how_defaults_are_written() -> None:
+    spelled = [pool("ipip", blockSize=26, vxlanMode="Never", natOutgoing=False, disabled=False, nodeSelector="all()")]
+    whole = [
+        {
+            "apiVersion": "projectcalico.org/v3",
+            "kind": "IPPool",
+            "metadata": {"name": "default"},
+            "spec": {"cidr": "10.244.0.0/16", "ipipMode": "Always"},
+        }
+    ]
+    plain = digest()
+    assert digest(pools=spelled, bgp_as_number=64512, underlay_mtu="1500", spare_blocks=1) == plain
+    assert digest(pools=whole) == plain
+    assert digest(own={name: {"calico_node_labels": {}} for name in fleets.LAB}) == plain
+    # What only this run needs does not make another plan.
+    assert digest(release_blocks=[]) == digest(release_blocks=["node9"]) == plain
+
+
+def test_a_plans_name_changes_with_everything_that_a_node_gets() -> None:
+    found = [
+        digest(),
+        digest(pools=[pool("vxlan")]),
+        digest(pools=[pool("ipip", natOutgoing=True)]),
+        digest(pools=[pool("ipip", blockSize=27)]),
+        digest(pools=[pool("ipip"), pool("direct", "other", "10.245.0.0/16", disabled=True)]),
+        digest(bgp_as_number=64513),
+        digest(bgp_listen_port=1790),
+        digest(bgp_log_severity="Debug"),
+        digest(bgp_graceful_restart_time=60),
+        digest(underlay_mtu=9000),
+        digest(vxlan_vni=7),
+        digest(vxlan_port=8472),
+        digest(spare_blocks=2),
+        digest(workloads=fleets.WORKLOADS[:3]),
+        digest(workloads=[{**fleets.WORKLOADS[0], "labels": {"app": "web"}}, *fleets.WORKLOADS[1:]]),
+        digest(workloads=[{**fleets.WORKLOADS[0], "namespace": "prod"}, *fleets.WORKLOADS[1:]]),
+        digest(workloads=[{**fleets.WORKLOADS[0], "endpoint": "net0"}, *fleets.WORKLOADS[1:]]),
+        digest(workloads=[{**fleets.WORKLOADS[0], "address": "10.244.9.9"}, *fleets.WORKLOADS[1:]]),
+        digest(nodes={**fleets.LAB, "node4": "10.10.2.24/24"}),
+        digest(nodes={**fleets.LAB, "node4": "10.10.2.14/16"}),
+        digest(nodes={**fleets.LAB, "node5": "10.10.2.15/24"}),
+        digest(reflectors={"rr1": "10.10.1.2/24"}),
+        digest(reflectors={"rr1": "10.10.1.2/24"}, rr_cluster_id="244.0.0.2"),
+        digest(bgp_peers=[{"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000}]),
+        digest(bgp_peers=[{"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65001}]),
+        digest(bgp_peers=[{"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000, "nodeSelector": "has(x)"}]),
+        digest(own={"node1": {"calico_node_labels": {"rack": "a"}}}),
+    ]
+    assert len(set(found)) == len(found)
+
+
+def test_the_digest_of_a_state_is_about_what_the_node_has_to_have() -> None:
+    state = states(fleets.build(pool("vxlan")))["node1"]
+    assert dataclasses.replace(state, plan="other", phase="retire").digest == state.digest
+    assert dataclasses.replace(state, ipam=dataclasses.replace(state.ipam, generation=9)).digest == state.digest
+    for part in ("pools", "devices", "neighbors", "fdb", "workloads", "routes", "sysctls", "ipsets", "iptables"):
+        value = getattr(state, part)
+        if value:
+            assert dataclasses.replace(state, **{part: value[1:]}).digest != state.digest, part
+    assert dataclasses.replace(state, bird=None).digest != state.digest
