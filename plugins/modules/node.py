@@ -226,7 +226,7 @@ def engine_of(params: t.Mapping[str, t.Any]) -> t.Optional[apply.Engine]:
 
 def prepared_diff(plan: apply.Plan) -> str:
     """The plan as people read it, then the texts that change."""
-    count = len(plan.lines)
+    count = sum(change.action != "=" for change in plan.shown)
     head = f"{plan.target.state.node}  {count} change{'' if count == 1 else 's'}"
     lines = [f"{head:<58} plan {plan.target.state.plan[:12]}".rstrip()]
     lines += [f"  {line}" for line in plan.lines]

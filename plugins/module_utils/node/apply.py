@@ -141,10 +141,15 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Plan]
             return None
         underlay.wait(machine.kernel, stored.state, machine.boot_wait)
         planned = plan(machine, stored)
-        file.apply(None, planned.files)
-        if planned.bird and stored.bird_config is not None:
-            configuration.install(stored.bird_config, machine.bird_config, machine.bird_program)
-        dataplane.apply_node(machine.kernel, planned.node)
+        # Forwarding first, and whatever the one cannot do, the others are tried.
+        try:
+            dataplane.apply_node(machine.kernel, planned.node)
+        finally:
+            try:
+                file.apply(None, planned.files)
+            finally:
+                if planned.bird and stored.bird_config is not None:
+                    configuration.install(stored.bird_config, machine.bird_config, machine.bird_program)
         if not stored.complete:
             _complete(store, stored, KEPT)
         return planned

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engine on a node without Ansible: what the boot unit and a person at the console run."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import threading
+import time
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, Route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import File, Store, Stored
+
+STATE = NodeState("node1", "10.10.1.11/24", routes=(Route("10.244.3.0/26", "blackhole"),))
+
+
+def store(host, **changes):
+    stored = Stored(STATE, None, (File("/etc/x", "y\n"),), "me@here", complete=True)
+    Store(host.machine.store).save(dataclasses.replace(stored, **changes))
+
+
+def run(host, *arguments):
+    host.stdout()
+    status = command.main(arguments, host.machine)
+    captured = host.stdout()
+    return status, captured.out, captured.err
+
+
+def test_nothing_stored(host):
+    for what in ("apply", "plan"):
+        assert run(host, what) == (0, f"nothing is stored in {host.machine.store}\n", "")
+    assert json.loads(run(host, "show")[1])["state"] is None
+
+
+def test_plan_changes_nothing_and_apply_does_what_it_says(host):
+    store(host)
+    before = host.snapshot()
+    status, out, err = run(host, "plan")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0].split()[:3] == ["+", "route", "10.244.3.0/26"]
+    assert host.snapshot() == before
+    status, out, err = run(host, "apply")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[-1] == "node1: 1 changes made"
+    assert (host.folder / "root/etc/x").read_text() == "y\n"
+    assert run(host, "plan") == (0, "nothing to change\n", "")
+    shown = json.loads(run(host, "show")[1])
+    assert shown["state"]["node"] == "node1"
+    assert [route["destination"] for route in shown["routes"]] == ["10.244.3.0/26"]
+
+
+def test_the_nodes_address_may_come_late(host):
+    store(host)
+    host.machine.boot_wait = 10.0
+    host.kernel.address_delete(Address("eth0", "10.10.1.11", 24))
+    timer = threading.Timer(0.4, host.kernel.address_add, (Address("eth0", "10.10.1.11", 24),))
+    timer.start()
+    started = time.monotonic()
+    assert run(host, "apply")[0] == 0
+    assert 0.3 < time.monotonic() - started < 5
+    timer.join()
+
+
+def test_an_address_that_never_comes_is_an_error_in_words(host):
+    store(host, state=dataclasses.replace(STATE, address="10.10.1.99/24"))
+    status, out, err = run(host, "apply")
+    assert (status, out) == (1, "")
+    assert err.startswith("No network interface of node1 has its address 10.10.1.99.")
+    assert err.count("\n") == 1
+
+
+def test_what_can_be_restored_is_in_spite_of_what_cannot(host):
+    routes = (Route("10.244.3.0/26", "blackhole"), Route("10.244.3.9/32", device="cali9"))
+    store(host, state=dataclasses.replace(STATE, routes=routes), complete=False)
+    status, _out, err = run(host, "apply")
+    assert status == 1
+    assert err.startswith("route 10.244.3.9/32: There is no device cali9 to route through.")
+    assert "10.244.3.0/26" in dict(host.kernel.routes(protocol=179))
+    assert Store(host.machine.store).load().complete is False
+
+
+def test_forwarding_is_restored_without_a_bird_that_can_check_its_configuration(host):
+    store(host, bird_config="router id 10.10.1.11;\n")
+    host.machine.bird_program = str(host.folder / "no-bird")
+    status, _out, err = run(host, "apply")
+    assert (status, err.split(". ")[0]) == (1, "BIRD could not be asked to check its configuration")
+    assert "10.244.3.0/26" in dict(host.kernel.routes(protocol=179))
+    assert (host.folder / "root/etc/x").exists()
+
+
+def test_a_kernel_that_does_not_answer(host):
+    store(host)
+    host.kernel.fail_next("route_batch", errno.ENOBUFS, "10.244.3.0/26")
+    status, _out, err = run(host, "apply")
+    assert status == 1 and "No buffer space available" in err and "Traceback" not in err
+
+
+def test_misunderstood(host):
+    for arguments in ((), ("apply", "now"), ("reboot",)):
+        assert run(host, *arguments) == (2, "", command.USAGE)
