@@ -1,0 +1,101 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Goal (a): a run of site.yml that has nothing to do, with 100 workloads on a host, against the same state as a loop of
+builtin tasks. Both on the same lab host over the same SSH, in turn; prints ratios of medians.
+
+    bench/site_speed.py [--workloads 100] [--rounds 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.lab import Lab  # noqa: E402
+
+
+def play(playbook: str, inventory: Path, environment: dict[str, str], *arguments: str) -> float:
+    """Seconds that ansible-playbook took."""
+    began = time.monotonic()
+    command = ["ansible-playbook", "-i", str(inventory), playbook, *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-3000:]}{done.stderr[-2000:]}")
+    return time.monotonic() - began
+
+
+def task_seconds(folder: Path, name: str) -> float:
+    """How long a task took by the junit callback."""
+    for report in folder.glob("*.xml"):
+        for case in ElementTree.parse(report).iter("testcase"):
+            if name in case.get("name", ""):
+                return float(case.get("time", "0"))
+    sys.exit(f"task {name!r} is not in the report")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workloads", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    lab = Lab("bench")
+    lab.down()
+    lab.up(["node1"])
+    try:
+        measure(lab, options.workloads, options.rounds)
+    finally:
+        lab.down()
+
+
+def measure(lab: Lab, count: int, rounds: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        inventory = Path(folder) / "inventory"
+        (inventory / "group_vars" / "all").mkdir(parents=True)
+        source = ROOT / "inventories" / "lab" / "group_vars" / "all" / "connection.yml"
+        (inventory / "group_vars" / "all" / "connection.yml").write_text(source.read_text())
+        hosts = {"calico_nodes": {"hosts": {"node1": {"calico_node_address": "10.10.1.11/24"}}}}
+        (inventory / "hosts.yml").write_text(json.dumps(hosts))
+        variables = {
+            "calico_ip_pools": [{"name": "pool", "cidr": "10.244.0.0/16", "vxlanMode": "Always", "blockSize": 24}],
+            "calico_workloads": [{"name": f"w{number}", "node": "node1"} for number in range(count)],
+        }
+        (inventory / "group_vars" / "all" / "calico.yml").write_text(json.dumps(variables))
+        reports = Path(folder) / "reports"
+        environment = {**os.environ, "HOST_ROUTING_LAB": lab.name, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+        timed = {**environment, "ANSIBLE_CALLBACKS_ENABLED": "ansible.builtin.junit", "JUNIT_OUTPUT_DIR": str(reports)}
+        play("playbooks/site.yml", inventory, environment)
+        state = json.loads(lab.exec("node1", ["cat", "/var/lib/calico/state.json"]).stdout)["state"]
+        given = Path(folder) / "state.json"
+        given.write_text(json.dumps({"bench_state": state}))
+        site, node, loop = [], [], []
+        for _ in range(rounds):
+            for old in reports.glob("*.xml"):
+                old.unlink()
+            site.append(play("playbooks/site.yml", inventory, timed))
+            node.append(task_seconds(reports, "Bring the node to its state"))
+            loop.append(play("bench/site/loop.yml", inventory, environment, "-e", f"@{given}"))
+    both = statistics.median(loop)
+    print(f"{count} workloads on one host, nothing to do, {rounds} rounds in turn, medians")
+    print(f"  builtin tasks in a loop        {both:8.1f} s")
+    for name, figures, goal in (("site.yml", site, 25), ("the node module's call alone", node, 60)):
+        taken = statistics.median(figures)
+        ratio = both / taken
+        print(
+            f"  {name:<30} {taken:8.1f} s   {ratio:6.1f} times faster   goal {goal}: {'met' if ratio >= goal else 'NOT met'}"
+        )
+
+
+if __name__ == "__main__":
+    main()
