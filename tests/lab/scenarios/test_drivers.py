@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The drivers' own suite on a host's kernel: what this machine's kernel may lack (tunl0), the emulated machine's has."""
+"""The drivers' suite on a kernel that has what this machine's may lack: tunl0, in the emulated machine."""
 
 from __future__ import annotations
 
