@@ -121,7 +121,10 @@ def bring_to(
     Raises what `plan` does, and LockError, InTheWay, BundleError, FileError, ApplyError or BirdError.
     """
     if check:
-        return Result(plan(machine, target, engine), None)
+        planned = plan(machine, target, engine)
+        if os.path.exists(machine.bird_program):
+            _check_bird(machine, planned)
+        return Result(planned, None)
     with lock.held(target.who, lock_timeout, machine.lock):
         planned = plan(machine, target, engine)
         if planned.node.problems:
@@ -158,8 +161,7 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Plan]
 def _apply(machine: Machine, planned: Plan, engine: t.Optional[Engine], keep: int) -> t.Optional[int]:
     store = Store(machine.store)
     target = dataclasses.replace(planned.target, when=now(), complete=False)
-    if target.bird_config is not None and planned.bird:
-        configuration.check(target.bird_config, machine.bird_config, machine.bird_program)
+    _check_bird(machine, planned)
     dataplane.ready_to_write(machine.kernel, planned.node.changes)
     if engine is not None and engine.data is not None:
         bundle.install(engine.data, engine.digest, machine.engine)
@@ -176,6 +178,12 @@ def _apply(machine: Machine, planned: Plan, engine: t.Optional[Engine], keep: in
     if another or (planned.stored and not planned.stored.complete):
         return _complete(store, target, keep)
     return None
+
+
+def _check_bird(machine: Machine, planned: Plan) -> None:
+    """Raises ConfigurationRefused for a bird.cfg that BIRD could not read."""
+    if planned.bird and planned.target.bird_config is not None:
+        configuration.check(planned.target.bird_config, machine.bird_config, machine.bird_program)
 
 
 def _complete(store: Store, target: Stored, keep: int) -> t.Optional[int]:

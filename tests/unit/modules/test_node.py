@@ -279,9 +279,12 @@ class TestRefusals:
         bird = pathlib.Path(host.machine.bird_program)
         bird.write_text('#!/bin/sh\necho "bird: $3:1:1 syntax error, unexpected ROUTER" >&2\nexit 1\n')
         before = host.snapshot()
-        answer = host.run(node, **PARAMS)
-        assert "BIRD cannot read its new configuration" in answer["msg"]
-        assert host.snapshot() == before
+        for check in (True, False):
+            answer = host.run(node, check=check, **PARAMS)
+            assert "BIRD cannot read its new configuration" in answer["msg"]
+            assert host.snapshot() == before
+        bird.unlink()  # nothing installed yet: the plan can be made all the same
+        assert host.run(node, check=True, **PARAMS)["changed"] is True
 
     def test_no_address_of_the_node(self, host):
         answer = host.run(node, **params(dataclasses.replace(STATE, address="10.10.1.99/24")))
