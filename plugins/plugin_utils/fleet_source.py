@@ -8,12 +8,12 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition, variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host, Inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host, Inventory, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import read as read_inventory
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import BirdPool, NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import IpamError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuild import reconcile
 
@@ -57,9 +57,27 @@ def compile_targets(
     where nobody asked the nodes (ad hoc): then the lockfile has to be there. `as_observed` compiles with the modes that
     the nodes had, not those of the inventory. Raises FleetError."""
     hosts = inventory_source.hosts(task_vars)
+    try:
+        return _compile(hosts, task_vars, observed, copies_complete, pool, mode, as_observed)
+    except FleetError as error:
+        error.origin = error.origin or origin(error.variable, hosts)
+        raise
+
+
+def _compile(
+    hosts: t.Sequence[Host],
+    task_vars: t.Mapping[str, t.Any],
+    observed: t.Mapping[str, t.Optional[NodeState]],
+    copies_complete: bool,
+    pool: t.Optional[str],
+    mode: t.Optional[str],
+    as_observed: bool,
+) -> Compiled:
     inventory = read_inventory(hosts)
-    modes = observed_modes(observed.values()) if as_observed else mode_overrides(inventory, pool, mode)
-    inventory = with_modes(inventory, modes)
+    if as_observed:
+        inventory = _as_live(inventory, [state for state in observed.values() if state is not None])
+    else:
+        inventory = with_modes(inventory, mode_overrides(inventory, pool, mode))
     path = lockfile_store.path_for(fleet_variable(hosts, "calico_lockfile"), task_vars)
     previous = lockfile_store.read(path)
     if previous is None and not copies_complete:
@@ -111,17 +129,33 @@ def compile_targets(
 
 def fleet_variable(hosts: t.Iterable[Host], name: str) -> t.Any:
     """The value of a variable that only the controller needs, or None."""
-    return next((host.variables[name] for host in hosts if name in host.variables), None)
+    found = next((host.variables[name] for host in hosts if name in host.variables), None)
+    return None if found is None else variables.check(name, found)
 
 
-def observed_modes(states: t.Iterable[t.Optional[NodeState]]) -> dict[str, str]:
-    """{pool: encapsulation} of the pools that all nodes at rest agree about."""
+def live_modes(states: t.Iterable[NodeState]) -> dict[str, str]:
+    """{pool: encapsulation} of the pools that live packets of all these nodes take in one mode, at rest or in any phase
+    of a change."""
     found: dict[str, set[str]] = {}
     for state in states:
-        if state is not None and state.phase in ("converge", "retire"):
-            for pool in state.pools:
-                found.setdefault(pool.name, set()).add(pool.encapsulation)
+        filtered = {pool.cidr: _encapsulation(pool) for pool in state.bird.pools} if state.bird else {}
+        for pool in state.pools:
+            found.setdefault(pool.name, set()).add(filtered.get(pool.cidr, pool.encapsulation))
     return {name: next(iter(modes)) for name, modes in found.items() if len(modes) == 1}
+
+
+def _encapsulation(pool: BirdPool) -> str:
+    plain = {"": "None", "tunl0": "IPIP", "vxlan.calico": "VXLAN"}[pool.device]
+    return f"{plain}CrossSubnet" if pool.cross_subnet else plain
+
+
+def _as_live(inventory: Inventory, states: t.Sequence[NodeState]) -> Inventory:
+    """The inventory as the nodes still run it: with their modes and, if they agree, their MTU of the underlay."""
+    mtus = {state.underlay_mtu for state in states if state.phase in ("converge", "retire")}
+    if len(mtus) == 1:
+        settings = dataclasses.replace(inventory.settings, underlay_mtu=mtus.pop())
+        inventory = dataclasses.replace(inventory, settings=settings)
+    return with_modes(inventory, live_modes(states))
 
 
 def needs_phases(current: t.Optional[NodeState], target: NodeState) -> bool:

@@ -27,7 +27,7 @@ def usable(result: t.Optional[t.Mapping[str, t.Any]]) -> bool:
 def reason(result: t.Optional[t.Mapping[str, t.Any]]) -> str:
     """Why a host's part is not usable, in words."""
     if result is None:
-        return "not reached in this run"
+        return "unreachable, or failed earlier in this run (its error stands above)"
     if result.get("unreachable"):
         return f"unreachable: {first_line(result.get('msg'))}"
     return first_line(result.get("msg")) or "failed"
