@@ -25,10 +25,11 @@ class FleetError(Exception):
 
     def __str__(self) -> str:
         where = f"{self.origin}: " if self.origin else ""
-        shown = "" if self.value is None else f" {_short(self.value)}"
-        return f"{where}{self.variable}{shown} {self.rule} {self.remedy}"
+        value = "" if self.value is None else f" {shown(self.value)}"
+        return f"{where}{self.variable}{value} {self.rule} {self.remedy}"
 
 
-def _short(value: t.Any) -> str:
+def shown(value: t.Any) -> str:
+    """A value as an error shows it: short, and in quotes only where it would not be seen without."""
     text = value if isinstance(value, str) and value else repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -50,7 +50,7 @@ class Fleet:
                 released=inventory.settings.release_blocks,
             )
         except IpamError as error:
-            raise FleetError(error.variable, error.value, error.rule, error.remedy) from error
+            raise FleetError(_where(error, inventory), error.value, error.rule, error.remedy) from error
         workloads: dict[str, list[Workload]] = {}
         for workload in inventory.workloads:
             workloads.setdefault(workload.node, []).append(workload)
@@ -84,6 +84,15 @@ class Fleet:
         raise KeyError(address)
 
 
+def _where(error: IpamError, inventory: Inventory) -> str:
+    """The variable that holds the workload or pool which an error of the planner names."""
+    if error.variable == "calico_workloads":
+        return next((w.where for w in inventory.workloads if w.name == error.value), error.variable)
+    if error.variable == "calico_ip_pools":
+        return next((label for label, pool in inventory.labelled_pools() if pool.name == error.value), error.variable)
+    return error.variable
+
+
 def _range(pool: resources.IPPool) -> PoolRange:
     selector = selectors.parse(pool.nodeSelector or "all()")
     return PoolRange(
@@ -113,9 +122,8 @@ def _peers_by_node(inventory: Inventory) -> dict[str, tuple[ExternalPeer, ...]]:
     found: dict[str, list[ExternalPeer]] = {}
     for peer in inventory.peers:
         bare = dataclasses.replace(peer, selector=None)
-        for node in inventory.nodes.values():
-            if node.name == peer.node or (peer.selector is not None and peer.selector.matches(node.labels)):
-                found.setdefault(node.name, []).append(bare)
+        for node in peer.nodes(inventory.nodes):
+            found.setdefault(node, []).append(bare)
     return {node: tuple(peers) for node, peers in found.items()}
 
 

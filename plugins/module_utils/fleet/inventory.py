@@ -12,7 +12,7 @@ import typing as t
 
 from .. import resources, selectors
 from . import variables
-from .errors import FleetError
+from .errors import FleetError, shown
 
 _MISSING = object()
 _WORKLOAD_FIELDS = ("name", "node", "namespace", "labels", "pool", "address", "endpoint")
@@ -86,6 +86,14 @@ class ExternalPeer:
     selector: t.Optional[selectors.Selector]  # None: the node it was written for
     node: str = ""
 
+    def nodes(self, nodes: t.Mapping[str, FleetNode]) -> t.Iterator[str]:
+        """Names of those of `nodes` that peer with it."""
+        return (
+            node.name
+            for node in nodes.values()
+            if node.name == self.node or (self.selector is not None and self.selector.matches(node.labels))
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
@@ -107,11 +115,11 @@ def read(hosts: t.Sequence[Host]) -> Inventory:
     try:
         return _read(hosts)
     except FleetError as error:
-        error.origin = _locate(error.variable, hosts) or error.origin
+        error.origin = origin(error.variable, hosts)
         raise
 
 
-def _locate(variable: str, hosts: t.Sequence[Host]) -> str:
+def origin(variable: str, hosts: t.Sequence[Host]) -> str:
     """File and line of what an error names: of the field itself, else of the nearest thing around it."""
     path, dummy, owner = variable.partition(" of ")
     while path:
@@ -133,7 +141,7 @@ def _read(hosts: t.Sequence[Host]) -> Inventory:
     pools = _pools(reader, settings)
     nodes = _nodes(hosts)
     _check_underlay(reader, pools, nodes)
-    peers = tuple(_peers(reader, hosts, pools))
+    peers = tuple(_peers(reader, hosts, pools, nodes))
     if not settings.bgp_enabled and any(host.reflector for host in hosts):
         raise FleetError(
             "group calico_rr",
@@ -171,11 +179,11 @@ class _Reader:
         for host in self.hosts:
             other = host.variables.get(name, _MISSING)
             if other is not value and other != value:
-                shown = "nothing" if other is _MISSING else repr(other)
+                found = "nothing" if other is _MISSING else shown(other)
                 raise FleetError(
                     name,
                     None,
-                    f"differs between hosts: {first.name} has {value!r}, {host.name} has {shown}.",
+                    f"differs between hosts: {first.name} has {shown(value)}, {host.name} has {found}.",
                     "It is one value for the whole fleet: set it once, in group_vars/all.",
                 )
         return variables.check(name, value)
@@ -187,6 +195,8 @@ def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> Settings:
         mesh = not any(host.reflector for host in hosts)
     cluster_id = reader.get("calico_rr_cluster_id")
     _address(cluster_id, "calico_rr_cluster_id", "A cluster id is written as an IPv4 address, for example 244.0.0.1.")
+    for name in ("calico_lockfile", "calico_rebuild_lockfile"):
+        reader.get(name)  # what only the controller needs is checked all the same
     released = tuple(str(entry) for entry in reader.get("calico_release_blocks"))
     return Settings(
         bgp_enabled=reader.get("calico_bgp_enabled"),
@@ -253,7 +263,7 @@ def _resource(kind: str, entry: t.Any, label: str) -> t.Any:
     try:
         return resources.parse_flat(kind, entry)
     except resources.ResourceError as error:
-        field = f"{label}.{error.field}" if error.field else label
+        field = _inside(label, error.field) if error.field else label
         raise FleetError(field, error.value, error.rule, error.remedy) from error
 
 
@@ -318,10 +328,15 @@ def _node_address(host: Host) -> tuple[str, int]:
 def _labels(host: Host) -> dict[str, str]:
     value = host.variables.get("calico_node_labels")
     labels = {} if value is None else variables.check("calico_node_labels", value, host.name)
-    label = f"calico_node_labels of {host.name}"
-    texts = {str(key): str(entry).lower() if isinstance(entry, bool) else str(entry) for key, entry in labels.items()}
+    texts = _label_texts(labels, f"calico_node_labels of {host.name}")
     texts.setdefault(_HOSTNAME_LABEL, host.name)
-    if labels:
+    return texts
+
+
+def _label_texts(labels: t.Mapping[t.Any, t.Any], label: str) -> dict[str, str]:
+    """Keys and values as texts (YAML makes true and 1 of unquoted ones), checked. Raises FleetError."""
+    texts = {str(key): str(entry).lower() if isinstance(entry, bool) else str(entry) for key, entry in labels.items()}
+    if texts:
         try:
             resources.parse({"kind": "Node", "metadata": {"name": "node", "labels": texts}, "spec": {}})
         except resources.ResourceError as error:
@@ -352,7 +367,16 @@ def _check_underlay(reader: _Reader, pools: t.Sequence[resources.IPPool], nodes:
             )
 
 
-def _peers(reader: _Reader, hosts: t.Sequence[Host], pools: t.Sequence[resources.IPPool]) -> t.Iterator[ExternalPeer]:
+#: What of a BGPPeer counts here; all else would have to be kept silent about.
+_PEER_FIELDS = ("metadata", "node", "nodeSelector", "peerIP", "asNumber")
+
+
+def _peers(
+    reader: _Reader,
+    hosts: t.Sequence[Host],
+    pools: t.Sequence[resources.IPPool],
+    nodes: t.Mapping[str, FleetNode],
+) -> t.Iterator[ExternalPeer]:
     entries = [(f"calico_bgp_peers[{i}]", entry, "") for i, entry in enumerate(reader.get("calico_bgp_peers"))]
     for host in hosts:
         own = host.variables.get("calico_node_bgp_peers")
@@ -360,24 +384,64 @@ def _peers(reader: _Reader, hosts: t.Sequence[Host], pools: t.Sequence[resources
             variables.check("calico_node_bgp_peers", own, host.name)
             entries += [(f"calico_node_bgp_peers[{i}] of {host.name}", entry, host.name) for i, entry in enumerate(own)]
     ranges = [(ipaddress.IPv4Network(pool.cidr), pool) for pool in pools]
-    for label, entry, node in entries:
+    owners = {node.address: node.name for node in nodes.values()}
+    seen: dict[tuple[str, str], str] = {}
+    for label, entry, owner in entries:
         named = {"name": "peer", **entry} if isinstance(entry, t.Mapping) and "metadata" not in entry else entry
-        peer = _resource("BGPPeer", named, label)
+        peer = t.cast(resources.BGPPeer, _resource("BGPPeer", named, label))
+        for field in dataclasses.fields(peer):
+            if field.name not in _PEER_FIELDS and getattr(peer, field.name) != field.default:
+                raise FleetError(
+                    _inside(label, field.name),
+                    None,
+                    "has no effect in this release.",
+                    f"Remove it: a peer has {', '.join(('name', *_PEER_FIELDS[1:]))}.",
+                )
         if not peer.peerIP or not peer.asNumber:
             raise FleetError(
                 label, None, "needs peerIP and asNumber.", "Write for example peerIP: 10.10.1.1, asNumber: 65000."
             )
-        address = _address(peer.peerIP, f"{label}.peerIP", "Write the address that the peer's BGP listens on.")
+        where = _inside(label, "peerIP")
+        address = _address(peer.peerIP, where, "Write the address that the peer's BGP listens on.")
         for network, pool in ranges:
             if ipaddress.IPv4Address(address) in network:
                 raise FleetError(
-                    f"{label}.peerIP",
+                    where,
                     address,
                     f"lies in pool {pool.name} ({pool.cidr}).",
                     "A peer outside the fleet has an address outside the pools.",
                 )
-        selector = None if node else selectors.parse(peer.nodeSelector or "all()")
-        yield ExternalPeer(peer.name, address, peer.asNumber, selector, node)
+        if address in owners:
+            raise FleetError(
+                where,
+                address,
+                f"is the address of {owners[address]}.",
+                "Nodes of the fleet peer by themselves: name peers outside of it only.",
+            )
+        node = owner or peer.node
+        if node and node not in nodes:
+            raise FleetError(
+                _inside(label, "node"), node, "is not a host of the fleet.", "Name one of the inventory's nodes."
+            )
+        found = ExternalPeer(
+            peer.name, address, peer.asNumber, None if node else selectors.parse(peer.nodeSelector or "all()"), node
+        )
+        for name in found.nodes(nodes):
+            other = seen.setdefault((name, address), label)
+            if other != label:
+                raise FleetError(
+                    where,
+                    address,
+                    f"is also the address of {other}, and {name} would peer with it twice.",
+                    "Remove one, or let their nodeSelectors choose different nodes.",
+                )
+        yield found
+
+
+def _inside(label: str, field: str) -> str:
+    """`calico_node_bgp_peers[0] of node1` and peerIP: calico_node_bgp_peers[0].peerIP of node1."""
+    path, separator, owner = label.partition(" of ")
+    return f"{path}.{field}{separator}{owner}"
 
 
 def _workloads(
@@ -401,13 +465,13 @@ def _workloads(
         workload = _workload(label, entry, node, nodes, names)
         if workload.name in seen:
             raise FleetError(
-                f"{label}.name", workload.name, f"is also the name of {seen[workload.name]}.", "Rename one."
+                _inside(label, "name"), workload.name, f"is also the name of {seen[workload.name]}.", "Rename one."
             )
         seen[workload.name] = label
         if workload.address:
             if workload.address in addresses:
                 raise FleetError(
-                    f"{label}.address",
+                    _inside(label, "address"),
                     workload.address,
                     f"is also the address of {addresses[workload.address]}.",
                     "Give one of them another address, or none: it then gets a free one.",
@@ -429,13 +493,13 @@ def _workload(
     for field in entry:
         if field not in allowed:
             raise FleetError(
-                f"{label}.{field}", None, "is not a field of a workload.", f"It may have {', '.join(allowed)}."
+                _inside(label, str(field)), None, "is not a field of a workload.", f"It may have {', '.join(allowed)}."
             )
     for field in ("name", "namespace"):
         value = entry.get(field, "default" if field == "namespace" else None)
         if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > 63:
             raise FleetError(
-                f"{label}.{field}",
+                _inside(label, str(field)),
                 value,
                 "is not a name.",
                 "Use at most 63 lower case letters, digits, '-' and '.', beginning and ending with a letter or digit.",
@@ -443,31 +507,31 @@ def _workload(
     owner = str(entry.get("node")) if node is None else node
     if owner not in nodes or not nodes[owner].workload_node:
         raise FleetError(
-            f"{label}.node",
+            _inside(label, "node"),
             entry.get("node", node),
             "is not a host of group calico_nodes.",
             "Name one of the inventory's nodes.",
         )
     pool = entry.get("pool")
-    if pool is not None and pool not in pools:
-        raise FleetError(f"{label}.pool", pool, "is not a pool.", f"The pools are {', '.join(sorted(pools))}.")
+    if pool is not None and (not isinstance(pool, str) or pool not in pools):
+        raise FleetError(_inside(label, "pool"), pool, "is not a pool.", f"The pools are {', '.join(sorted(pools))}.")
     address = entry.get("address")
     if address is not None:
         address = _address(
             str(address).partition("/32")[0] if str(address).endswith("/32") else address,
-            f"{label}.address",
+            _inside(label, "address"),
             "Write one IPv4 address out of a pool, or leave it out to get a free one.",
         )
     endpoint = entry.get("endpoint", "eth0")
     if not isinstance(endpoint, str) or not _DEVICE_NAME.fullmatch(endpoint) or endpoint == "lo":
         raise FleetError(
-            f"{label}.endpoint",
+            _inside(label, "endpoint"),
             endpoint,
             "cannot be the name of a device.",
             f"Use 1 to {_DEVICE_NAME_LIMIT} characters without spaces, '/' and ':'.",
         )
     labels = entry.get("labels") or {}
     if not isinstance(labels, t.Mapping):
-        raise FleetError(f"{label}.labels", labels, "is not a dictionary.", "Write for example {app: web}.")
-    texts = {str(key): str(value).lower() if isinstance(value, bool) else str(value) for key, value in labels.items()}
+        raise FleetError(_inside(label, "labels"), labels, "is not a dictionary.", "Write for example {app: web}.")
+    texts = _label_texts(labels, _inside(label, "labels"))
     return Workload(entry["name"], owner, entry.get("namespace", "default"), texts, pool, address, endpoint, label)

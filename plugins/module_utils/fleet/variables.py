@@ -255,7 +255,10 @@ def check(name: str, value: t.Any, where: str = "") -> t.Any:
 def _example(variable: Variable) -> str:
     if variable.example:
         return f"Write for example {variable.example}."
-    return f"Remove it to get the default {variable.default!r}." if variable.default is not None else "Remove it."
+    if variable.default is None:
+        return "Remove it to get the default."
+    default = str(variable.default).lower() if variable.type == "bool" else variable.default
+    return f"Write for example {default}, which is the default."
 
 
 def misspelt(names: t.Iterable[str]) -> t.Iterator[tuple[str, str]]:
