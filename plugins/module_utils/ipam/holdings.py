@@ -198,10 +198,8 @@ class Ledger:
         self.warnings: list[str] = []
 
     def set_aside(self, pool: PoolState, index: int, node: str, spare: bool) -> None:
-        """Into quarantine. The block must be taken already, or is taken now."""
-        if index in pool.free:
-            pool.free.take(index)
-        pool.owners.pop(index, None)
+        """Into quarantine, from its owner."""
+        del pool.owners[index]
         pool.quarantined[index] = node
         self.quarantine[pool.name, index] = QuarantinedBlock(
             pool.space.cidr(index), pool.name, node, self.generation, spare

@@ -12,6 +12,7 @@ import time
 import timeit
 import typing as t
 
+import netaddr
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils import selectors
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
@@ -174,9 +175,9 @@ def test_declared_addresses_come_before_everybody_elses_blocks() -> None:
 
 
 def test_ipv6_pools() -> None:
-    pool = PoolRange("six", "fd00::/64", 122)
+    pool = PoolRange("a-six", "fd00::/64", 122)
     found = plan(
-        [pool, POOL], nodes("node1"), workloads=[WorkloadRequest("w", "node1"), WorkloadRequest("s", "node1", "six")]
+        [pool, POOL], nodes("node1"), workloads=[WorkloadRequest("w", "node1"), WorkloadRequest("s", "node1", "a-six")]
     )
     assert found.nodes["node1"].workloads["w"].startswith("10.244.0.")
     assert found.nodes["node1"].workloads["s"].startswith("fd00::")
@@ -226,14 +227,14 @@ def test_a_workload_keeps_its_address_and_a_new_one_does_not_get_one_just_given_
     assert third.nodes["node1"].workloads["d"] == old["a"]
 
 
-def test_an_address_just_given_up_is_given_again_before_another_block_is_opened() -> None:
-    pool = PoolRange("main", "10.244.0.0/24", 31)
-    before = plan([pool], nodes("node1"), workloads=[WorkloadRequest("a", "node1"), WorkloadRequest("b", "node1")])
-    after = plan(
-        [pool], nodes("node1"), before, workloads=[WorkloadRequest("b", "node1"), WorkloadRequest("c", "node1")]
-    )
-    assert after.nodes["node1"].workloads["c"] == before.nodes["node1"].workloads["a"]
-    assert blocks(after, "node1") == blocks(before, "node1")
+def test_addresses_just_given_up_are_given_again_before_another_block_is_opened() -> None:
+    pool = PoolRange("main", "10.244.0.0/24", 30)
+    before = plan([pool], nodes("node1"), workloads=[WorkloadRequest(name, "node1") for name in "abcd"])
+    after = plan([pool], nodes("node1"), before, workloads=[WorkloadRequest(name, "node1") for name in "bdxyz"])
+    old, new = before.nodes["node1"].workloads, after.nodes["node1"].workloads
+    assert new == {"b": old["b"], "d": old["d"], "x": old["a"], "y": old["c"], "z": new["z"]}
+    assert blocks(after, "node1") == blocks(before, "node1") + spares(before, "node1")
+    assert f"{new['z']}/30" == blocks(after, "node1")[1]
 
 
 def test_a_workload_that_moves_gets_an_address_of_its_new_node() -> None:
@@ -292,6 +293,16 @@ def test_fewer_spare_blocks_go_to_quarantine_and_come_back() -> None:
     again = plan([POOL], nodes("node1"), fewer, spare_blocks=3)
     assert sorted(spares(again, "node1")) == sorted(spares(before, "node1"))
     assert again.quarantine == ()
+
+
+@pytest.mark.parametrize("name", [f"node{number}" for number in range(6)])
+def test_own_spare_blocks_come_back_from_the_bottom(name: str) -> None:
+    before = plan([POOL], nodes(name), spare_blocks=3)
+    ordered = sorted(spares(before, name), key=netaddr.IPNetwork)
+    none = plan([POOL], nodes(name), before, spare_blocks=0)
+    assert spares(plan([POOL], nodes(name), none, spare_blocks=2), name) == ordered[:2]
+    workloads = [WorkloadRequest(f"w{n}", name) for n in range(65)]
+    assert blocks(plan([POOL], nodes(name), before, spare_blocks=0, workloads=workloads), name)[1] == ordered[0]
 
 
 # Quarantine
@@ -365,8 +376,9 @@ def test_flapping_does_not_grow() -> None:
 def test_quarantined_addresses_of_a_pool_that_is_gone_are_not_given_out_under_another_name() -> None:
     away = plan([POOL], [], full())
     renamed = PoolRange("renamed", "10.244.0.0/23", 25)
-    found = plan([renamed], nodes("node9"), away)
-    assert blocks(found, "node9")[0] in ("10.244.1.0/25", "10.244.1.128/25")
+    found = plan([renamed], nodes("node8", "node9"), away)
+    assert {*blocks(found, "node8"), *blocks(found, "node9")} == {"10.244.1.0/25", "10.244.1.128/25"}
+    assert "has too few blocks" in refused([renamed], nodes("node7", "node8", "node9"), away)
     assert found.pools["main"].cidr == "10.244.0.0/24"
     assert found.quarantine == away.quarantine
 
