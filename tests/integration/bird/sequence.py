@@ -40,6 +40,8 @@ def send(rate: int, size: int, addresses: t.Sequence[str]) -> dict[str, int]:
                 refused += 1  # no route, too large: as good as lost
             sent[address] += 1
         number += 1
+        if number == 10:
+            print("sending", flush=True)
         pause = start + number / rate - time.monotonic()
         if pause > 0:
             time.sleep(pause)
@@ -101,7 +103,8 @@ class Streams:
             source: self._start(space, "send", str(self._rate), str(self._size), *destinations)
             for space, source, destinations in self._pairs
         }
-        time.sleep(0.3)
+        for process in self._out.values():
+            assert process.stdout and process.stdout.readline() == "sending\n"
         return self
 
     def __exit__(self, *_: object) -> None:

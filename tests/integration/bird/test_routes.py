@@ -89,6 +89,8 @@ def test_no_workload_leaves_its_node(fleet: Fleet, network: Network) -> None:
         wait_for("and the route outside", lambda: "192.168.55.0/24" in fleet["node1"].birdc("show", "route"))
         for node in network.nodes[1:]:
             wait_for("three routes", lambda n=node: len(n.space.routes("proto", "bird")) == 3)
+            said = fleet["node1"].birdc("show", "route", "export", f"Mesh_{node.address.replace('.', '_')}")
+            assert re.findall(r"^(\d+\S+)", said, re.MULTILINE) == [one.block]
             learned = fleet[node.name].birdc("show", "route", "where", "source = RTS_BGP")
             assert sorted(re.findall(r"^(\d+\S+)", learned, re.MULTILINE)) == sorted(
                 other.block for other in network.nodes if other is not node
@@ -114,13 +116,15 @@ def test_a_new_block_is_announced_by_its_route_alone(fleet: Fleet, network: Netw
 def test_the_next_hop_is_the_nodes_own_address(fleet: Fleet, network: Network) -> None:
     """Also across subnets, and where other addresses stand on the same device."""
     one, three = network.nodes[0], network.nodes[2]
-    one.space.ip("addr add 10.10.1.99/24 dev eth0", "addr add 192.0.2.9/32 dev lo")
+    # Left to itself the kernel would take .99 across subnets.
+    one.space.ip("addr add 10.10.1.99/24 dev eth0", f"route replace default via {one.router} src 10.10.1.99")
     try:
         fleet.start(mesh([one, three], pool()))
+        wait_for("the block", lambda: one.block in fleet["node3"].birdc("show", "route"))
         shown = fleet["node3"].birdc("show", "route", one.block, "all")
         assert "BGP.next_hop: 10.10.1.11\n" in shown.replace("bgp_next_hop", "BGP.next_hop"), shown
     finally:
-        one.space.ip("addr del 10.10.1.99/24 dev eth0", "addr del 192.0.2.9/32 dev lo")
+        one.space.ip(f"route replace default via {one.router}", "addr del 10.10.1.99/24 dev eth0")
 
 
 def test_a_block_of_one_address_is_its_workload(fleet: Fleet, network: Network) -> None:
