@@ -41,7 +41,7 @@ TAIL = 40  # lines of a failed suite's log that are shown
 class Result:
     suite: Suite
     passed: int = 0
-    skipped: int = 0
+    skipped: dict[str, int] = dataclasses.field(default_factory=dict)  # reason -> how many
     failures: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
 
@@ -143,7 +143,7 @@ class Run:
         verdict = "FAILED" if result.failures else "ok"
         self.say(
             f"{result.suite.name:<16} {verdict}: {result.passed} passed, {len(result.failures)} failed, "
-            f"{result.skipped} skipped in {result.seconds:.0f} s"
+            f"{sum(result.skipped.values())} skipped in {result.seconds:.0f} s"
         )
         if result.failures:
             with self.console:
@@ -167,10 +167,11 @@ def judge(result: Result, status: int | None, limit: float, cases: list[junit.Ca
             result.passed += 1
         elif case.outcome == "failed":
             result.failures.append(case.name)
-        elif any(part in case.name for part in result.suite.skips):
-            result.skipped += 1
         else:
-            result.skipped += 1
+            declared = [reason for part, reason in result.suite.skips.items() if part in case.name]
+            if declared:
+                result.skipped[declared[0]] = result.skipped.get(declared[0], 0) + 1
+                continue
             result.failures.append(f"{case.name}: skipped, and suites.py gives no reason why it may be ({case.text})")
     if status is None:
         result.failures.append(f"killed after {limit:.0f} s")
@@ -265,7 +266,7 @@ def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
     print(f"{'SUITE':<{width}}  {'PASSED':>6}  {'FAILED':>6}  {'SKIPPED':>7}  {'SECONDS':>7}")
     for result in results:
         print(
-            f"{result.suite.name:<{width}}  {result.passed:>6}  {len(result.failures):>6}  {result.skipped:>7}  "
+            f"{result.suite.name:<{width}}  {result.passed:>6}  {len(result.failures):>6}  {sum(result.skipped.values()):>7}  "
             f"{result.seconds:>7.0f}{'  <- failed' if result.failures else ''}"
         )
     failures = [(result.suite.name, text) for result in results for text in result.failures]
@@ -273,11 +274,11 @@ def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
         print("\nFailed:")
         for name, text in failures:
             print(f"  {name}: {text.splitlines()[0][:300]}")
-    skipped = [(part, why) for result in results if result.skipped for part, why in result.suite.skips.items()]
+    skipped = [(result.suite.name, count, why) for result in results for why, count in result.skipped.items()]
     if skipped:
         print("\nSkipped on purpose:")
-        for part, why in skipped:
-            print(f"  {part}: {why}")
+        for name, count, why in skipped:
+            print(f"  {name}: {count}, {why}")
     passed = sum(result.passed for result in results)
     print(f"\nin {seconds / 60:.1f} minutes")
     print(f"{passed} passed, {len(failures)} failed", flush=True)
