@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import json
-
 from .handle import BaseLab, Capture, CommandFailed
 from .topology import DEFAULT_NAME, NODES, STATE_ROOT, LabError, Node, Places
 
@@ -16,10 +14,7 @@ __all__ = ["NODES", "BaseLab", "Capture", "CommandFailed", "Lab", "LabError", "N
 def Lab(name: str = DEFAULT_NAME, machine: str | None = None) -> BaseLab:
     """The lab called ``name``. ``machine`` is "native" or "qemu"; without it, that of the running lab, else native."""
     if machine is None:
-        try:
-            machine = json.loads((Places(name).state / "lab.json").read_text())["machine"]
-        except (OSError, ValueError, KeyError):
-            machine = "native"
+        machine = "qemu" if (Places(name).state / "machine").is_dir() else "native"
     if machine == "native":
         from .native import NativeLab
 

@@ -121,6 +121,7 @@ class BaseLab(abc.ABC):
     """A lab by name. ``exec`` and its like work while it is up; see README.md beside this file."""
 
     machine = ""
+    patience = 1  # by which the time limits of commands are multiplied
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -203,10 +204,11 @@ class BaseLab(abc.ABC):
         argv = self._command(where, command, netns)
         source = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
         more = {"errors": "replace"} if text else {}
+        limit = timeout * self.patience
         try:
-            done = subprocess.run(argv, capture_output=True, text=text, timeout=timeout, check=False, **source, **more)
+            done = subprocess.run(argv, capture_output=True, text=text, timeout=limit, check=False, **source, **more)
         except subprocess.TimeoutExpired:
-            raise LabError(f"{where}: no end after {timeout:g} s of {command}") from None
+            raise LabError(f"{where}: no end after {limit:g} s of {command}") from None
         done.args = [command] if isinstance(command, str) else list(map(str, command))
         if check and done.returncode:
             raise CommandFailed(where, done)

@@ -112,9 +112,19 @@ def layers(release: str, baked: bool) -> list[Path]:
     return [layer_path(kind, release) for kind in kinds]
 
 
+def _clear(scratch: Path) -> None:
+    """Remove a work folder, after the mounts that a killed build left in it: /dev is one of them."""
+    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    for where in reversed(mounts):
+        if where.startswith(f"{scratch}/"):
+            run(["umount", "-l", where])
+    run(["rm", "-rf", "--one-file-system", scratch])
+
+
 @contextlib.contextmanager
 def mounted(lower: list[Path], upper: Path, scratch: Path) -> Iterator[Path]:
     """The stacked tree with /proc, /dev and /sys, for chroot; what is written lands in ``upper``."""
+    _clear(scratch)
     root, work = scratch / "root", scratch / "work"
     for folder in (root, work, upper):
         folder.mkdir(parents=True, exist_ok=True)
@@ -130,7 +140,7 @@ def mounted(lower: list[Path], upper: Path, scratch: Path) -> Iterator[Path]:
     finally:
         for where in reversed(mounts):
             run(["umount", "-l", where], check=False)
-        shutil.rmtree(scratch, ignore_errors=True)
+        _clear(scratch)
 
 
 def chroot(root: Path, script: str, timeout: float = 600) -> None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -23,6 +25,9 @@ def make(places: Places) -> None:
     state = places.state
     (state / "cp").mkdir(parents=True, exist_ok=True)
     (state / "cp").chmod(0o700)
+    given = os.environ.get("HOST_ROUTING_LAB_KEYS")  # in an emulated machine: those of the lab outside
+    if given:
+        shutil.copytree(given, state, dirs_exist_ok=True)
     _key(state / "id_ed25519", f"host-routing-lab-{places.name}")
     known = ""
     machine = {"machine": f"{CONTROL_NET}.1"}
@@ -49,7 +54,7 @@ def make(places: Places) -> None:
         "    ServerAliveCountMax 6\n"
         "    LogLevel ERROR\n"
         f"    ControlPath {state}/cp/%C\n"
-        f"    ProxyCommand nsenter --net=/run/netns/{places.netns('control')} nc -F %h %p\n"
+        f"    ProxyCommand nsenter --net=/run/netns/{places.netns('control')} nc.openbsd -F %h %p\n"
         "    ProxyUseFdpass yes\n"
     )
     places.ssh_config.write_text(text)

@@ -15,6 +15,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Sequence
@@ -26,12 +27,19 @@ from . import images, keys, packages
 from .handle import BaseLab
 from .native import remove
 from .shell import locked, progress, run, wait_until
-from .topology import CACHE_ROOT, CONTROL_NET, NODES, STATE_ROOT, LabError, pick
+from .topology import CACHE_ROOT, CONTROL_NET, NODES, STATE_ROOT, LabError, Node, Places, pick
 
 HERE = Path(__file__).resolve().parent
 INSIDE = "/opt/lab/tests/lab"
 MEMORY_MIB = int(os.environ.get("HOST_ROUTING_LAB_MEMORY", "2048"))
-BOOT_TIMEOUT = float(os.environ.get("HOST_ROUTING_LAB_MACHINE_TIMEOUT", "400"))
+BOOT_TIMEOUT = float(os.environ.get("HOST_ROUTING_LAB_MACHINE_TIMEOUT", "900"))
+# In there the lab always has the same name, so that labs of any name out here can begin from one snapshot.
+INNER = Places("lab")
+CODE = (
+    "__init__.py cli.py handle.py hosts.py images.py keys.py native.py packages.py shell.py topology.py underlay.py "
+    "lab enter run-host run-router machine-boot machine-init"
+).split()
+KEPT_SNAPSHOTS = 3
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "ext4", "overlay")
 
 MACHINE_SCRIPT = """
@@ -53,6 +61,19 @@ cd /usr/lib/modules/*
 rm -rf kernel/drivers/gpu kernel/drivers/infiniband kernel/drivers/scsi kernel/drivers/net/ethernet kernel/sound
 depmod "${PWD##*/}"
 """
+
+
+_ARGUMENTS = [
+    "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35",
+    "-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off net.ifnames=0 random.trust_cpu=on",
+    "-netdev", "tap,id=control,ifname=tap0,script=no,downscript=no",
+    "-device", "virtio-net-pci,netdev=control,romfile=",
+    "-device", "virtio-rng-pci",
+]  # fmt: skip
+
+
+def _snapshots_wanted() -> bool:
+    return os.environ.get("HOST_ROUTING_LAB_SNAPSHOT", "1") != "0"
 
 
 def machine_layer() -> Path:
@@ -133,6 +154,7 @@ def build_image() -> Path:
 
 class MachineLab(BaseLab):
     machine = "qemu"
+    patience = 5
 
     @property
     def _here(self) -> Path:
@@ -157,21 +179,119 @@ class MachineLab(BaseLab):
                     "--hosts",
                     ",".join(node.name for node in nodes),
                     "--baked" if baked else "--plain",
-                    timeout=600,
+                    timeout=120,
                 )
                 if missing:
                     self.write_state(pick([*known.get("hosts", []), *missing]), baked)
                 return
             self._remove()
             self._here.mkdir(parents=True, exist_ok=True)
-            keys.make(self.places)
             self._control_namespace()
-            self._initramfs(folder, ",".join(node.name for node in nodes), baked)
-            self._boot(folder)
+            names = ",".join(node.name for node in nodes)
+            snapshot = self._snapshot(folder, names, baked)
+            if not self._restore(folder, snapshot, nodes):
+                keys.make(self.places)
+                self._initramfs(folder, names, baked)
+                emulated = self._boot(folder)
+                self._wait_all(nodes, 120)
+                if emulated and _snapshots_wanted():
+                    self._save(snapshot)
             self.write_state(nodes, baked)
-            with ThreadPoolExecutor(len(nodes)) as pool:
-                list(pool.map(lambda node: self._wait_ssh(node.name, 120), nodes))
         progress("SSH answers on " + ", ".join(node.name for node in nodes))
+
+    def _wait_all(self, nodes: Sequence[Node], timeout: float) -> None:
+        with ThreadPoolExecutor(len(nodes)) as pool:
+            list(pool.map(lambda node: self._wait_ssh(node.name, timeout), nodes))
+
+    def _snapshot(self, folder: Path, names: str, baked: bool) -> Path:
+        """Where the memory of a machine of this very recipe is (or will be) kept."""
+        code = [(HERE / name).read_text() for name in CODE]
+        version = run(["qemu-system-x86_64", "--version"]).stdout.split("\n")[0]
+        machine = Path("/proc/cpuinfo").read_text().count("processor\t")
+        parts = (folder.name, code, names, baked, version, machine, MEMORY_MIB, _ARGUMENTS)
+        return CACHE_ROOT / f"snapshot-{images.digest(*parts)}"
+
+    def _save(self, snapshot: Path) -> None:
+        """Keep the memory of the machine as it is now, with the keys that the hosts in it know."""
+        half = Path(f"{snapshot}.half")
+        shutil.rmtree(half, ignore_errors=True)
+        half.mkdir(parents=True)
+        half.chmod(0o700)
+        try:
+            for name in ("id_ed25519", "id_ed25519.pub"):
+                shutil.copy(self.places.state / name, half / name)
+            shutil.copytree(self.places.state / "hostkeys", half / "hostkeys")
+            shutil.copy(self._here / "initrd", half / "initrd")
+            memory = shlex.quote(str(half / "memory"))
+            self._monitor("stop")
+            self._monitor("migrate_set_parameter max-bandwidth 100G")
+            self._monitor(f'migrate -d "exec:cat > {memory}"')
+            wait_until("the snapshot is written", lambda: "completed" in self._monitor("info migrate"), 60, 0.2)
+            half.rename(snapshot)
+        except (OSError, LabError) as error:
+            progress(f"machine: no snapshot: {error}")
+            shutil.rmtree(half, ignore_errors=True)
+        finally:
+            self._monitor("cont")
+        kept = sorted(CACHE_ROOT.glob("snapshot-*"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in kept[KEPT_SNAPSHOTS:]:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def _restore(self, folder: Path, snapshot: Path, nodes: Sequence[Node]) -> bool:
+        """Begin from a snapshot; False where there is none or it does not come to life."""
+        if not snapshot.is_dir() or not _snapshots_wanted():
+            return False
+        progress("machine: restoring a snapshot of it")
+        try:
+            for name in ("id_ed25519", "id_ed25519.pub", "hostkeys"):
+                copy = shutil.copytree if name == "hostkeys" else shutil.copy
+                copy(snapshot / name, self.places.state / name)
+            keys.make(self.places)
+            shutil.copy(snapshot / "initrd", self._here / "initrd")
+            memory = shlex.quote(str(snapshot / "memory"))
+            process = self._launch(folder, "tcg", ["-incoming", f"exec:cat {memory}"])
+
+            def loaded() -> bool:
+                if process.poll() is not None:
+                    raise LabError((self._here / "log").read_text()[-500:])
+                return "inmigrate" not in self._monitor("info status")
+
+            wait_until("the snapshot is read", loaded, 60, 0.1)
+            self._monitor("cont")
+            self._wait_ssh("machine", 60)
+            # Its clock stood still since.
+            self.exec("machine", ["date", "-u", "-s", f"@{time.time():.3f}"], timeout=20)
+            self._wait_all(nodes, 60)
+            os.utime(snapshot)
+        except (OSError, LabError) as error:
+            progress(f"machine: the snapshot is of no use: {error}")
+            self._kill()
+            keys.drop_connections(self.places)
+            shutil.rmtree(snapshot, ignore_errors=True)
+            return False
+        return True
+
+    def _monitor(self, command: str) -> str:
+        """One command to QEMU's monitor, and what it answers."""
+        path = self._here / "monitor"
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(30)
+            wait_until(
+                "QEMU's monitor answers", lambda: path.exists() and not connection.connect_ex(str(path)), 10, 0.05
+            )
+
+            def until_prompt() -> str:
+                said = b""
+                while not said.endswith(b"(qemu) "):
+                    data = connection.recv(65536)
+                    if not data:
+                        raise LabError("QEMU is gone.")
+                    said += data
+                return said.decode(errors="replace")
+
+            until_prompt()
+            connection.sendall(command.encode() + b"\n")
+            return until_prompt()
 
     def _wait_ssh(self, name: str, timeout: float) -> None:
         address = NODES[name].control_address if name in NODES else f"{CONTROL_NET}.1"
@@ -195,14 +315,16 @@ class MachineLab(BaseLab):
         shutil.copytree(folder / "modules", tree / "modules")
         shutil.copy(HERE / "machine-boot", tree / "init")
         lab = tree / "lab"
-        shutil.copytree(HERE, lab / "tests/lab", ignore=shutil.ignore_patterns("__pycache__"))
+        (lab / "tests/lab").mkdir(parents=True)
+        for name in CODE:
+            shutil.copy(HERE / name, lab / "tests/lab" / name)
         (lab / "keys").mkdir()
         for name in ("id_ed25519", "id_ed25519.pub"):
             shutil.copy(self.places.state / name, lab / "keys" / name)
         shutil.copytree(self.places.state / "hostkeys", lab / "keys/hostkeys")
         layers = " ".join(path.name for path in [machine_layer(), *images.layers("bookworm", baked=True)])
         kind = "--baked" if baked else "--plain"
-        (lab / "machine.env").write_text(f"LAB={self.name}\nHOSTS={hosts}\nKIND={kind}\nMACHINE_LAYERS='{layers}'\n")
+        (lab / "machine.env").write_text(f"LAB={INNER.name}\nHOSTS={hosts}\nKIND={kind}\nMACHINE_LAYERS='{layers}'\n")
         target = shlex.quote(str(self._here / "initrd"))
         run(["sh", "-ec", f"find . | cpio --quiet -o -H newc > {target}"], cwd=tree)
         shutil.rmtree(tree)
@@ -221,24 +343,21 @@ class MachineLab(BaseLab):
         except OSError:
             return ""
 
-    def _launch(self, folder: Path, accelerator: str) -> subprocess.Popen:
+    def _launch(self, folder: Path, accelerator: str, more: Sequence[str] = ()) -> subprocess.Popen:
         options = {
             "kvm": ["-accel", "kvm", "-cpu", "host"],
             "tcg": ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max"],
         }[accelerator]
-        (self._here / "console").unlink(missing_ok=True)
+        for name in ("console", "monitor"):
+            (self._here / name).unlink(missing_ok=True)
         command = [
             "nsenter", f"--net=/run/netns/{self.places.netns('control')}", "qemu-system-x86_64",
-            "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35", *options,
+            *_ARGUMENTS, *options,
             "-smp", str(min(4, os.cpu_count() or 1)), "-m", str(MEMORY_MIB),
             "-kernel", str(folder / "vmlinuz"), "-initrd", str(self._here / "initrd"),
-            "-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off net.ifnames=0 random.trust_cpu=on",
             "-drive", f"file={folder / 'disk.ext4'},format=raw,if=virtio,readonly=on,cache=unsafe,file.locking=off",
-            "-netdev", "tap,id=control,ifname=tap0,script=no,downscript=no",
-            "-device", "virtio-net-pci,netdev=control,romfile=",
-            "-device", "virtio-rng-pci",
             "-serial", f"file:{self._here / 'console'}",
-            "-monitor", f"unix:{self._here / 'monitor'},server=on,wait=off",
+            "-monitor", f"unix:{self._here / 'monitor'},server=on,wait=off", *more,
         ]  # fmt: skip
         with (self._here / "log").open("w") as log:
             process = subprocess.Popen(
@@ -247,7 +366,8 @@ class MachineLab(BaseLab):
         (self._here / "pid").write_text(f"{process.pid}\n")
         return process
 
-    def _boot(self, folder: Path) -> None:
+    def _boot(self, folder: Path) -> bool:
+        """Start the machine and wait for its lab; True when it is emulated in software."""
         wanted = os.environ.get("HOST_ROUTING_LAB_ACCEL", "auto")
         refused = CACHE_ROOT / "no-kvm"
         identity = Path("/proc/sys/kernel/random/boot_id").read_text()
@@ -260,7 +380,7 @@ class MachineLab(BaseLab):
                 time.sleep(0.2)
             if "the kernel runs" in self._console():
                 self._await_ready(process)
-                return
+                return False
             process.kill()
             process.wait()
             if wanted == "kvm":
@@ -268,6 +388,7 @@ class MachineLab(BaseLab):
             refused.write_text(identity)
         progress("machine: booting under software emulation (about half a minute)")
         self._await_ready(self._launch(folder, "tcg"))
+        return True
 
     def _await_ready(self, process: subprocess.Popen) -> None:
         end = time.monotonic() + BOOT_TIMEOUT
@@ -297,24 +418,27 @@ class MachineLab(BaseLab):
 
     def _remove(self) -> None:
         keys.drop_connections(self.places)
+        self._kill()
+        remove(self.places)
+
+    def _kill(self) -> None:
         pid = self._pid()
         if pid:
             os.kill(pid, signal.SIGKILL)
             wait_until("QEMU ends", lambda: not self._pid(), 10, 0.05)
-        remove(self.places)
 
     def argv(self, where: str, command: Sequence[str]) -> list[str]:
         target = where if where in NODES else "machine"
         if where in ("router", "outside", "control"):
-            command = [f"{INSIDE}/enter", str(self.places.state), where, *command]
+            command = [f"{INSIDE}/enter", str(INNER.state), where, *command]
         shared = ["-o", "ControlMaster=auto", "-o", "ControlPersist=10m"]
         return ["ssh", "-F", str(self.ssh_config), *shared, target, "--", shlex.join(command)]
 
-    def _inside(self, *words: str, timeout: float = 200) -> None:
+    def _inside(self, *words: str, timeout: float = 60) -> None:
         """Let the lab inside the machine do it."""
         command, *rest = words
-        environment = ["env", "HOST_ROUTING_LAB_QUIET=1", "HOST_ROUTING_LAB_BOOT_TIMEOUT=300"]
-        self.exec("machine", [*environment, f"{INSIDE}/lab", command, "--name", self.name, *rest], timeout=timeout)
+        environment = ["env", "HOST_ROUTING_LAB_QUIET=1", "HOST_ROUTING_LAB_BOOT_TIMEOUT=600"]
+        self.exec("machine", [*environment, f"{INSIDE}/lab", command, "--name", INNER.name, *rest], timeout=timeout)
 
     def _forget(self, node: str) -> None:
         """End the shared connection to a host that is about to go."""
@@ -323,7 +447,7 @@ class MachineLab(BaseLab):
             subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
 
     def is_running(self, node: str) -> bool:
-        done = self.exec("machine", f"read -r p < {self.places.state}/{node}/pid && [ -e /proc/$p ]", check=False)
+        done = self.exec("machine", f"read -r p < {INNER.state}/{node}/pid && [ -e /proc/$p ]", check=False)
         return done.returncode == 0
 
     def reboot(self, node: str, wait: bool = True) -> None:

@@ -30,6 +30,8 @@ class NativeLab(BaseLab):
         images.build({node.release for node in nodes}, baked=baked)
         with locked(STATE_ROOT / f".{self.name}.lock"):
             known = self.state
+            if not known:
+                remove(self.places, say=False)  # what an interrupted `up`, or one before this machine's reboot, left
             if known and known["machine"] != self.machine:
                 raise LabError(
                     f"The lab {self.name!r} is up in another machine ({known['machine']}); take it down first."
@@ -106,7 +108,7 @@ class NativeLab(BaseLab):
             self._wait([NODES[node]])
 
 
-def remove(places: Places) -> None:
+def remove(places: Places, say: bool = True) -> None:
     """Remove a lab, complete or not: processes, links, namespaces, cgroups, files."""
     if not places.state.exists() and not places.work.exists() and not underlay.namespaces() & _namespaces(places):
         return
@@ -128,7 +130,8 @@ def remove(places: Places) -> None:
     for folder in (CACHE_ROOT / "labs", STATE_ROOT):
         with contextlib.suppress(OSError):
             folder.rmdir()
-    progress(f"the lab {places.name!r} is gone")
+    if say:
+        progress(f"the lab {places.name!r} is gone")
 
 
 def _namespaces(places: Places) -> set[str]:

@@ -17,7 +17,7 @@ NATIVE = {
     "systemd-nspawn": "systemd-container",
     "ip": "iproute2",
     "ssh": "openssh-client",
-    "nc": "netcat-openbsd",
+    "nc.openbsd": "netcat-openbsd",  # plain `nc` may be another make, which cannot pass a socket on
     "nsenter": "util-linux",
 }
 IMAGES = {"mmdebstrap": "mmdebstrap", "apt-ftparchive": "apt-utils"}
@@ -29,7 +29,7 @@ QEMU = {
     "depmod": "kmod",
     "ip": "iproute2",
     "ssh": "openssh-client",
-    "nc": "netcat-openbsd",
+    "nc.openbsd": "netcat-openbsd",  # plain `nc` may be another make, which cannot pass a socket on
 }
 
 
