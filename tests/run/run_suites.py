@@ -265,8 +265,9 @@ def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
     print()
     print(f"{'SUITE':<{width}}  {'PASSED':>6}  {'FAILED':>6}  {'SKIPPED':>7}  {'SECONDS':>7}")
     for result in results:
+        skips = sum(result.skipped.values())
         print(
-            f"{result.suite.name:<{width}}  {result.passed:>6}  {len(result.failures):>6}  {sum(result.skipped.values()):>7}  "
+            f"{result.suite.name:<{width}}  {result.passed:>6}  {len(result.failures):>6}  {skips:>7}  "
             f"{result.seconds:>7.0f}{'  <- failed' if result.failures else ''}"
         )
     failures = [(result.suite.name, text) for result in results for text in result.failures]
