@@ -82,7 +82,7 @@ def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
             name = line.split("`")[-1].split("'")[0]
             if name in {table.name for table in desired}:
                 raise ObserveError(
-                    f"Table {name} of iptables has rules that this host's iptables cannot read: {line.lstrip('# ')}."
+                    f"Table {name} of iptables has rules that this host's iptables cannot read: {line.strip('# .')}."
                     " Something writes it with `nft` directly."
                     " Move those rules to a table of their own, then run again."
                 )

@@ -14,13 +14,13 @@ entries, rules, routes. Then BIRD. Then removals in the reverse order. Nothing i
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import typing as t
 
 from ..fleet.node_state import ROUTE_PROTOCOL, TABLE_MAIN, BirdRoute, NodeState
 from . import ipset, iptables, neighbor, route, rule, sysctl, tunnel, workload
 from .change import ApplyError, Change, Failures, ObserveError
-from .kernel import PROTOCOL_BIRD, Kernel, KernelRoute, RouteAttributes
+from .kernel import PROTOCOL_BIRD, Kernel, RouteAttributes
+from .lookup import Lookup, network, within
 
 
 class _Group(t.NamedTuple):
@@ -197,17 +197,13 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
 
     None are left when BIRD is done. `state` may still leave the underlay open.
     """
-    pools = [ipaddress.ip_network(pool.cidr) for pool in state.pools]
+    pools = [network(pool.cidr) for pool in state.pools]
     found = {
         destination: attributes
         for destination, attributes in kernel.routes(table=TABLE_MAIN, protocol=PROTOCOL_BIRD)
-        if any(_inside(destination, pool) for pool in pools)
+        if any(within(destination, pool) for pool in pools)
     }
-    underlay = [
-        entry
-        for entry in kernel.routes(table=TABLE_MAIN)
-        if entry[1].protocol not in (PROTOCOL_BIRD, ROUTE_PROTOCOL) and entry[1].type == "unicast"
-    ]
+    underlay = _underlay(kernel)
     wanted: dict[str, RouteAttributes] = {}
     for expected in state.bird_routes:
         wanted[expected.destination] = _bird_attributes(expected, underlay)
@@ -228,22 +224,13 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
             yield Change("route", "-", destination, route.text(have), None, "proto bird", have)
 
 
-def _inside(destination: str, pool: t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]) -> bool:
-    network = ipaddress.ip_network(destination)
-    return (
-        isinstance(network, ipaddress.IPv4Network)
-        and isinstance(pool, ipaddress.IPv4Network)
-        and network.subnet_of(pool)
-    )
-
-
-def _bird_attributes(expected: BirdRoute, underlay: t.Sequence[KernelRoute]) -> RouteAttributes:
+def _bird_attributes(expected: BirdRoute, underlay: Lookup) -> RouteAttributes:
     """As the kernel will show it: without a tunnel the node's own routes decide device and gateway."""
     attributes = RouteAttributes(mtu=expected.mtu, protocol=PROTOCOL_BIRD, onlink=expected.onlink)
     if expected.device:
         return attributes._replace(device=expected.device, gateway=expected.gateway)
     next_hop = expected.gateway or expected.next_hop
-    best = _lookup(next_hop, underlay)
+    best = underlay.route(next_hop)
     if best is None:
         return attributes._replace(gateway=next_hop)
     return attributes._replace(device=best.device, gateway=best.gateway or next_hop)
@@ -253,20 +240,13 @@ def _gateways(kernel: Kernel, addresses: t.Sequence[str]) -> dict[str, str]:
     """{address: gateway by which the underlay reaches it}, without those that it does not reach."""
     if not addresses:
         return {}
-    others = (PROTOCOL_BIRD, ROUTE_PROTOCOL)
-    underlay = [entry for entry in kernel.routes(table=TABLE_MAIN) if entry[1].protocol not in others]
-    found = {address: _lookup(address, underlay) for address in addresses}
+    underlay = _underlay(kernel)
+    found = {address: underlay.route(address) for address in addresses}
     return {address: route.gateway or address for address, route in found.items() if route is not None}
 
 
-def _lookup(address: str, routes: t.Sequence[KernelRoute]) -> t.Optional[RouteAttributes]:
-    """Longest prefix, then lowest metric."""
-    target = ipaddress.ip_address(address)
-    matching = [
-        (ipaddress.ip_network(destination).prefixlen, -attributes.metric, attributes)
-        for destination, attributes in routes
-        if target in ipaddress.ip_network(destination)
-    ]
-    if not matching:
-        return None
-    return max(matching, key=lambda entry: entry[:2])[2]
+def _underlay(kernel: Kernel) -> Lookup:
+    """By the routes that neither BIRD nor this collection wrote."""
+    others = (PROTOCOL_BIRD, ROUTE_PROTOCOL)
+    routes = kernel.routes(table=TABLE_MAIN)
+    return Lookup(entry for entry in routes if entry[1].protocol not in others and entry[1].type == "unicast")

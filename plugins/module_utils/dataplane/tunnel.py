@@ -51,7 +51,7 @@ def observe(kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence
         link = kernel.link(name)
         if link is None:
             continue
-        recorded = tuple(link.alias[len(MARK) :].split()) if link.alias.startswith(MARK) else ()
+        recorded = tuple(_recorded(link))
         addresses = tuple(kernel.addresses(name))
         keep = wanted[name].address if name in wanted else None
         sockets = {
@@ -240,12 +240,17 @@ def _make(kernel: Kernel, change: Change) -> None:
     kernel.link_set(device.name, mac=mac, mtu=mtu, up=True)
 
 
+def _recorded(link: t.Optional[Link]) -> list[str]:
+    """Our addresses, as the device's alias names them."""
+    return link.alias[len(MARK) :].split() if link is not None and link.alias.startswith(MARK) else []
+
+
 def _record(kernel: Kernel, name: str, addresses: t.Iterable[str]) -> None:
     """Writes the alias: these addresses of ours, and those of ours that are still on the device."""
     link = kernel.link(name)
     if link is None:
         return
-    recorded = link.alias[len(MARK) :].split() if link.alias.startswith(MARK) else []
+    recorded = _recorded(link)
     present = {address.address for address in kernel.addresses(name)}
     kept = [address for address in recorded if address in present]
     alias = " ".join([MARK, *dict.fromkeys([*addresses, *kept])])
@@ -281,7 +286,9 @@ def _release(kernel: Kernel, link: Link, down: bool) -> None:
         return
     if down:
         kernel.link_set(link.name, up=False)
-    kernel.link_set(link.name, alias="")
+    present = {address.address for address in kernel.addresses(link.name)}
+    if not present.intersection(_recorded(kernel.link(link.name))):  # else the next run has to find them
+        kernel.link_set(link.name, alias="")
 
 
 def _reason(change: Change, error: KernelError) -> str:

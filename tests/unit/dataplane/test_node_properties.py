@@ -345,7 +345,7 @@ OPERATIONS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(node_states(), node_states(), st.sampled_from(OPERATIONS))
 def test_a_refusal_is_reported_and_the_next_run_completes(before, after, operation):
     kernel = machine()

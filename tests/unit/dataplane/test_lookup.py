@@ -1,0 +1,40 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Longest-prefix match, held to the standard library's networks."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import RouteAttributes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.lookup import Lookup, network, within
+from hypothesis import given
+from hypothesis import strategies as st
+
+networks = st.builds(
+    lambda number, length: str(ipaddress.ip_network((number, length), strict=False)),
+    st.integers(0x0A000000, 0x0A0000FF),
+    st.integers(0, 32),
+)
+routes = st.lists(
+    st.tuples(networks, st.builds(RouteAttributes, device=st.sampled_from(["a", "b", "c"]), metric=st.integers(0, 3))),
+    unique_by=lambda route: (route[0], route[1].metric),
+)
+
+
+@given(routes, st.integers(0x0A000000, 0x0A0000FF))
+def test_longest_prefix_then_lowest_metric(table, number):
+    address = ipaddress.ip_address(number)
+    matching = [
+        (-ipaddress.ip_network(destination).prefixlen, attributes.metric, attributes.device)
+        for destination, attributes in table
+        if address in ipaddress.ip_network(destination)
+    ]
+    found = Lookup(table).route(str(address))
+    assert (found and found.device) == (min(matching)[2] if matching else None)
+
+
+@given(networks, networks)
+def test_within_is_subnet_of(inner, outer):
+    assert within(inner, network(outer)) == ipaddress.ip_network(inner).subnet_of(ipaddress.ip_network(outer))
