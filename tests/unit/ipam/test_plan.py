@@ -105,6 +105,13 @@ def test_a_tunnel_of_an_encapsulation_that_no_pool_of_the_node_has_gets_an_addre
     assert found.nodes["node3"] == NodePlan()
 
 
+def test_a_tunnel_opens_a_block_of_its_pool_before_it_takes_an_address_of_another() -> None:
+    pools = [PoolRange("main", "10.244.0.0/28", 32), OTHER]
+    full = [WorkloadRequest("w", "node1", address="10.244.0.3")]
+    found = plan(pools, nodes("node1"), workloads=full, tunnels={"node1": {"ipip": ["main"]}})
+    assert found.nodes["node1"].tunnels["ipip"].startswith("10.244.0.")
+
+
 def test_workloads_open_the_spare_block_before_a_new_one() -> None:
     pool = PoolRange("main", "10.244.0.0/24", 30)
     before = plan([pool], nodes("node1", "node2"))
@@ -303,6 +310,21 @@ def test_own_spare_blocks_come_back_from_the_bottom(name: str) -> None:
     assert spares(plan([POOL], nodes(name), none, spare_blocks=2), name) == ordered[:2]
     workloads = [WorkloadRequest(f"w{n}", name) for n in range(65)]
     assert blocks(plan([POOL], nodes(name), before, spare_blocks=0, workloads=workloads), name)[1] == ordered[0]
+
+
+def test_a_declared_address_takes_a_spare_block_back_that_was_set_aside() -> None:
+    before = plan([POOL], nodes("node1"), spare_blocks=3)
+    aside = sorted(spares(before, "node1")[1:], key=netaddr.IPNetwork)
+    inside = aside[0].replace("/26", "")
+    workloads = [
+        WorkloadRequest("w", "node1", address=inside),
+        *(WorkloadRequest(f"w{n}", "node1") for n in range(150)),
+    ]
+    after = plan([POOL], nodes("node1"), before, spare_blocks=1, workloads=workloads)
+    assert after.nodes["node1"].workloads["w"] == inside
+    assert blocks(after, "node1") == [blocks(before, "node1")[0], aside[0], spares(before, "node1")[0]]
+    assert spares(after, "node1") == [aside[1]]
+    assert after.quarantine == ()
 
 
 # Quarantine
