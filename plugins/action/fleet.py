@@ -55,6 +55,7 @@ class ActionModule(ActionBase):
         compiled = fleet_source.compile_targets(
             task_vars, observed, pool=pool, mode=mode, as_observed=args["as_observed"]
         )
+        self._same_routing(compiled, observed)
         if compiled.change:
             self._all_take_part(compiled, observed)
         changed = compiled.before != compiled.after
@@ -79,6 +80,20 @@ class ActionModule(ActionBase):
                 "after": compiled.after,
             }
         return answer
+
+    @staticmethod
+    def _same_routing(compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Optional[NodeState]]) -> None:
+        """Routes of BIRD and routes of ours for the same blocks stand in each other's way."""
+        enabled = compiled.fleet.settings.bgp_enabled
+        other = sorted(host for host, state in observed.items() if state and (state.bird is not None) != enabled)
+        if other:
+            raise FleetError(
+                "calico_bgp_enabled",
+                enabled,
+                f"differs from how {', '.join(other)} {'is' if len(other) == 1 else 'are'} running.",
+                "A running fleet cannot change it in this release: set it back, or move its workloads to new nodes. "
+                "Nothing was changed.",
+            )
 
     @staticmethod
     def _all_take_part(compiled: fleet_source.Compiled, observed: t.Collection[str]) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.lab import Lab
-from tests.lab.fleet import Workload, kernel_has_ipip, mesh_of_streams, ping, workloads
+from tests.lab.fleet import Workload, kernel_has_ipip, mesh_of_streams, no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.streams import Streams
 from tests.lab.topology import LabError
@@ -130,6 +130,7 @@ def main() -> int:
     found = workloads(lab)
     with steps.step("Who reaches whom"):
         reached = show_matrix(lab, found)
+    no_way_around(lab)
     with Streams(lab, mesh_of_streams(lab, found)) as streams:
         with steps.step(f"Switch the pool from {mode} to direct, under traffic"):
             ansible("switch_pool_mode.yml", "-e", f"pool={POOL}", "-e", "mode=direct", environment=environment)

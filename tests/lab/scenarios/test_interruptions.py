@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from tests.lab.fleet import mesh_of_streams, workloads
+from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.streams import Streams
 
@@ -60,6 +60,7 @@ def test_a_killed_controller_leaves_the_fleet_forwarding(lab: BaseLab, fleet: Fl
     found = workloads(lab)
     target = "direct"
     fleet.switch(FIRST_MODE).check()
+    no_way_around(lab)
     with Streams(lab, mesh_of_streams(lab, found)) as streams:
         kill_during(fleet, task, target)
         time.sleep(1)
@@ -80,6 +81,7 @@ def test_a_mode_that_cannot_be_proven_is_not_flipped_to(lab: BaseLab, fleet: Fle
     found = workloads(lab)
     lab.router_exec(["sh", "-c", "iptables -I FORWARD -d 10.244.0.0/16 -j DROP"])
     try:
+        no_way_around(lab)
         with Streams(lab, mesh_of_streams(lab, found)) as streams:
             run = fleet.switch("direct")
             report = streams.stop()

@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 
-from tests.lab.fleet import mesh_of_streams, ping, workloads
+from tests.lab.fleet import mesh_of_streams, no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.streams import Streams
 
@@ -21,6 +21,7 @@ def test_the_fleet_returns_to_the_generation_before_a_switch(lab: BaseLab, fleet
     fleet.switch("direct").check()
     check_routes(lab, "direct")
     found = workloads(lab)
+    no_way_around(lab)
     with Streams(lab, mesh_of_streams(lab, found)) as streams:
         run = fleet.play("rollback.yml", "-e", "plan=previous").check()
         report = streams.stop()
@@ -58,6 +59,7 @@ def test_the_phases_by_hand_as_documented(lab: BaseLab, fleet: Fleet) -> None:
     commands = re.findall(r"^ansible calico_nodes .*$", page, re.MULTILINE)
     assert [re.search(r"phase=(\w+)", line).group(1) for line in commands] == ["prepare", "links", "flip", "retire"]
     found = workloads(lab)
+    no_way_around(lab)
     with Streams(lab, mesh_of_streams(lab, found)) as streams:
         for command in commands:
             command = command.replace("inventories/prod", "inventories/lab")
