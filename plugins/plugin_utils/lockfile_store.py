@@ -41,7 +41,10 @@ def read(path: str) -> t.Optional[AllocationPlan]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise FleetError(
-            "lockfile", path, f"cannot be read: {reason}.", "Mend its permissions, or restore it from version control."
+            "lockfile",
+            path,
+            f"cannot be read: {reason}.",
+            "See that it is a file that you can read, restore it from version control, or set calico_lockfile.",
         ) from error
     try:
         return lockfile.load(text, path)

@@ -31,5 +31,7 @@ class FleetError(Exception):
 
 def shown(value: t.Any) -> str:
     """A value as an error shows it: short, and in quotes only where it would not be seen without."""
+    if isinstance(value, bool):
+        value = str(value).lower()  # as YAML has it
     text = value if isinstance(value, str) and value else repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -367,6 +367,7 @@ def _check_underlay(reader: _Reader, pools: t.Sequence[resources.IPPool], nodes:
             )
 
 
+_PEER_REMEDY = "Write its IPv4 address alone, for example 10.10.1.1: this release peers over IPv4, at port 179."
 #: What of a BGPPeer counts here; all else would have to be kept silent about.
 _PEER_FIELDS = ("metadata", "node", "nodeSelector", "peerIP", "asNumber")
 
@@ -387,7 +388,11 @@ def _peers(
     owners = {node.address: node.name for node in nodes.values()}
     seen: dict[tuple[str, str], str] = {}
     for label, entry, owner in entries:
-        named = {"name": "peer", **entry} if isinstance(entry, t.Mapping) and "metadata" not in entry else entry
+        named = entry
+        if isinstance(entry, t.Mapping) and "metadata" not in entry and "spec" not in entry:
+            named = {"name": "peer", **entry}
+            if isinstance(entry.get("peerIP"), str):
+                _address(entry["peerIP"], _inside(label, "peerIP"), _PEER_REMEDY)
         peer = t.cast(resources.BGPPeer, _resource("BGPPeer", named, label))
         for field in dataclasses.fields(peer):
             if field.name not in _PEER_FIELDS and getattr(peer, field.name) != field.default:
@@ -402,7 +407,7 @@ def _peers(
                 label, None, "needs peerIP and asNumber.", "Write for example peerIP: 10.10.1.1, asNumber: 65000."
             )
         where = _inside(label, "peerIP")
-        address = _address(peer.peerIP, where, "Write the address that the peer's BGP listens on.")
+        address = _address(peer.peerIP, where, _PEER_REMEDY)
         for network, pool in ranges:
             if ipaddress.IPv4Address(address) in network:
                 raise FleetError(
@@ -497,6 +502,8 @@ def _workload(
             )
     for field in ("name", "namespace"):
         value = entry.get(field, "default" if field == "namespace" else None)
+        if value is None:
+            raise FleetError(_inside(label, field), None, "is missing.", "Write for example name: web-1.")
         if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > 63:
             raise FleetError(
                 _inside(label, str(field)),
@@ -504,7 +511,9 @@ def _workload(
                 "is not a name.",
                 "Use at most 63 lower case letters, digits, '-' and '.', beginning and ending with a letter or digit.",
             )
-    owner = str(entry.get("node")) if node is None else node
+    if node is None and entry.get("node") is None:
+        raise FleetError(_inside(label, "node"), None, "is missing.", "Name the node that the workload runs on.")
+    owner = str(entry["node"]) if node is None else node
     if owner not in nodes or not nodes[owner].workload_node:
         raise FleetError(
             _inside(label, "node"),
