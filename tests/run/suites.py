@@ -114,13 +114,37 @@ SUITES: tuple[Suite, ...] = (
     Suite(
         "lab",
         "site.yml and switching under traffic on real hosts",
-        ("env", "HOST_ROUTING_LAB=scenarios", *PYTEST, "tests/lab/scenarios"),
+        (
+            *("env", "HOST_ROUTING_LAB=scenarios"),
+            *PYTEST,
+            "tests/lab/scenarios",
+            # Suites of their own, with labs of their own: lab-modes and lab-installation.
+            *(f"--ignore=tests/lab/scenarios/test_{name}.py" for name in ("modes", "installation")),
+        ),
         limit=1500,
         covers=("tests/lab/scenarios",),
         clean_up=("tests/lab/lab", "down", "--name", "scenarios"),
         part="lab",
         root=True,
         skips={"test_tunl0_on_this_kernel": "this kernel's tunl0 is tested in integration; lab-ipip runs this one"},
+    ),
+    Suite(
+        "lab-modes",
+        "VXLAN without BGP, CrossSubnet, pools by rack; nodes and workloads come and go under traffic",
+        (*PYTEST, "tests/lab/scenarios/test_modes.py"),
+        limit=900,
+        clean_up=("tests/lab/lab", "down", "--name", "modes"),
+        part="lab",
+        root=True,
+    ),
+    Suite(
+        "lab-installation",
+        "bare hosts are planned and installed; every plan held against what happened",
+        (*PYTEST, "tests/lab/scenarios/test_installation.py"),
+        limit=600,
+        clean_up=("tests/lab/lab", "down", "--name", "install"),
+        part="lab",
+        root=True,
     ),
     Suite(
         "lab-ipip",
