@@ -34,4 +34,5 @@ def shown(value: t.Any) -> str:
     if isinstance(value, bool):
         value = str(value).lower()  # as YAML has it
     text = value if isinstance(value, str) and value else repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    path = text.startswith("/")  # of which the end matters most
+    return text if path or len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""site.yml as people run it on three of the bad inventories: it says why and stops, and no host sees more than a look.
+
+(tests/unit/plugin_utils has all of the inventories, in one process.)
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from tests.unit.fleet.bad_inventories import CASES, Case
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+CHOSEN = ["overlapping-pools", "same-node-address-twice", "lockfile-gives-one-block-to-two-nodes"]
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in CHOSEN], ids=lambda case: case.name)
+def test_site_stops_before_it_changes_anything(case: Case, tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "inventory"
+    folder.mkdir()
+    hosts_file = case.write(folder)
+    # Each "host" is this machine, by an interpreter that writes down what it was asked to run.
+    seen = tmp_path / "seen"
+    interpreter = tmp_path / "python"
+    interpreter.write_text(f'#!/bin/sh\necho "$@" >> {seen}\nexec {sys.executable} "$@"\n')
+    interpreter.chmod(interpreter.stat().st_mode | stat.S_IXUSR)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    done = subprocess.run(
+        [
+            str(pathlib.Path(sys.executable).parent / "ansible-playbook"),
+            "playbooks/site.yml",
+            "-i", str(hosts_file),
+            "-e", "ansible_connection=local",
+            "-e", f"ansible_python_interpreter={interpreter}",
+        ],
+        cwd=ROOT,
+        env={**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_PIPELINING": "0", "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stdout + done.stderr
+    printed = done.stdout + done.stderr
+    # Ansible breaks lines where it likes.
+    assert "".join(case.expected(folder, origins=True).split()) in "".join(printed.split()), printed
+    assert "Traceback" not in printed
+    modules = set(re.findall(r"AnsiballZ_(\w+)\.py", seen.read_text()))
+    assert modules == {"node_info"}
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert "changed=0" in printed and not re.search(r"changed=[1-9]", printed)
