@@ -20,10 +20,10 @@ from tests.lab.handle import BaseLab
 from tests.lab.observed import Observed, in_lab, observe, send
 
 from . import inventory, printed_plan
-from .conftest import Fleet, Run
+from .conftest import LAB, Fleet, Run
 
 NODES = ("node1", "node2", "node3", "node4")
-NAME = "install"
+NAME = f"{LAB}-install"
 PACKAGES = {"bird2", "ipset", "iptables", "python3-pyroute2"}
 
 FIRST = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=True)
@@ -90,6 +90,21 @@ def check_truth(planned: dict[str, list[printed_plan.Line]], before: dict, after
         printed_plan.check(planned.get(name, []), before[name], after[name], files)
 
 
+def check_that_truth_is_noticed(lines: list[printed_plan.Line], before: Observed, after: Observed) -> None:
+    """A plan that lacks a line, or has one that is not done, does not pass for true."""
+    printed_plan.check(lines, before, after, files=False)
+    for line in lines:
+        others = [other for other in lines if other is not line]
+        if line.kind in ("file", "bird"):
+            wrong = [*others, line._replace(subject=f"{line.subject}.new")]
+        elif line.kind == "sysctl":
+            wrong = [*others, line._replace(after=f"{line.after}7")]
+        else:
+            wrong = others
+        with pytest.raises(AssertionError):
+            printed_plan.check(wrong, before, after, files=False)
+
+
 def test_bare_hosts_are_planned_converged_and_left_alone(plain: tuple[BaseLab, Path]) -> None:
     lab, folder = plain
     path = write(folder, [FIRST])
@@ -106,6 +121,7 @@ def test_bare_hosts_are_planned_converged_and_left_alone(plain: tuple[BaseLab, P
 
     after = converge(lab, path, [FIRST])
     check_truth(planned, before, after, files=False)
+    check_that_truth_is_noticed(planned["node1"], before["node1"], after["node1"])
     for name, node in after.items():
         assert set(node.raw["packages"]) >= PACKAGES
         # Debian's BIRD came with the package and never ran.

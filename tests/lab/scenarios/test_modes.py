@@ -26,11 +26,11 @@ from tests.lab.streams import Report, Streams
 from tests.lab.topology import NODES
 
 from . import inventory
-from .conftest import Fleet, Run
+from .conftest import LAB, Fleet, Run
 
 FOUR = ("node1", "node2", "node3", "node4")
 WORKLOADS = [inventory.workload(f"web-{name[-1]}", name) for name in FOUR]
-NAME = "modes"
+NAME = f"{LAB}-modes"
 
 
 @pytest.fixture(scope="module")
