@@ -56,11 +56,11 @@ def mesh_of_streams(lab: BaseLab, found: list[Workload], pps: float = 500) -> li
     return streams
 
 
-def no_way_around(lab: BaseLab) -> None:
+def no_way_around(lab: BaseLab, state: str = "replace") -> None:
     """Packets to a block without a route of its own are dropped by every node. Without this the default route would
     take them to the lab's router, which knows all blocks: a route missing for a moment would not be seen."""
     for node in lab.nodes:
-        lab.exec(node.name, ["ip", "route", "replace", "unreachable", "10.244.0.0/16", "proto", "static"])
+        lab.exec(node.name, ["ip", "route", state, "unreachable", "10.244.0.0/16", "proto", "static"])
 
 
 def ping(lab: BaseLab, where: str, address: str, netns: str | None = None, size: int = 56) -> bool:
