@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import ipaddress
 import re
 import typing as t
@@ -338,10 +339,16 @@ def _label_texts(labels: t.Mapping[t.Any, t.Any], label: str) -> dict[str, str]:
     texts = {str(key): str(entry).lower() if isinstance(entry, bool) else str(entry) for key, entry in labels.items()}
     if texts:
         try:
-            resources.parse({"kind": "Node", "metadata": {"name": "node", "labels": texts}, "spec": {}})
+            _check_labels(tuple(texts.items()))
         except resources.ResourceError as error:
             raise FleetError(label, error.value, error.rule, error.remedy) from error
     return texts
+
+
+@functools.lru_cache(maxsize=1024)
+def _check_labels(items: tuple[tuple[str, str], ...]) -> None:
+    """Raises ResourceError. Many hosts and workloads have the same labels."""
+    resources.parse({"kind": "Node", "metadata": {"name": "node", "labels": dict(items)}, "spec": {}})
 
 
 def _check_underlay(reader: _Reader, pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, FleetNode]) -> None:

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compiling a Fleet and one NodeState, from the variables of all hosts: how it grows, and how it compares with Ansible.
+
+What is timed, in turn, several rounds each:
+
+  compile N     inventory.read + Fleet.build of a new fleet + compiler.node_state of one node, for N nodes with one
+                workload each, in a running process
+  again N       the same on from the plan that the first one made, as every later run does
+  ansible N     `ansible-inventory --list` of the same inventory, from its start to its end (N = 1000 only)
+
+Ratios of medians of one run, so that a busy machine weighs on both sides. Goals: 3,000 nodes take at most 36 times as
+long as 100; 1,000 nodes take no longer than ansible-inventory needs to load them. When one is missed the exit status
+is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import typing as t
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from plugins.module_utils.fleet import compiler, inventory  # noqa: E402
+from plugins.module_utils.fleet.fleet import Fleet  # noqa: E402
+
+SIZES = (100, 300, 1000, 3000)
+COMPARED = 1000
+ANSIBLE_ROUNDS = 3  # it takes long, and by far more than what it is compared with
+GROWTH, SHARE = 36.0, 1.0
+
+FLEET = {
+    "calico_ip_pools": [
+        {"name": "default", "cidr": "10.64.0.0/10", "ipipMode": "CrossSubnet", "natOutgoing": True},
+        {"name": "direct", "cidr": "10.128.0.0/12", "nodeSelector": "rack in {'r1', 'r2'}"},
+    ],
+    "calico_bgp_as_number": 64512,
+}
+
+
+def node(index: int) -> tuple[str, dict[str, t.Any]]:
+    rack = index // 40
+    variables = {
+        "calico_node_address": f"10.{rack // 256}.{rack % 256}.{index % 40 + 10}/24",
+        "calico_node_labels": {"rack": f"r{rack}"},
+        "calico_node_workloads": [{"name": f"web-{index}", "labels": {"app": "web"}}],
+    }
+    return f"node{index:05}", variables
+
+
+def hosts(count: int) -> list[inventory.Host]:
+    return [inventory.Host(name, {**FLEET, **own}) for name, own in map(node, range(count))]
+
+
+def compile_once(found: t.Sequence[inventory.Host], previous: t.Any) -> tuple[float, Fleet]:
+    gc.collect()
+    began = time.perf_counter()
+    fleet = Fleet.build(inventory.read(found), previous)
+    state = compiler.node_state(fleet, found[len(found) // 2].name)
+    taken = time.perf_counter() - began
+    assert len(state.bird_routes) >= len(found) - 1
+    return taken, fleet
+
+
+def write_inventory(folder: pathlib.Path, count: int) -> pathlib.Path:
+    """As people write it: hosts in one file (JSON is YAML), the fleet's variables in group_vars."""
+    (folder / "group_vars").mkdir()
+    (folder / "group_vars" / "all.yml").write_text(json.dumps(FLEET))
+    lines = ["calico_nodes:", "  hosts:"]
+    lines += [f"    {name}: {json.dumps(own)}" for name, own in map(node, range(count))]
+    path = folder / "hosts.yml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def ansible_once(hosts_file: pathlib.Path) -> float:
+    command = [str(pathlib.Path(sys.executable).parent / "ansible-inventory"), "-i", str(hosts_file), "--list"]
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    began = time.perf_counter()
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=300)
+    taken = time.perf_counter() - began
+    if done.returncode != 0 or b'"web-999"' not in done.stdout:
+        sys.exit(f"ansible-inventory failed: {done.stderr.decode()[-2000:]}")
+    return taken
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", action="store_true", help="print the figures as one line of JSON")
+    options = parser.parse_args()
+    fleets = {count: hosts(count) for count in SIZES}
+    fresh: dict[int, list[float]] = {count: [] for count in SIZES}
+    again: dict[int, list[float]] = {count: [] for count in SIZES}
+    ansible: list[float] = []
+    with tempfile.TemporaryDirectory(prefix="host_routing-bench-") as folder:
+        hosts_file = write_inventory(pathlib.Path(folder), COMPARED)
+        for dummy in range(options.rounds):
+            for count, found in fleets.items():
+                taken, fleet = compile_once(found, None)
+                fresh[count].append(taken)
+                again[count].append(compile_once(found, fleet.allocation)[0])
+                if count == COMPARED and len(ansible) < ANSIBLE_ROUNDS:
+                    ansible.append(ansible_once(hosts_file))
+    median = {name: {n: statistics.median(v) for n, v in of.items()} for name, of in (("c", fresh), ("a", again))}
+    growth = max(of[SIZES[-1]] / of[SIZES[0]] for of in median.values())
+    share = max(of[COMPARED] for of in median.values()) / statistics.median(ansible)
+    results = [
+        ("growth of 3,000 nodes over 100", growth, GROWTH),
+        ("1,000 nodes compiled over ansible-inventory --list", share, SHARE),
+    ]
+    if options.json:
+        print(json.dumps({name: round(value, 3) for name, value, dummy in results}))
+    else:
+        print(f"{'nodes':>6}  {'compile':>9}  {'again':>9}   medians of {options.rounds}")
+        for count in SIZES:
+            print(f"{count:>6}  {median['c'][count] * 1000:>6.0f} ms  {median['a'][count] * 1000:>6.0f} ms")
+        print(f"ansible-inventory --list of {COMPARED} nodes: {statistics.median(ansible) * 1000:.0f} ms")
+        for name, value, goal in results:
+            print(f"{name}: {value:.2f}  (goal: at most {goal:g}, {'met' if value <= goal else 'MISSED'})")
+    if any(value > goal for dummy, value, goal in results):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
