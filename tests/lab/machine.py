@@ -65,7 +65,9 @@ depmod "${PWD##*/}"
 
 _ARGUMENTS = [
     "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35",
-    "-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off net.ifnames=0 random.trust_cpu=on",
+    "-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off net.ifnames=0 random.trust_cpu=on "
+    # Otherwise the kernel doubts the emulated counter and asks the emulated HPET for the time, which is slow.
+    "tsc=reliable",
     "-netdev", "tap,id=control,ifname=tap0,script=no,downscript=no",
     "-device", "virtio-net-pci,netdev=control,romfile=",
     "-device", "virtio-rng-pci",
