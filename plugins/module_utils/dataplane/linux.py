@@ -283,6 +283,8 @@ class LinuxKernel:
                     data.append(("IFLA_VXLAN_PORT", link.port))
                 if link.local is not None:
                     data.append(("IFLA_VXLAN_LOCAL", link.local))
+            elif link.kind == "ipip" and link.local is not None:
+                data.append(("IFLA_IPIP_LOCAL", link.local))
             elif link.kind == "veth":
                 peer: list[tuple[str, t.Any]] = [("IFLA_IFNAME", link.peer_name)]
                 if link.mtu is not None:
