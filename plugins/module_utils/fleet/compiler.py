@@ -9,6 +9,7 @@ import typing as t
 
 from .. import naming
 from . import firewall
+from .cidr import number
 from .fleet import Fleet
 from .inventory import FleetNode
 from .node_state import (
@@ -270,8 +271,7 @@ def _peers(fleet: Fleet, node: FleetNode) -> t.Iterator[BirdPeer]:
 
 
 def _same_subnet(address: str, node: FleetNode) -> bool:
-    a, b, c, d = (int(part) for part in address.split("."))
-    return (a << 24 | b << 16 | c << 8 | d) >> (32 - node.prefix) == node.ip >> (32 - node.prefix)
+    return number(address) >> (32 - node.prefix) == node.ip >> (32 - node.prefix)
 
 
 def listens(own: int, peer: int) -> bool:

@@ -15,6 +15,7 @@ from ..ipam import plan as planner
 from ..ipam.allocation_plan import AllocationPlan, NodePlan
 from ..ipam.errors import IpamError
 from ..ipam.inputs import NodeEntry, PoolRange, WorkloadRequest
+from .cidr import bounds, number
 from .errors import FleetError
 from .inventory import ExternalPeer, FleetNode, Inventory, Settings, Workload
 from .node_state import Block, Ipam
@@ -62,7 +63,7 @@ class Fleet:
             peers=_peers_by_node(inventory),
             allocation=allocation,
             digest=_digest(inventory, allocation),
-            pool_ranges=tuple((*_bounds(pool.cidr), pool.name) for pool in inventory.pools),
+            pool_ranges=tuple((*bounds(pool.cidr), pool.name) for pool in inventory.pools),
         )
 
     def ipam_of(self, node: str) -> Ipam:
@@ -77,9 +78,9 @@ class Fleet:
 
     def pool_of_address(self, address: str) -> str:
         """Name of the pool; raises KeyError when the address lies in none."""
-        number = _number(address)
+        wanted = number(address)
         for first, last, name in self.pool_ranges:
-            if first <= number <= last:
+            if first <= wanted <= last:
                 return name
         raise KeyError(address)
 
@@ -152,14 +153,3 @@ def _digest(inventory: Inventory, allocation: AllocationPlan) -> str:
         },
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def _number(address: str) -> int:
-    a, b, c, d = address.split(".")
-    return int(a) << 24 | int(b) << 16 | int(c) << 8 | int(d)
-
-
-def _bounds(cidr: str) -> tuple[int, int]:
-    address, dummy, length = cidr.partition("/")
-    first = _number(address)
-    return first, first | (1 << (32 - int(length))) - 1

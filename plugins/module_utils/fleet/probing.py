@@ -8,7 +8,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from .cidr import inside
 from .compiler import OVERHEAD
+from .fleet import TUNNEL_KIND
 from .node_state import Ipam, NodeState
 
 
@@ -22,22 +24,27 @@ class Path:
 
 
 def paths(state: NodeState, others: t.Mapping[str, Ipam], sample: int = 0) -> list[Path]:
-    """One path to each other node (`others`: name -> what it owns) that answers inside one of its blocks.
+    """One path to each pool of each other node (`others`: name -> what it owns) in which something answers.
 
-    A node itself answers at its tunnel addresses and at nothing else in its blocks; where it has none a workload's
-    address stands in. `sample` > 0 keeps that many paths, spread over the fleet and different from node to node.
-    A pure reflector has no way to any block, so none to probe.
+    A node itself answers at the addresses of its tunnels and at nothing else in its blocks; where it has none in a pool
+    a workload's address stands in. `sample` > 0 keeps that many paths, spread over the fleet and different from node to
+    node. A pure reflector has no way to any block, so none to probe.
     """
     if state.bird is not None and not state.bird.workload_node:
         return []
+    kinds = {TUNNEL_KIND.get(pool.encapsulation) for pool in state.pools}
     found = []
-    encapsulations = {pool.name: pool.encapsulation for pool in state.pools}
     for name, ipam in sorted(others.items()):
-        answering = sorted(ipam.tunnels.values()) or sorted(ipam.workloads.values())
-        if name == state.node or not answering:
+        if name == state.node:
             continue
-        overhead = max(OVERHEAD[encapsulations.get(block.pool, "None")] for block in ipam.blocks)
-        found.append(Path(name, answering[0], state.underlay_mtu - overhead))
+        # A tunnel address outlives its tunnel: it is kept for the case that the mode comes back.
+        tunnels = sorted(address for kind, address in ipam.tunnels.items() if kind in kinds)
+        answering = [*tunnels, *sorted(ipam.workloads.values())]
+        for pool in state.pools:
+            address = next((address for address in answering if inside(f"{address}/32", pool.cidr)), None)
+            hidden = pool.disable_bgp_export and state.bird is not None
+            if address is not None and not hidden:
+                found.append(Path(name, address, state.underlay_mtu - OVERHEAD[pool.encapsulation]))
     if 0 < sample < len(found):
         start = sum(state.node.encode()) % len(found)
         step = len(found) // sample

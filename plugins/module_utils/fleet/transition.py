@@ -24,6 +24,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from .cidr import inside
 from .compiler import OVERHEAD
 from .node_state import (
     PROBE_MARK,
@@ -103,7 +104,7 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
         if workload.route_mtu is not None:
             held[workload.pool] = min(workload.route_mtu, held.get(workload.pool, workload.route_mtu))
     for cidr, mtu in _held_by_routes(current):
-        name = next((pool.name for pool in current.pools if _inside(cidr, pool.cidr)), None)
+        name = next((pool.name for pool in current.pools if inside(cidr, pool.cidr)), None)
         if name is not None:
             held[name] = min(mtu, held.get(name, mtu))
     underlay = min(current.underlay_mtu, target.underlay_mtu)
@@ -176,23 +177,11 @@ def _routes(current: NodeState, target: NodeState, limits: t.Mapping[str, int], 
 
 
 def _limit(cidr: str, target: NodeState, limits: t.Mapping[str, int]) -> t.Optional[int]:
-    return next((limits.get(pool.name) for pool in target.pools if _inside(cidr, pool.cidr)), None)
+    return next((limits.get(pool.name) for pool in target.pools if inside(cidr, pool.cidr)), None)
 
 
 def _live(state: NodeState) -> tuple[Route, ...]:
     return tuple(route for route in state.routes if route.table != TABLE_PROBE)
-
-
-def _inside(cidr: str, outer: str) -> bool:
-    network, length = _number(cidr)
-    base, size = _number(outer)
-    return length >= size and network >> (32 - size) == base >> (32 - size)
-
-
-def _number(cidr: str) -> tuple[int, int]:
-    address, dummy, length = cidr.partition("/")
-    a, b, c, d = address.split(".")
-    return int(a) << 24 | int(b) << 16 | int(c) << 8 | int(d), int(length)
 
 
 def _probe_routes(target: NodeState) -> tuple[Route, ...]:
@@ -252,10 +241,10 @@ def _bird(current: NodeState, target: NodeState, limits: t.Mapping[str, int], fl
 
 def _placed(route: BirdRoute, bird: Bird) -> BirdRoute:
     """The route as the kernel filter made from `bird` places it."""
-    pool = next((pool for pool in bird.pools if _inside(route.destination, pool.cidr)), None)
+    pool = next((pool for pool in bird.pools if inside(route.destination, pool.cidr)), None)
     if pool is None:
         return route
-    near = _inside(f"{route.next_hop}/32", bird.subnet)
+    near = inside(f"{route.next_hop}/32", bird.subnet)
     device = "" if pool.cross_subnet and near else pool.device
     gateway = route.next_hop if device or near else ""
     return dataclasses.replace(route, gateway=gateway, device=device, onlink=bool(device), mtu=pool.mtu)

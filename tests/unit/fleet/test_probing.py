@@ -1,43 +1,64 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which paths a node probes: to each node that has blocks, and none where it has no part in forwarding."""
+"""Which addresses prove a path."""
 
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, probing
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.probing import Path
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 
-from . import fleets
-
-
-def paths(fleet, name: str, sample: int = 0) -> list[Path]:
-    owners = {other: fleet.ipam_of(other) for other, node in fleet.nodes.items() if node.workload_node}
-    return probing.paths(compiler.node_state(fleet, name), owners, sample)
+from tests.unit.fleet.fleets import LAB, build, pool, states, workload
 
 
-@pytest.mark.parametrize(
-    ("mode", "size"), [("ipip", 1480), ("vxlan", 1450), ("vxlan-crosssubnet", 1450), ("direct", 1500)]
-)
-def test_a_node_probes_each_other_one_at_full_size(mode: str, size: int) -> None:
-    fleet = fleets.build(fleets.pool(mode))
-    found = paths(fleet, "node1")
-    assert [path.node for path in found] == ["node2", "node3", "node4"]
-    assert {path.size for path in found} == {size}
-    for path in found:
-        ipam = fleet.ipam_of(path.node)
-        assert path.address in (ipam.tunnels or ipam.workloads).values()
+def paths(fleet: Fleet, node: str = "node1", sample: int = 0) -> list[tuple[str, str, int]]:
+    others = {name: fleet.ipam_of(name) for name in fleet.nodes if fleet.nodes[name].workload_node}
+    return [(p.node, p.address, p.size) for p in probing.paths(states(fleet)[node], others, sample)]
+
+
+@pytest.mark.parametrize(("mode", "kind", "size"), [("ipip", "ipip", 1480), ("vxlan-crosssubnet", "vxlan", 1450)])
+def test_tunnel_addresses_are_probed_at_full_size(mode: str, kind: str, size: int) -> None:
+    fleet = build(pool(mode))
+    assert paths(fleet) == [(name, fleet.ipam_of(name).tunnels[kind], size) for name in ("node2", "node3", "node4")]
+
+
+def test_without_tunnels_a_workload_answers_and_a_node_without_any_is_passed_over() -> None:
+    fleet = build(pool("direct"), workloads=[workload("w2", "node2"), workload("w4", "node4")])
+    assert paths(fleet) == [(f"node{n}", fleet.ipam_of(f"node{n}").workloads[f"w{n}"], 1500) for n in (2, 4)]
+
+
+def test_a_tunnel_that_is_gone_is_not_probed_although_its_address_is_kept() -> None:
+    before = build(pool("ipip"))
+    after = build(pool("direct"), previous=before.allocation)
+    assert after.ipam_of("node2").tunnels
+    assert paths(after) == [(f"node{n}", after.ipam_of(f"node{n}").workloads[f"w{n}"], 1500) for n in (2, 3, 4)]
+
+
+def test_every_pool_is_probed_by_an_address_of_its_own_and_at_its_own_size() -> None:
+    fleet = build(
+        pool("ipip", "a", "10.1.0.0/16"),
+        pool("direct", "b", "10.2.0.0/16"),
+        pool("vxlan", "c", "10.3.0.0/16", disableBGPExport=True),
+        workloads=[workload("wa", "node2", pool="a"), workload("wb", "node2", pool="b")],
+    )
+    ipam = fleet.ipam_of("node2")
+    assert [path for path in paths(fleet) if path[0] == "node2"] == [
+        ("node2", ipam.tunnels["ipip"], 1480),
+        ("node2", ipam.workloads["wb"], 1500),
+    ]
+
+
+def test_a_sample_has_its_size_and_differs_between_nodes() -> None:
+    nodes = {f"n{i:02}": f"10.10.1.{10 + i}/24" for i in range(20)}
+    fleet = build(pool("ipip"), nodes=nodes, workloads=[])
+    samples = {node: paths(fleet, node, 5) for node in nodes}
+    assert all(len(set(sample)) == 5 and node not in {p[0] for p in sample} for node, sample in samples.items())
+    assert {path[0] for sample in samples.values() for path in sample} == set(nodes)
+    assert len(paths(fleet, "n00", 100)) == 19
 
 
 def test_a_pure_reflector_probes_nothing() -> None:
-    fleet = fleets.build(fleets.pool("vxlan"), reflectors={"rr1": "10.10.1.21/24"})
+    fleet = build(pool("ipip"), reflectors={"rr1": "10.10.1.2/24"})
     assert paths(fleet, "rr1") == []
-    assert len(paths(fleet, "node1")) == 3
-
-
-def test_a_sample_has_its_size_and_is_not_the_same_everywhere() -> None:
-    fleet = fleets.build(fleets.pool("vxlan"))
-    samples = {name: [path.node for path in paths(fleet, name, sample=2)] for name in fleet.nodes}
-    assert {len(sample) for sample in samples.values()} == {2}
-    assert len({tuple(sample) for sample in samples.values()}) > 1
+    assert {path[0] for path in paths(fleet)} == set(LAB) - {"node1"}
