@@ -106,9 +106,16 @@ def _compile(
             raise FleetError(error.variable, error.value, error.rule, error.remedy) from error
         previous, notices = reconciled.plan, tuple(reconciled.notices)
     fleet = Fleet.build(inventory, previous)
-    change = any(
-        transition.needed(state, fleet.pools, inventory.settings.underlay_mtu) for state in observed.values() if state
-    )
+    change = _needs_change(fleet, observed)
+    fresh = sorted(name for name, state in observed.items() if state is None)
+    if change and fresh and not as_observed:
+        inventory = _joined_first(inventory, observed, fresh, mode)
+        fleet = Fleet.build(inventory, previous)
+        change = False
+        are = "is" if len(fresh) == 1 else "are"
+        notices += (
+            f"{', '.join(fresh)} {are} new and joined the fleet in the modes that it runs. Run again to change them.",
+        )
     labels = {item.name: label for label, item in inventory.labelled_pools()}
     origins = {
         name: next((host.origins[label] for host in hosts if label in host.origins), "")
@@ -124,6 +131,31 @@ def _compile(
         change,
         {item.name: MODE_OF[item.encapsulation] for item in fleet.pools},
         origins,
+    )
+
+
+def _needs_change(fleet: Fleet, observed: t.Mapping[str, t.Optional[NodeState]]) -> bool:
+    mtu = fleet.settings.underlay_mtu
+    return any(transition.needed(state, fleet.pools, mtu) for state in observed.values() if state is not None)
+
+
+def _joined_first(
+    inventory: Inventory, observed: t.Mapping[str, t.Optional[NodeState]], fresh: t.Sequence[str], mode: t.Optional[str]
+) -> Inventory:
+    """The inventory with the modes that the other nodes run: a node without sessions and routes cannot go through a
+    change in step with them. Raises FleetError where that is not what was asked for."""
+    states = [state for state in observed.values() if state is not None]
+    live = _as_live(inventory, states)
+    settled = not any(transition.needed(state, live.pools, live.settings.underlay_mtu) for state in states)
+    if mode is None and settled:
+        return live
+    are = "is" if len(fresh) == 1 else "are"
+    raise FleetError(
+        "calico_ip_pools",
+        None,
+        f"asks for a change of mode or MTU, and {', '.join(fresh)} {are} not running yet.",
+        "Run playbooks/site.yml first, so that they join the fleet as it is, or leave them out of group calico_nodes. "
+        "Nothing was changed.",
     )
 
 

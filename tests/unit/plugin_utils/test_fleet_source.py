@@ -1,0 +1,247 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the inventory, the lockfile and the nodes' copies to targets: runs, limited runs, switches and returns."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import fleet_source, lockfile_store
+
+from tests.unit.fleet import fleets
+from tests.unit.fleet.fleets import LAB, pool, workload
+
+
+class Controller:
+    """An inventory folder, and what the nodes have stored."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.lockfile = folder / ".calico.lock.yml"
+        self.stored: dict[str, t.Optional[NodeState]] = {}
+
+    def compile(
+        self,
+        *pools: t.Mapping[str, t.Any],
+        limit: t.Optional[t.Sequence[str]] = None,
+        down: t.Sequence[str] = (),
+        options: t.Mapping[str, t.Any] = {},
+        **rest: t.Any,
+    ) -> fleet_source.Compiled:
+        hosts = fleets.hosts(*pools, **rest)
+        names = [host.name for host in hosts]
+        play = list(limit) if limit is not None else names
+        task_vars = {
+            "groups": {
+                "calico_nodes": [host.name for host in hosts if host.workload_node],
+                "calico_rr": [host.name for host in hosts if host.reflector],
+            },
+            "hostvars": {host.name: host.variables for host in hosts},
+            "inventory_dir": str(self.folder),
+            "ansible_play_hosts_all": play,
+        }
+        observed = {name: self.stored.get(name) for name in play if name not in down}
+        return fleet_source.compile_targets(task_vars, observed, **options)
+
+    def run(self, *pools: t.Mapping[str, t.Any], **rest: t.Any) -> fleet_source.Compiled:
+        """Compile, write the lockfile, and let the nodes of the run store their states."""
+        compiled = self.compile(*pools, **rest)
+        lockfile_store.write(compiled.lockfile, compiled.fleet.allocation)
+        for name in rest.get("limit") or compiled.fleet.nodes:
+            if name not in rest.get("down", ()):
+                self.stored[name] = compiled.targets.phase(name, self.stored.get(name), "converge")
+        return compiled
+
+
+@pytest.fixture
+def controller(tmp_path: pathlib.Path) -> Controller:
+    return Controller(tmp_path)
+
+
+def test_a_second_run_finds_nothing_to_change(controller: Controller) -> None:
+    first = controller.run(pool("ipip"))
+    assert (first.before, first.change, first.modes) == ("", False, {"default": "ipip"})
+    text = controller.lockfile.read_text()
+    second = controller.run(pool("ipip"))
+    assert second.before == second.after == text == controller.lockfile.read_text()
+    assert second.fleet.digest == first.fleet.digest
+    assert second.notices == ()
+
+
+def test_a_limited_run_plans_the_same_blocks(controller: Controller, tmp_path: pathlib.Path) -> None:
+    full = controller.run(pool("ipip"))
+    limited = controller.compile(pool("ipip"), limit=["node2"])
+    assert limited.after == full.after
+    assert limited.fleet.digest == full.fleet.digest
+    (tmp_path / "new").mkdir()
+    fresh = Controller(tmp_path / "new")
+    with pytest.raises(FleetError, match=r"is missing, and node1, node3, node4, which may have blocks already"):
+        fresh.compile(pool("ipip"), limit=["node2"])
+
+
+def test_a_node_that_is_down_keeps_its_blocks(controller: Controller) -> None:
+    full = controller.run(pool("ipip"))
+    assert controller.compile(pool("ipip"), down=["node3"]).after == full.after
+
+
+def test_a_lost_lockfile_is_rebuilt_from_the_nodes(controller: Controller) -> None:
+    full = controller.run(pool("ipip"))
+    controller.lockfile.unlink()
+    rebuilt = controller.run(pool("ipip"))
+    assert rebuilt.fleet.allocation.nodes == full.fleet.allocation.nodes
+    assert len(rebuilt.notices) == 1
+    assert "was missing and is rebuilt from the copies of 4 nodes (generation 1)." in rebuilt.notices[0]
+
+
+def test_ad_hoc_the_lockfile_has_to_be_there(controller: Controller) -> None:
+    with pytest.raises(FleetError) as caught:
+        controller.compile(pool("ipip"), options={"copies_complete": False})
+    assert str(caught.value) == (
+        f"lockfile {controller.lockfile} does not exist. "
+        "Run playbooks/site.yml first: it plans the blocks and writes this file."
+    )
+    full = controller.run(pool("ipip"))
+    assert controller.compile(pool("ipip"), options={"copies_complete": False}).after == full.after
+
+
+# --- modes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", fleet_source.MODES)
+def test_a_mode_of_the_command_line_goes_over_the_inventorys(controller: Controller, mode: str) -> None:
+    controller.run(pool("ipip"), pool("direct", "other", "10.245.0.0/16"))
+    compiled = controller.compile(
+        pool("ipip"), pool("direct", "other", "10.245.0.0/16"), options={"pool": "default", "mode": mode}
+    )
+    assert compiled.modes == {"default": mode, "other": "direct"}
+    assert compiled.change is (mode != "ipip")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pool": "defualt", "mode": "ipip"}, "pool defualt is not a pool of this inventory. Choose one of default."),
+        (
+            {"pool": "default", "mode": "gre"},
+            "mode gre is not a mode. Choose one of ipip, ipip-crosssubnet, vxlan, vxlan-crosssubnet, direct.",
+        ),
+    ],
+)
+def test_bad_modes_of_the_command_line(controller: Controller, options: dict[str, str], message: str) -> None:
+    with pytest.raises(FleetError) as caught:
+        controller.compile(pool("ipip"), options=options)
+    assert str(caught.value) == message
+
+
+def test_without_bgp_only_vxlan_can_be_switched_to(controller: Controller) -> None:
+    with pytest.raises(FleetError) as caught:
+        controller.compile(pool("vxlan"), bgp_enabled=False, options={"pool": "default", "mode": "direct"})
+    assert str(caught.value) == (
+        "mode direct needs BGP, but calico_bgp_enabled is false. Choose vxlan or vxlan-crosssubnet, or enable BGP."
+    )
+
+
+@pytest.mark.parametrize("phase", ["converge", "prepare", "links", "flip"])
+def test_a_return_goes_to_what_live_packets_take(controller: Controller, phase: str) -> None:
+    """Whatever the inventory says by now, and wherever the change was stopped."""
+    controller.run(pool("ipip-crosssubnet"))
+    target = controller.compile(pool("vxlan"), underlay_mtu=1400)
+    for name, state in controller.stored.items():
+        controller.stored[name] = target.targets.phase(name, state, phase) if phase != "converge" else state
+    back = controller.compile(pool("vxlan"), underlay_mtu=1400, options={"as_observed": True})
+    assert back.modes == {"default": "vxlan" if phase == "flip" else "ipip-crosssubnet"}
+    if phase == "converge":
+        assert back.fleet.settings.underlay_mtu == 1500
+        assert back.change is False
+
+
+def test_live_modes_of_nodes_that_disagree_are_nobodys(controller: Controller) -> None:
+    controller.run(pool("ipip"))
+    target = controller.compile(pool("vxlan"))
+    found = [t.cast(NodeState, state) for state in controller.stored.values()]
+    found[0] = target.targets.phase(found[0].node, found[0], "flip")
+    assert fleet_source.live_modes(found) == {}
+    assert fleet_source.live_modes(found[1:]) == {"default": "IPIP"}
+    assert fleet_source.live_modes([]) == {}
+
+
+# --- new nodes while a mode changes ---------------------------------------------------------------------------------
+
+FIVE = {**LAB, "node5": "10.10.2.15/24"}
+
+
+def test_a_new_node_joins_first_and_the_mode_changes_in_the_next_run(controller: Controller) -> None:
+    controller.run(pool("ipip"))
+    joined = controller.run(pool("vxlan"), nodes=FIVE)
+    assert (joined.change, joined.modes) == (False, {"default": "ipip"})
+    assert joined.notices == ("node5 is new and joined the fleet in the modes that it runs. Run again to change them.",)
+    assert "node5" in joined.fleet.allocation.nodes
+    again = controller.compile(pool("vxlan"), nodes=FIVE)
+    assert (again.change, again.modes, again.notices) == (True, {"default": "vxlan"}, ())
+
+
+def test_a_switch_waits_for_new_nodes(controller: Controller) -> None:
+    controller.run(pool("ipip"))
+    with pytest.raises(FleetError) as caught:
+        controller.compile(pool("ipip"), nodes=FIVE, options={"pool": "default", "mode": "vxlan"})
+    assert str(caught.value) == (
+        "calico_ip_pools asks for a change of mode or MTU, and node5 is not running yet. Run playbooks/site.yml first, "
+        "so that they join the fleet as it is, or leave them out of group calico_nodes. Nothing was changed."
+    )
+
+
+def test_new_nodes_wait_for_a_change_that_was_stopped(controller: Controller) -> None:
+    controller.run(pool("ipip"))
+    target = controller.compile(pool("vxlan"))
+    controller.stored["node1"] = target.targets.phase("node1", controller.stored["node1"], "prepare")
+    with pytest.raises(FleetError, match=r"and node5 is not running yet\."):
+        controller.compile(pool("vxlan"), nodes=FIVE)
+    assert controller.compile(pool("vxlan")).change is True
+
+
+# --- the rest -------------------------------------------------------------------------------------------------------
+
+
+def test_phases_of_a_change_come_from_the_targets(controller: Controller) -> None:
+    controller.run(pool("ipip"))
+    before = controller.stored["node1"]
+    compiled = controller.compile(pool("vxlan"))
+    target = compiled.targets.state("node1")
+    for phase in transition.PHASES:
+        assert compiled.targets.phase("node1", before, phase) == transition.phase_state(before, target, phase)
+
+
+def test_a_lockfile_elsewhere(controller: Controller, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "plans").mkdir()
+    elsewhere = str(tmp_path / "plans" / "prod.yml")
+    controller.run(pool("ipip"), lockfile=elsewhere)
+    assert pathlib.Path(elsewhere).read_text().startswith("# Who owns which block")
+    assert not controller.lockfile.exists()
+
+
+@pytest.mark.parametrize(("written", "rebuilt"), [(True, True), ("yes", True), (False, False), ("false", False)])
+def test_rebuilding_without_all_copies_has_to_be_asked_for(
+    controller: Controller, written: t.Any, rebuilt: bool
+) -> None:
+    controller.run(pool("ipip"))
+    controller.lockfile.unlink()
+    if rebuilt:
+        found = controller.compile(pool("ipip"), down=["node4"], rebuild_lockfile=written)
+        assert "This was done without the copies of node4." in found.notices
+    else:
+        with pytest.raises(FleetError, match=r"is missing, node1, node2, node3 have blocks already, and node4 could"):
+            controller.compile(pool("ipip"), down=["node4"], rebuild_lockfile=written)
+
+
+def test_warnings_of_the_planner_are_passed_on(controller: Controller) -> None:
+    found = controller.compile(pool("direct", cidr="10.244.0.0/24"), workloads=[workload("w", "node1")])
+    assert found.notices == (
+        "IP pool default has too few blocks left to give node1, node2, node3, node4 1 spare block each. "
+        "Add a pool before they run out.",
+    )
