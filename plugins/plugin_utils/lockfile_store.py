@@ -18,9 +18,10 @@ NAME = ".calico.lock.yml"
 
 def path_for(chosen: t.Optional[str], task_vars: t.Mapping[str, t.Any]) -> str:
     """`chosen` (calico_lockfile), or .calico.lock.yml in the inventory's folder. Raises FleetError when it has none."""
-    if chosen:
-        return os.path.abspath(os.path.expanduser(chosen))
     folder = task_vars.get("inventory_dir")
+    if chosen:
+        # Like other paths in an inventory, whatever folder the run is started in.
+        return os.path.abspath(os.path.join(str(folder or ""), os.path.expanduser(chosen)))
     if not folder:
         raise FleetError(
             "calico_lockfile",

@@ -38,7 +38,7 @@ def with_mode(text: str, pool: str, mode: str) -> str:
     lines = text.splitlines(keepends=True)
     start, end, indent = _entry_lines(lines, pool)
     body = [line for line in lines[start:end] if not re.match(r"\s*(ipipMode|vxlanMode|encapsulation)\s*:", line)]
-    if len(body) == 0 or not re.match(r"\s*-\s", body[0]):
+    if len(body) == 0 or re.match(r"\s*-\s+(ipipMode|vxlanMode|encapsulation)\s*:", body[0]):
         raise CannotEdit("its first line holds its mode")
     position = len(body)
     while position > 1 and not body[position - 1].strip():

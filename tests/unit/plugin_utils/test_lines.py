@@ -1,0 +1,134 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What people read at the end of a run and in each phase of a change."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import phase_lines, report_lines, run_results
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.targets import Targets
+
+HOSTS = ["node1", "node2", "node3"]
+OK: dict[str, t.Any] = {"changed": True}
+DOWN = {"unreachable": True, "msg": "Failed to connect to the host via ssh: timed out\nmore"}
+FAILED = {"failed": True, "msg": "device tunl0: busy.\nTraceback"}
+
+
+def probe(name: str, sent: int, lost: int, reason: str = "") -> dict[str, t.Any]:
+    return {"name": name, "address": "10.244.0.1", "sent": sent, "lost": lost, "reason": reason}
+
+
+@pytest.mark.parametrize(
+    ("result", "usable", "reason"),
+    [
+        (None, False, "unreachable, or failed earlier in this run (its error stands above)"),
+        (OK, True, "failed"),
+        (DOWN, False, "unreachable: Failed to connect to the host via ssh: timed out"),
+        (FAILED, False, "device tunl0: busy."),
+        ({"skipped": True}, False, "failed"),
+    ],
+)
+def test_results(result: t.Any, usable: bool, reason: str) -> None:
+    assert run_results.usable(result) is usable
+    assert run_results.reason(result) == reason
+
+
+@pytest.mark.parametrize(
+    ("phase", "line"),
+    [
+        ("prepare", "prepare   3/3  receive paths of both modes in place, packets held at the smaller MTU"),
+        ("flip", "flip      3/3  routes replaced and checked in the kernel"),
+        ("retire", "retire    3/3  the old mode is gone"),
+    ],
+)
+def test_a_phase_that_succeeded_is_one_line(phase: str, line: str) -> None:
+    assert phase_lines.phase(phase, HOSTS, dict.fromkeys(HOSTS, OK), Targets()) == (line, [])
+
+
+def test_what_a_node_keeps_is_said() -> None:
+    kept = "tunl0 10.244.1.0 (2 open connections use it)"
+    results = {**dict.fromkeys(HOSTS, OK), "node2": {"changed": True, "kept": [kept]}}
+    line, problems = phase_lines.phase("retire", HOSTS, results, Targets())
+    assert line == f"retire    3/3  the old mode is gone (node2: {kept})"
+    assert problems == []
+
+
+@pytest.mark.parametrize("phase", ["prepare", "links", "prove", "flip", "soak", "retire"])
+def test_the_gate_stays_shut_for_every_host_that_failed_or_is_gone(phase: str) -> None:
+    results = {"node1": OK, "node2": DOWN}
+    dummy, problems = phase_lines.phase(phase, HOSTS, results, Targets())
+    assert problems == [
+        "node2: unreachable: Failed to connect to the host via ssh: timed out",
+        "node3: unreachable, or failed earlier in this run (its error stands above)",
+    ]
+
+
+def test_proof_names_the_paths_that_do_not_answer() -> None:
+    results = {
+        "node1": {"targets": [probe("node2", 3, 0), probe("node3", 3, 3, "too large for the path")]},
+        "node2": {"targets": [probe("node1", 3, 0), probe("node3", 3, 1)]},
+        "node3": {"targets": [probe("node1", 3, 0), probe("node2", 3, 0)]},
+    }
+    line, problems = phase_lines.phase("prove", HOSTS, results, Targets())
+    assert line == "prove     4/6 paths answer over the new mode, full size (marked probes, live traffic untouched)"
+    assert problems == ["node1 -> node3: too large for the path", "node2 -> node3: 1 of 3 lost"]
+
+
+def test_soaking_counts_what_is_lost() -> None:
+    results = {host: {"targets": [probe("x", 100, 0)]} for host in HOSTS}
+    assert phase_lines.phase("soak", HOSTS, results, Targets()) == ("soak      0 lost of 300 probes over 3 paths", [])
+    results["node2"] = {"targets": [probe("node3", 100, 2)]}
+    line, problems = phase_lines.phase("soak", HOSTS, results, Targets())
+    assert line == "soak      2 lost of 300 probes over 3 paths"
+    assert problems == ["node2 -> node3: 2 of 100 lost"]
+
+
+def test_what_was_put_back() -> None:
+    text = phase_lines.returned(HOSTS, {"node1": OK, "node2": OK}, ["node1 -> node3: no answer"])
+    assert text.splitlines() == [
+        "The change of mode did not go through.",
+        "  node1 -> node3: no answer",
+        "2 of 3 nodes run as before.",
+        "  node3 could not be put back (unreachable, or failed earlier in this run (its error stands above)): it accepts "
+        "both modes. Run the playbook again.",
+    ]
+    many = phase_lines.returned(HOSTS, dict.fromkeys(HOSTS, OK), [f"cause {n}" for n in range(25)])
+    assert many.splitlines()[21:] == ["  ... and 5 more.", "3 of 3 nodes run as before."]
+
+
+def test_a_plan_with_nothing_to_change_is_one_line() -> None:
+    plans = {host: {"changed": False} for host in HOSTS}
+    assert report_lines.plan(HOSTS, plans) == ["fleet  nothing to change on 3 of 3 nodes"]
+
+
+def test_a_plan_counts_what_it_would_disturb() -> None:
+    plans = {
+        "node1": {"changed": True, "sessions_reset": 2, "routes_withdrawn": 1},
+        "node2": {"changed": False},
+        "node3": DOWN,
+    }
+    assert report_lines.plan(HOSTS, plans) == [
+        "! node3: unreachable: Failed to connect to the host via ssh: timed out",
+        "fleet  1 of 3 nodes change · 2 BGP sessions reset · 1 routes withdrawn",
+    ]
+
+
+def test_the_verdict_of_a_run() -> None:
+    sessions = {"sessions": {"established": 2, "expected": 2}}
+    convergence = {host: sessions for host in HOSTS}
+    reach = {host: {"targets": [probe("x", 3, 0), probe("y", 3, 0)]} for host in HOSTS}
+    assert report_lines.converged(HOSTS, dict.fromkeys(HOSTS, OK), convergence, reach, 41.2) == [
+        "converged  3/3 nodes · 3/3 sessions Established · 6/6 paths answer · 0 lost of 18 probes · 41 s"
+    ]
+
+
+def test_the_verdict_names_the_host_that_is_down() -> None:
+    sessions = {"sessions": {"established": 1, "expected": 2}}
+    lines = report_lines.converged(HOSTS, {"node1": OK, "node2": OK}, {"node1": sessions, "node2": sessions}, {}, None)
+    assert lines == [
+        "! node3: unreachable, or failed earlier in this run (its error stands above)",
+        "incomplete  2/3 nodes · 1/2 sessions Established",
+    ]
