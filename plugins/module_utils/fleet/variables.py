@@ -210,7 +210,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_lockfile",
         FLEET,
         "str",
-        "The file in which the plan of blocks is kept; commit it with the inventory.",
+        "The file in which the plan of blocks is kept, seen from the inventory's folder; commit it with the inventory.",
         default_text=".calico.lock.yml in the inventory's folder",
     ),
 )

@@ -160,9 +160,9 @@ def test_any_change_loses_nothing(wanted: list[Wish], stepwise: bool) -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(changes(3), st.integers(0, 3), st.data())
+@given(changes(3), st.integers(0, 3), st.booleans(), st.data())
 def test_a_run_that_was_stopped_anywhere_can_be_completed_undone_or_replaced(
-    wanted: list[Wish], stop: int, data: st.DataObject
+    wanted: list[Wish], stop: int, stepwise: bool, data: st.DataObject
 ) -> None:
     """Killed during phase `stop`: each node has finished it, not begun it, or is at any step in it."""
     first = wanted[0].fleet()
@@ -180,7 +180,7 @@ def test_a_run_that_was_stopped_anywhere_can_be_completed_undone_or_replaced(
         position = data.draw(st.integers(0, len(way) - 1), label=f"{name} stopped at")
         # A node stores what it is about to become before it begins.
         actual[name], known[name] = way[position], (reached if position else known[name])
-    walk(actual, known, last, floors)
+    walk(actual, known, last, floors, stepwise=stepwise)
 
 
 @settings(max_examples=30, deadline=None)

@@ -116,8 +116,8 @@ def test_stored_states(tmp_path: pathlib.Path, stored: dict[str, t.Any]) -> None
         "written by another release of this collection: use that release, or remove /var/lib/calico/state.json on the "
         "node if its workloads may be planned anew.",
         None,
-        "generation is not stored on node2. Choose one that every node has (playbooks/rollback.yml without a plan lists "
-        "them), or leave those nodes out with --limit.",
+        "generation is not stored on node2. Choose one that every node has (playbooks/rollback.yml without a plan "
+        "lists them), or leave those nodes out with --limit.",
         "calico_bgp_enabled true differs from how node2 is running. A running fleet cannot change it in this release: "
         "set it back, or move its workloads to new nodes. Nothing was changed.",
         results[4]["msg"],
@@ -131,4 +131,4 @@ def test_stored_states(tmp_path: pathlib.Path, stored: dict[str, t.Any]) -> None
 def test_results_can_be_told_apart() -> None:
     """The harness itself: an action that touches the host is caught."""
     with pytest.raises(AssertionError, match=r"a host was to be touched: connection\.exec_command"):
-        controller._NoConnection().exec_command
+        controller._NoConnection().exec_command("true")

@@ -92,8 +92,8 @@ def test_what_was_put_back() -> None:
         "The change of mode did not go through.",
         "  node1 -> node3: no answer",
         "2 of 3 nodes run as before.",
-        "  node3 could not be put back (unreachable, or failed earlier in this run (its error stands above)): it accepts "
-        "both modes. Run the playbook again.",
+        "  node3 could not be put back (unreachable, or failed earlier in this run (its error stands above)): it "
+        "accepts both modes. Run the playbook again.",
     ]
     many = phase_lines.returned(HOSTS, dict.fromkeys(HOSTS, OK), [f"cause {n}" for n in range(25)])
     assert many.splitlines()[21:] == ["  ... and 5 more.", "3 of 3 nodes run as before."]
@@ -118,7 +118,7 @@ def test_a_plan_counts_what_it_would_disturb() -> None:
 
 def test_the_verdict_of_a_run() -> None:
     sessions = {"sessions": {"established": 2, "expected": 2}}
-    convergence = {host: sessions for host in HOSTS}
+    convergence = dict.fromkeys(HOSTS, sessions)
     reach = {host: {"targets": [probe("x", 3, 0), probe("y", 3, 0)]} for host in HOSTS}
     assert report_lines.converged(HOSTS, dict.fromkeys(HOSTS, OK), convergence, reach, 41.2) == [
         "converged  3/3 nodes · 3/3 sessions Established · 6/6 paths answer · 0 lost of 18 probes · 41 s"
