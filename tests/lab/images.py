@@ -20,7 +20,7 @@ from pathlib import Path
 
 from . import packages
 from .shell import locked, progress, run
-from .topology import CACHE_ROOT, LabError
+from .topology import CACHE_ROOT, STATE_ROOT, LabError
 
 RELEASES = ("bookworm", "trixie")
 
@@ -247,14 +247,23 @@ def build(releases: Iterable[str] = RELEASES, baked: bool = True) -> None:
     progress("images are ready")
 
 
+def _in_use() -> set[str]:
+    """Names of layers and disks that a lab of any recipe stands on at this moment."""
+    texts = [path.read_text() for path in STATE_ROOT.glob("*/*/env")]
+    for path in STATE_ROOT.glob("*/machine/pid"):
+        with contextlib.suppress(OSError):
+            texts.append(Path(f"/proc/{path.read_text().strip()}/cmdline").read_text(errors="replace"))
+    return {path.name for path in CACHE_ROOT.glob("*-*-*") if any(path.name in text for text in texts)}
+
+
 def drop_stale(more: Iterable[Path] = ()) -> list[Path]:
-    """Remove layers that no present recipe (nor ``more``) names, and leftovers of interrupted builds."""
-    wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in RELEASES} | {
-        path.name for path in more
-    }
+    """Remove layers that no present recipe, no running lab and none of ``more`` names, and leftovers of killed builds."""
+    wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in RELEASES}
+    wanted |= {path.name for path in more} | _in_use()
     gone = []
-    for path in sorted(CACHE_ROOT.glob("*-*-*")):
-        if path.name.split("-")[0] in (*_BUILDERS, "machine", "disk") and path.name not in wanted and path.is_dir():
-            subprocess.run(["rm", "-rf", "--one-file-system", str(path)], check=False)
-            gone.append(path)
+    with locked(CACHE_ROOT / ".images.lock"):
+        for path in sorted(CACHE_ROOT.glob("*-*-*")):
+            if path.name.split("-")[0] in (*_BUILDERS, "machine", "disk") and path.name not in wanted and path.is_dir():
+                subprocess.run(["rm", "-rf", "--one-file-system", str(path)], check=False)
+                gone.append(path)
     return gone
