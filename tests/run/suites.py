@@ -148,12 +148,12 @@ SUITES: tuple[Suite, ...] = (
     ),
     Suite(
         "lab-ipip",
-        "site.yml and switching with IPIP, in an emulated machine",
+        "the drivers' tunl0 and switching from and to IPIP, in an emulated machine",
         (
             *("env", "HOST_ROUTING_LAB=scenarios-ipip", "HOST_ROUTING_LAB_MACHINE=qemu"),
             *PYTEST,
             # The rest of the scenarios is the same in every mode and runs natively.
-            *(f"tests/lab/scenarios/test_{name}.py" for name in ("drivers", "site", "switching")),
+            *(f"tests/lab/scenarios/test_{name}.py" for name in ("drivers", "switching")),
         ),
         limit=2400,
         covers=("tests/lab/scenarios",),

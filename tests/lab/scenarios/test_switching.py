@@ -21,7 +21,7 @@ from .conftest import MACHINE, Fleet
 #: VXLAN and direct, and CrossSubnet of both as source and target.
 TOURS = {
     "native": ["direct", "vxlan", "vxlan-crosssubnet", "direct", "vxlan-crosssubnet", "vxlan"],
-    "qemu": [
+    "qemu": ["vxlan", "ipip", "direct", "ipip-crosssubnet", "direct", "ipip", "vxlan-crosssubnet"],
         "vxlan",
         "ipip",
         "direct",
