@@ -72,7 +72,7 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
     if settings.bgp_enabled:
         bird = _bird(fleet, node, ipam, pools)
         bird_routes = tuple(_bird_routes(node, remote, by_name)) if node.workload_node else ()
-    elif node.workload_node:
+    else:
         routes += tuple(_routes_from_plan(node, remote, by_name))
     return NodeState(
         node=name,
