@@ -257,7 +257,7 @@ def _in_use() -> set[str]:
 
 
 def drop_stale(more: Iterable[Path] = ()) -> list[Path]:
-    """Remove layers that no present recipe, no running lab and none of ``more`` names, and leftovers of killed builds."""
+    """Remove layers that no recipe, no running lab and none of ``more`` names, and leftovers of killed builds."""
     wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in RELEASES}
     wanted |= {path.name for path in more} | _in_use()
     gone = []
