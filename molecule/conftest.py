@@ -33,7 +33,7 @@ def lab() -> BaseLab:
 @pytest.fixture(scope="session")
 def run(lab: BaseLab) -> Runner:
     config = str(lab.ssh_config)
-    hosts = {node.name: testinfra.get_host(f"ssh://{node.name}", ssh_config=config) for node in lab.nodes}
+    hosts = {node.name: testinfra.get_host(f"ssh://{node.name}", ssh_config=config, timeout=60) for node in lab.nodes}
 
     def run(node: str, words: Sequence[str]) -> str:
         done = hosts[node].run(shlex.join(words))

@@ -36,7 +36,7 @@ MOVING = re.compile(
 def said(*command: str) -> str:
     """What a command prints, "" when it cannot be run or fails."""
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=20, check=False)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=90, check=False)
     except OSError:
         return ""
     return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
@@ -126,7 +126,8 @@ def observe() -> dict:
 
 
 def ping(wanted: dict) -> dict:
-    command = ["ping", "-n", "-W", "2", "-c", "1"]
+    # An emulated machine may take a second or two; where no answer is wanted all of the time is waited for.
+    command = ["ping", "-n", "-W", "5" if wanted.get("answer", True) else "2", "-c", "1"]
     if wanted.get("size"):
         # The size of the whole IP packet, which must not be fragmented: 20 bytes of IP and 8 of ICMP are not payload.
         command += ["-M", "do", "-s", str(wanted["size"] - 28)]
