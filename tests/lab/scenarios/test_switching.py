@@ -22,16 +22,6 @@ from .conftest import MACHINE, Fleet
 TOURS = {
     "native": ["direct", "vxlan-crosssubnet", "direct", "vxlan"],
     "qemu": ["vxlan", "ipip", "direct", "ipip-crosssubnet", "direct", "ipip", "vxlan-crosssubnet"],
-        "vxlan",
-        "ipip",
-        "direct",
-        "ipip",
-        "ipip-crosssubnet",
-        "direct",
-        "ipip-crosssubnet",
-        "vxlan-crosssubnet",
-        "ipip",
-    ],
 }
 TOUR = TOURS[MACHINE]
 
