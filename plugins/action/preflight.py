@@ -33,6 +33,11 @@ class ActionModule(StateAction):
         result["findings"] = [str(finding) for finding in findings]
         result["warnings"] = [f"{host}: {finding}" for finding in findings if finding.severity != "error"]
         result["missing_packages"] = judge.missing_packages(facts, state)
+        if self._task.check_mode and result["missing_packages"]:
+            # Installing is left out of a plan (apt needs its own package for that); what it would do is not.
+            lines = [f"  + package  {name}" for name in result["missing_packages"]]
+            result["changed"] = True
+            result["diff"] = {"prepared": "\n".join([f"{host}  packages to install", *lines]) + "\n"}
         if errors:
             result["failed"] = True
             result["msg"] = "\n".join(f"{host}: {finding}" for finding in errors)
