@@ -31,7 +31,8 @@ LOGS = ROOT / ".build" / "logs"
 JUNIT = ROOT / ".build" / "junit"
 BIN = ROOT / ".venv" / "bin"
 
-TOTAL_LIMIT = 45 * 60  # of a run of everything, in seconds
+#: Of a run of everything, in seconds. The aim is 45 minutes on two idle processors; a busy machine is no failure.
+TOTAL_LIMIT = 80 * 60
 PROGRESS_EVERY = 20
 GRACE = 20  # between SIGTERM and SIGKILL
 TAIL = 40  # lines of a failed suite's log that are shown
