@@ -37,30 +37,46 @@ def workloads(lab: BaseLab) -> list[Workload]:
 
 def mesh_of_streams(lab: BaseLab, found: list[Workload], pps: float = 500) -> list[Stream | Transfer]:
     """Small and full-size packets both ways between workloads of all pairs of nodes and from hosts to workloads, and
-    TCP both ways between nodes of one subnet and of two.
+    TCP between nodes of one subnet and of two.
 
-    The emulated machine, whose processors are emulated as well, gets two thirds of them.
+    The emulated machine, whose processors are emulated as well, gets one pair of each kind: neighbours, and nodes of
+    two subnets.
     """
-    light = lab.machine != "native"
     first: dict[str, Workload] = {}
     for workload in found:
         first.setdefault(workload.node, workload)
     names = [node.name for node in lab.nodes if node.name in first]
+    if lab.machine != "native":
+        return _one_of_each_kind(first[names[0]], first[names[1]], first[names[2]], pps)
     streams: list[Stream | Transfer] = []
     for index, source in enumerate(names):
-        for offset in range(1, len(names) - 1 if light else len(names)):
-            target = first[names[(index + offset) % len(names)]]
+        for offset in range(1, len(names)):
             size = 64 if (index + offset) % 2 else "full"
-            streams.append(Stream(source, first[source].name, target.node, target.name, target.address, size, pps))
+            streams.append(_stream(first[source], first[names[(index + offset) % len(names)]], size, pps))
         target = first[names[(index + 1) % len(names)]]
-        if light and index % 2:
-            continue
-        size = "full" if light or index % 2 else 64
-        streams.append(Stream(source, None, target.node, target.name, target.address, size, pps))
-        if index == 0 or not light and index == 1:
+        streams.append(_stream(first[source], target, "full" if index % 2 else 64, pps, host=True))
+        if index < 2:
             streams.append(Transfer(source, first[source].name, target.node, target.name, target.address))
             streams.append(Transfer(source, None, target.node, target.name, target.address))
     return streams
+
+
+def _one_of_each_kind(one: Workload, neighbour: Workload, far: Workload, pps: float) -> list[Stream | Transfer]:
+    return [
+        _stream(one, neighbour, 64, pps),
+        _stream(neighbour, one, "full", pps),
+        _stream(one, far, "full", pps),
+        _stream(far, one, 64, pps),
+        _stream(one, far, "full", pps, host=True),
+        _stream(far, neighbour, 64, pps, host=True),
+        Transfer(one.node, one.name, far.node, far.name, far.address, rate=20_000),
+        Transfer(far.node, None, one.node, one.name, one.address, rate=20_000),
+    ]
+
+
+def _stream(source: Workload, target: Workload, size: int | str, pps: float, host: bool = False) -> Stream:
+    """From the workload itself, or from its host."""
+    return Stream(source.node, None if host else source.name, target.node, target.name, target.address, size, pps)
 
 
 def no_way_around(lab: BaseLab, state: str = "replace") -> None:

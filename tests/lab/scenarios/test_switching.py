@@ -40,7 +40,7 @@ FILTERS = {"plain": "icmp", "udp": "udp port 4789", "ipip": "ip proto 4"}
 def test_a_switch_loses_nothing(lab: BaseLab, fleet: Fleet, number: int) -> None:
     mode = TOUR[number]
     found = workloads(lab)
-    pps = 600  # a busy machine drops ticks: the slowest stream then still sends about 500
+    pps = 600 if MACHINE == "native" else 520  # a busy machine drops ticks
     no_way_around(lab)
     with Streams(lab, mesh_of_streams(lab, found, pps)) as streams:
         run = fleet.switch(mode)
