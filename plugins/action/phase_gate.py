@@ -24,13 +24,14 @@ class ActionModule(ActionBase):
                 "phase": {"type": "str", "required": True},
                 "results": {"type": "str", "required": True},
                 "failed": {"type": "list", "elements": "str", "default": []},
+                "problems": {"type": "list", "elements": "str", "default": []},
             }
         )
         hosts = task_vars.get("ansible_play_hosts_all", [])
         results = run_results.of_hosts(task_vars, args["results"], hosts)
         fleet = targets.load(args["fleet"])
         if args["phase"] == "return":
-            causes = []
+            causes = list(args["problems"])
             for name in args["failed"]:
                 for host, answer in run_results.of_hosts(task_vars, name, hosts).items():
                     if answer.get("failed") or answer.get("unreachable"):

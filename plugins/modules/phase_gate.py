@@ -49,6 +49,12 @@ options:
     type: list
     elements: str
     default: []
+  problems:
+    description:
+      - For V(return), the problems that the gates before it returned.
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""

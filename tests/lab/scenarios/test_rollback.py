@@ -100,3 +100,4 @@ def test_a_switch_can_be_written_into_the_inventory(lab: BaseLab, fleet: Fleet, 
     assert "    ipipMode: Never\n    vxlanMode: Never\n" in variables.read_text()
     again = fleet.play("site.yml", "--check", inventory=str(inventory)).check()
     assert all(entry["changed"] == 0 for entry in again.recap().values()), again.output[-3000:]
+    fleet.site().check()  # the lab's own inventory says the first mode
