@@ -66,9 +66,12 @@ def needed(current: t.Optional[NodeState], pools: t.Iterable[_HasEncapsulation],
 
 
 def phase_state(current: t.Optional[NodeState], target: NodeState, phase: str) -> NodeState:
-    """The state of `phase` on the way from `current` (None: a node that has nothing yet) to `target`."""
+    """The state of `phase` on the way from `current` (None: a node that has nothing yet) to `target`.
+
+    Retiring is converging: a node at its target is at rest, whichever way it came.
+    """
     if phase in ("retire", "converge"):
-        return dataclasses.replace(target, phase=phase)
+        return dataclasses.replace(target, phase="converge")
     if current is None:
         return dataclasses.replace(target, phase=phase)
     if phase not in PHASES:
