@@ -344,7 +344,7 @@ def test_retiring_is_the_target() -> None:
     current, target = pair()
     for phase in ("retire", "converge"):
         for start in (None, current, transition.phase_state(current, target, "flip")):
-            assert transition.phase_state(start, target, phase) == dataclasses.replace(target, phase=phase)
+            assert transition.phase_state(start, target, phase) == dataclasses.replace(target, phase="converge")
 
 
 def test_a_node_that_has_nothing_yet_goes_straight_to_the_target() -> None:
