@@ -59,12 +59,14 @@ class Fleet:
             "HOST_ROUTING_LAB_ENCAPSULATION": ENCAPSULATION,
             "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
             "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_TIMEOUT": "60",
         }
 
     def command(self, playbook: str, *arguments: str, inventory: str = "inventories/lab") -> list[str]:
-        return ["ansible-playbook", "-i", inventory, f"playbooks/{playbook}", *arguments]
+        patience = ["-e", "calico_node_convergence_timeout=300"] if MACHINE == "qemu" else []
+        return ["ansible-playbook", "-i", inventory, f"playbooks/{playbook}", *patience, *arguments]
 
-    def play(self, playbook: str, *arguments: str, inventory: str = "inventories/lab", timeout: float = 900) -> Run:
+    def play(self, playbook: str, *arguments: str, inventory: str = "inventories/lab", timeout: float = 1800) -> Run:
         command = self.command(playbook, *arguments, inventory=inventory)
         began = time.monotonic()
         done = subprocess.run(
