@@ -138,10 +138,10 @@ import ipaddress
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import route, underlay
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Route
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, single, underlay
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, single
 
 FIELDS: dict[str, t.Any] = {
     "destination": {"type": "str", "required": True},

@@ -16,11 +16,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..fleet.node_state import ROUTE_PROTOCOL, TABLE_MAIN, BirdRoute, NodeState
-from . import ipset, iptables, neighbor, route, rule, sysctl, tunnel, workload
-from .change import ApplyError, Change, Failures, ObserveError
+from ..fleet.node_state import TABLE_MAIN, BirdRoute, NodeState
+from . import ipset, iptables, neighbor, route, rule, sysctl, tunnel, underlay, workload
+from .change import ApplyError, Change, Failures
 from .kernel import PROTOCOL_BIRD, Kernel, RouteAttributes
-from .lookup import Lookup, network, within
+from .lookup import network, within
 
 
 class _Group(t.NamedTuple):
@@ -34,9 +34,9 @@ class _Group(t.NamedTuple):
 class NodePlan:
     """What differs between a NodeState and a node.
 
-    `state` is the desired state with the underlay device filled in (`underlay`). `additions` and `removals` are what
-    apply_node does, in its order; `expected` is what BIRD will do on its own; `kept` is what stays although nothing
-    desires it, and why.
+    `state` is the desired state with all that only the node knows filled in; `underlay` is the device of the node's
+    address. `additions` and `removals` are what apply_node does, in its order; `expected` is what BIRD will do on its
+    own; `kept` is what stays although nothing desires it, and why.
     """
 
     state: NodeState
@@ -86,25 +86,10 @@ def _with_note(state: NodeState, change: Change) -> Change:
     return change
 
 
-def underlay_of(kernel: Kernel, state: NodeState) -> str:
-    """The device that carries the node's own address. Raises ObserveError when there is none."""
-    own = state.address.partition("/")[0]
-    devices = [address.device for address in kernel.addresses() if address.address == own]
-    # A node that routes on the host may have its address on lo as well; packets leave by the other one.
-    devices.sort(key=lambda device: device == "lo")
-    if not devices:
-        raise ObserveError(
-            f"No network interface of {state.node} has its address {own}."
-            f" It is taken from calico_node_address ({state.address})."
-            " Correct that variable, or give the host this address (ip address), then run again."
-        )
-    return devices[0]
-
-
 def plan_node(kernel: Kernel, state: NodeState) -> NodePlan:
     """Compares; changes nothing and needs the standard library alone. Raises ObserveError or KernelError."""
-    underlay = underlay_of(kernel, state)
-    state = state.resolve_underlay(underlay, _gateways(kernel, state.underlay_gateways))
+    device = underlay.device_of(kernel, state)
+    state = underlay.resolve(kernel, state, device)
     ipsets = ipset.diff(state.ipsets, ipset.observe(kernel, state.ipsets))
     firewall = iptables.diff(state.iptables, iptables.observe(kernel, state.iptables))
     devices = tunnel.diff(state.devices, tunnel.observe(kernel, state.devices))
@@ -134,7 +119,7 @@ def plan_node(kernel: Kernel, state: NodeState) -> NodePlan:
     )
     return NodePlan(
         state=state,
-        underlay=underlay,
+        underlay=device,
         additions=tuple(change for group in groups for change in group.changes if change.action in "+~!"),
         removals=tuple(change for group in reversed(groups) for change in group.changes if change.action == "-"),
         expected=tuple(bird_changes(kernel, state)),
@@ -203,10 +188,10 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
         for destination, attributes in kernel.routes(table=TABLE_MAIN, protocol=PROTOCOL_BIRD)
         if any(within(destination, pool) for pool in pools)
     }
-    underlay = _underlay(kernel)
+    hops = underlay.NextHops(kernel)
     wanted: dict[str, RouteAttributes] = {}
     for expected in state.bird_routes:
-        wanted[expected.destination] = _bird_attributes(expected, underlay)
+        wanted[expected.destination] = _bird_attributes(expected, hops)
     for destination, want in wanted.items():
         have = found.get(destination)
         if have is None:
@@ -224,29 +209,13 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
             yield Change("route", "-", destination, route.text(have), None, "proto bird", have)
 
 
-def _bird_attributes(expected: BirdRoute, underlay: Lookup) -> RouteAttributes:
+def _bird_attributes(expected: BirdRoute, hops: underlay.NextHops) -> RouteAttributes:
     """As the kernel will show it: without a tunnel the node's own routes decide device and gateway."""
     attributes = RouteAttributes(mtu=expected.mtu, protocol=PROTOCOL_BIRD, onlink=expected.onlink)
     if expected.device:
         return attributes._replace(device=expected.device, gateway=expected.gateway)
     next_hop = expected.gateway or expected.next_hop
-    best = underlay.route(next_hop)
+    best = hops.route(next_hop)
     if best is None:
         return attributes._replace(gateway=next_hop)
     return attributes._replace(device=best.device, gateway=best.gateway or next_hop)
-
-
-def _gateways(kernel: Kernel, addresses: t.Sequence[str]) -> dict[str, str]:
-    """{address: gateway by which the underlay reaches it}, without those that it does not reach."""
-    if not addresses:
-        return {}
-    underlay = _underlay(kernel)
-    found = {address: underlay.route(address) for address in addresses}
-    return {address: route.gateway or address for address, route in found.items() if route is not None}
-
-
-def _underlay(kernel: Kernel) -> Lookup:
-    """By the routes that neither BIRD nor this collection wrote."""
-    others = (PROTOCOL_BIRD, ROUTE_PROTOCOL)
-    routes = kernel.routes(table=TABLE_MAIN)
-    return Lookup(entry for entry in routes if entry[1].protocol not in others and entry[1].type == "unicast")

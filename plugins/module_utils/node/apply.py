@@ -16,11 +16,11 @@ import typing as t
 
 from ..bird import client, configuration
 from ..bird.errors import NotAnswering
-from ..dataplane import file
+from ..dataplane import file, underlay
 from ..dataplane import node as dataplane
 from ..dataplane.change import Change
 from ..fleet.node_state import BirdRoute, NodeState
-from . import bundle, lock, sessions, underlay
+from . import bundle, lock, sessions
 from .machine import Machine
 from .store import KEPT, Store, Stored, now
 
@@ -88,8 +88,7 @@ def plan(machine: Machine, target: Stored, engine: t.Optional[Engine] = None) ->
     stored = Store(machine.store).load()
     if target.files is None:
         target = dataclasses.replace(target, files=stored.files if stored else ())
-    resolved = underlay.resolve(machine.kernel, target.state)
-    node = dataplane.plan_node(machine.kernel, resolved)
+    node = dataplane.plan_node(machine.kernel, target.state)
     expected = _expected(machine, node.expected, stored.state if stored else None, target.state)
     node = dataclasses.replace(node, expected=tuple(expected))
     bird = tuple(_bird_changes(machine, target))

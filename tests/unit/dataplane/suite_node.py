@@ -19,6 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
     UNDERLAY,
+    UNDERLAY_GATEWAY,
     BirdRoute,
     Block,
     FdbEntry,
@@ -262,3 +263,25 @@ def test_underlay_on_lo_as_well_is_the_other_device(kernel):
     underlay(kernel)
     kernel.address_add(Address("lo", OWN, 32))
     assert node.plan_node(kernel, STATE).underlay == "eth0"
+
+
+def test_gateways_and_devices_that_the_underlay_decides(kernel):
+    underlay(kernel)
+    write_route(kernel, "10.20.0.0/16", RouteAttributes("blackhole"))
+    write_route(kernel, "10.20.1.0/24", RouteAttributes(device="eth0", gateway="10.10.1.2"))
+    # Neither BIRD's routes nor ours belong to the underlay.
+    write_route(kernel, "10.30.1.0/24", RouteAttributes(device="wire0", protocol=12, scope=253))
+    write_route(kernel, "10.30.2.0/24", RouteAttributes(device="wire0", protocol=179, scope=253))
+    peers = ("10.10.1.12", "10.20.1.13", "10.20.2.14", "10.30.1.15", "10.30.2.16")
+    open_ = tuple(
+        Route(f"10.244.{number}.0/26", gateway=UNDERLAY_GATEWAY.format(address), table=179)
+        for number, address in enumerate(peers, 10)
+    )
+    plan = node.plan_node(kernel, dataclasses.replace(EMPTY, routes=open_))
+    assert [(route.destination, route.gateway, route.device) for route in plan.state.routes] == [
+        ("10.244.10.0/26", "10.10.1.12", "eth0"),
+        ("10.244.11.0/26", "10.10.1.2", "eth0"),
+        ("10.244.13.0/26", "10.10.1.1", "eth0"),
+        ("10.244.14.0/26", "10.10.1.1", "eth0"),
+    ]
+    settle(kernel, dataclasses.replace(EMPTY, routes=open_))
