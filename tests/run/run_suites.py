@@ -36,6 +36,7 @@ TOTAL_LIMIT = 80 * 60
 PROGRESS_EVERY = 20
 GRACE = 20  # between SIGTERM and SIGKILL
 TAIL = 40  # lines of a failed suite's log that are shown
+WHY = 8  # lines from each end of a failed test's message that the summary shows
 
 
 @dataclasses.dataclass
@@ -161,13 +162,19 @@ class Run:
                 subprocess.run(command, cwd=ROOT, env=environment(JUNIT), timeout=120, check=False)
 
 
+def shortened(text: str) -> str:
+    """The beginning of why a test failed, and its end: a playbook's last lines say what went wrong."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return "\n".join(lines if len(lines) <= 2 * WHY else [*lines[:WHY], "...", *lines[-WHY:]])
+
+
 def judge(result: Result, status: int | None, limit: float, cases: list[junit.Case]) -> None:
     """What exit status (None: killed at its limit) and cases say together. Either alone can fail a suite."""
     for case in cases:
         if case.outcome == "passed":
             result.passed += 1
         elif case.outcome == "failed":
-            result.failures.append(case.name)
+            result.failures.append(f"{case.name}\n{shortened(case.text)}" if case.text else case.name)
         else:
             declared = [reason for part, reason in result.suite.skips.items() if part in case.name]
             if declared:
@@ -275,7 +282,10 @@ def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
     if failures:
         print("\nFailed:")
         for name, text in failures:
-            print(f"  {name}: {text.splitlines()[0][:300]}")
+            first, *why = text.splitlines()
+            print(f"  {name}: {first[:300]}")
+            for line in why:
+                print(f"      {line[:300]}")
     skipped = [(result.suite.name, count, why) for result in results for why, count in result.skipped.items()]
     if skipped:
         print("\nSkipped on purpose:")

@@ -69,6 +69,16 @@ def test_what_counts(suite: Suite, well: bool, line: str, capsys: pytest.Capture
     assert closing([suite], capsys) == (well, line)
 
 
+def test_the_summary_says_why_a_test_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "&#10;".join(f"line {number}" for number in range(40))
+    bad = f'<testcase classname="a" name="bad"><failure message="2 is not 3&#10;{long}"/></testcase>'
+    run = run_suites.Run([reporting(bad, 1)], 60)
+    run_suites.summary(run.all(), run.suites, 0)
+    shown = capsys.readouterr().out.partition("Failed:")[2]
+    assert "  one: a::bad\n      2 is not 3\n      line 0\n" in shown
+    assert "\n      ...\n" in shown and "\n      line 39\n" in shown and "line 20" not in shown
+
+
 def test_a_hung_suite_is_killed_with_its_children_and_failed(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
