@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 import testinfra
@@ -20,6 +20,9 @@ from tests.lab import Lab
 from tests.lab.checks import Fleet, outgoing, pings
 from tests.lab.handle import BaseLab
 from tests.lab.observed import Observed, Pong, Runner, observe, send
+
+# The scenarios import their tests from there.
+pytest.register_assert_rewrite("tests.lab.suite_converged")
 
 REFLECTORS = ("node5", "node6")
 
@@ -57,6 +60,12 @@ def fleet(request: pytest.FixtureRequest, observed: dict[str, Observed]) -> Flee
         reflectors={name: node for name, node in observed.items() if name in REFLECTORS},
         external=getattr(request.module, "EXTERNAL", {}),
     )
+
+
+@pytest.fixture(scope="module")
+def workloads(request: pytest.FixtureRequest) -> Mapping[str, tuple[str, str]]:
+    """The module's WORKLOADS, by name the node and the pool of each."""
+    return request.module.WORKLOADS
 
 
 @pytest.fixture(scope="module")
