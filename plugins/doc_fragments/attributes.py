@@ -8,9 +8,10 @@ from __future__ import annotations
 class ModuleDocFragment:
     """What each module says of itself under `attributes:`.
 
-    A module that changes the node extends `baremetal.host_routing.attributes` and
-    `baremetal.host_routing.attributes.actiongroup_host_routing`, and states `support` for check_mode, diff_mode and
-    idempotent. An info module extends `baremetal.host_routing.attributes.info_module` as well, which states them.
+    Every module extends `baremetal.host_routing.attributes` and
+    `baremetal.host_routing.attributes.actiongroup_host_routing`, and with them one that states `support`: `.changing`
+    where it changes the node, `.info_module` where it only looks, and `.controller` where there is an action alone.
+    Of two fragments the first one counts, so `.controller` stands before `baremetal.host_routing.attributes`.
     """
 
     DOCUMENTATION = r"""
@@ -55,4 +56,29 @@ attributes:
     support: full
     details:
       - This action does not modify state.
+"""
+
+    CHANGING = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+"""
+
+    CONTROLLER = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+  platform:
+    support: full
+    platforms: posix
 """

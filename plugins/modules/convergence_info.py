@@ -18,26 +18,15 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
   - baremetal.host_routing.attributes.info_module
+  - baremetal.host_routing.fleet.folder
+  - baremetal.host_routing.fleet.observed
+  - baremetal.host_routing.fleet.phase
 options:
   state:
     description:
       - The NodeState whose sessions and routes are to stand. Without it the state stored on the node counts.
       - The action takes it from O(fleet) when that is given.
     type: dict
-  fleet:
-    description:
-      - Folder on the controller that M(baremetal.host_routing.fleet) returned. Read by the action.
-    type: str
-  observed:
-    description:
-      - Name of the variable with the host's M(baremetal.host_routing.node_info) result. Read by the action.
-    type: str
-  phase:
-    description:
-      - Step of a change of mode whose state is meant. Read by the action.
-    type: str
-    choices: [converge, prepare, links, flip, retire]
-    default: converge
   timeout:
     description:
       - Seconds to wait; V(0) looks once.

@@ -18,32 +18,17 @@ description:
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
+  - baremetal.host_routing.attributes.controller
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.fleet.observed
+  - baremetal.host_routing.fleet.pool_mode
 attributes:
-  check_mode:
-    support: full
   diff_mode:
     support: full
-  idempotent:
-    support: full
-  platform:
-    support: full
-    platforms: posix
 options:
   observed:
-    description:
-      - Name of the variable in which M(baremetal.host_routing.node_info) was registered for each host.
-    type: str
     required: true
-  pool:
-    description:
-      - Pool whose mode is to be other than in the inventory, in this run. Needs O(mode).
-    type: str
-  mode:
-    description:
-      - The mode, one of V(ipip), V(ipip-crosssubnet), V(vxlan), V(vxlan-crosssubnet) and V(direct).
-    type: str
   as_observed:
     description:
       - Compile with the modes that the nodes have, not with those of the inventory.

@@ -16,13 +16,7 @@ author:
 extends_documentation_fragment:
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - baremetal.host_routing.attributes.changing
 options:
   table:
     description:

@@ -14,50 +14,24 @@ description:
   - What is not marked as the collection's own is never changed. Where it stands in the way nothing is changed at all.
   - The state is stored on the node, where the boot unit applies it after a restart, and kept as a generation to
     return to.
-  - Given no O(state), its action compiles the inventory on the controller and works out the state of this host.
+  - Given no O(state), its action compiles the inventory on the controller and works out the state of this host. Where
+    O(observed) is not given either it asks the host for what it has.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - baremetal.host_routing.attributes.changing
+  - baremetal.host_routing.fleet.folder
+  - baremetal.host_routing.fleet.observed
+  - baremetal.host_routing.fleet.phase
+  - baremetal.host_routing.fleet.pool_mode
 options:
   state:
     description:
       - The NodeState, as M(baremetal.host_routing.node_info) returns it.
       - Without it the action takes the host's state from O(fleet), or compiles the inventory.
     type: dict
-  fleet:
-    description:
-      - Folder on the controller that M(baremetal.host_routing.fleet) returned. Read by the action.
-    type: str
-  observed:
-    description:
-      - Name of the variable with the host's M(baremetal.host_routing.node_info) result. Read by the action; without it
-        the host is asked.
-    type: str
-  phase:
-    description:
-      - Which step on the way to the state is to be taken, when a pool changes its mode. Read by the action.
-      - V(converge) is the state itself; V(prepare), V(links), V(flip) and V(retire) are taken by all nodes together.
-    type: str
-    choices: [converge, prepare, links, flip, retire]
-    default: converge
-  pool:
-    description:
-      - Pool whose mode is to be other than in the inventory. Needs O(mode). Read by the action.
-    type: str
-  mode:
-    description:
-      - The mode of O(pool). Read by the action.
-    type: str
-    choices: [ipip, ipip-crosssubnet, vxlan, vxlan-crosssubnet, direct]
   bird_config:
     description:
       - Content of bird.cfg. It is checked by BIRD before anything is changed. Without it BIRD is left alone.

@@ -15,28 +15,21 @@ description:
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
+  - baremetal.host_routing.attributes.controller
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.fleet.pool_mode
 attributes:
-  check_mode:
-    support: full
   diff_mode:
     support: full
-  idempotent:
-    support: full
-  platform:
-    support: full
-    platforms: posix
 options:
   pool:
     description:
       - Name of the pool.
-    type: str
     required: true
   mode:
     description:
-      - The mode, one of V(ipip), V(ipip-crosssubnet), V(vxlan), V(vxlan-crosssubnet) and V(direct).
-    type: str
+      - The mode that the pool has now.
     required: true
   write:
     description:

@@ -16,28 +16,15 @@ description:
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
+  - baremetal.host_routing.attributes.controller
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
-  platform:
-    support: full
-    platforms: posix
+  - baremetal.host_routing.fleet.folder
+  - baremetal.host_routing.fleet.observed
 options:
   fleet:
-    description:
-      - Folder that M(baremetal.host_routing.fleet) returned.
-    type: str
     required: true
   observed:
-    description:
-      - Name of the variable with the host's M(baremetal.host_routing.node_info) result.
-    type: str
     required: true
 """
 

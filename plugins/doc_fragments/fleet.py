@@ -1,0 +1,52 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Options by which a task is told of the fleet. Actions read them on the controller; no module sees them.
+
+    A module that needs one of them adds `required: true` to it under its own `options:`.
+    """
+
+    FOLDER = r"""
+options:
+  fleet:
+    description:
+      - Folder on the controller that M(baremetal.host_routing.fleet) returned. Read there.
+    type: str
+"""
+
+    OBSERVED = r"""
+options:
+  observed:
+    description:
+      - Name of the variable in which M(baremetal.host_routing.node_info) was registered. Read on the controller.
+    type: str
+"""
+
+    PHASE = r"""
+options:
+  phase:
+    description:
+      - Which step on the way to the state is meant, when a pool changes its mode. Read on the controller.
+      - V(converge) is the state itself; V(prepare), V(links), V(flip) and V(retire) are taken by all nodes together.
+    type: str
+    choices: [converge, prepare, links, flip, retire]
+    default: converge
+"""
+
+    POOL_MODE = r"""
+options:
+  pool:
+    description:
+      - Pool whose mode is to be other than in the inventory, in this run. Needs O(mode). Read on the controller.
+    type: str
+  mode:
+    description:
+      - The mode of O(pool). Read on the controller.
+    type: str
+    choices: [ipip, ipip-crosssubnet, vxlan, vxlan-crosssubnet, direct]
+"""
