@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 
@@ -11,7 +12,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.error
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
     fleet_source,
+    inventory_source,
     lockfile_store,
+    pool_modes,
     run_results,
     targets,
 )
@@ -133,16 +136,30 @@ class ActionModule(ActionBase):
         plans = sorted({state.plan for state in states.values()})
         return {
             "changed": False,
-            "path": targets.save(targets.Targets(states=states)),
+            "path": targets.save(self._restored(task_vars, states)),
             "plan": plans[0] if len(plans) == 1 else "",
             "plans": plans,
             "change": any(fleet_source.needs_phases(observed[host], states[host]) for host in states),
             "modes": {
-                pool.name: fleet_source.MODE_OF[pool.encapsulation] for state in states.values() for pool in state.pools
+                pool.name: pool_modes.MODE_OF[pool.encapsulation] for state in states.values() for pool in state.pools
             },
             "warnings": [],
             "started": time.time(),
         }
+
+    @staticmethod
+    def _restored(task_vars: dict[str, t.Any], states: t.Mapping[str, NodeState]) -> targets.Targets:
+        """With what to remember of the modes, if no node of the inventory is left out."""
+        restored = targets.Targets(states=states)
+        groups = task_vars.get("groups", {})
+        if set(groups.get(inventory_source.NODES_GROUP, ())) <= set(states):
+            hosts = inventory_source.hosts(task_vars)
+            with contextlib.suppress(FleetError):
+                restored.lockfile = lockfile_store.path_for(
+                    fleet_source.fleet_variable(hosts, "calico_lockfile"), task_vars
+                )
+                restored.encapsulations = pool_modes.live_modes(states.values())
+        return restored
 
 
 def _stored(host: str, answer: t.Mapping[str, t.Any]) -> t.Optional[NodeState]:

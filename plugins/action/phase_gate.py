@@ -7,7 +7,13 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import phase_lines, run_results, targets
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
+    lockfile_store,
+    phase_lines,
+    run_results,
+    targets,
+)
 
 
 class ActionModule(ActionBase):
@@ -30,6 +36,10 @@ class ActionModule(ActionBase):
         hosts = task_vars.get("ansible_play_hosts_all", [])
         results = run_results.of_hosts(task_vars, args["results"], hosts)
         fleet = targets.load(args["fleet"])
+        back = all(run_results.usable(results.get(host)) for host in hosts)
+        # The gate of the last phase comes after the soak: all live packets take the new mode, whoever failed to retire.
+        if args["phase"] == "retire" or (args["phase"] == "return" and back):
+            self._remember(fleet, result)
         if args["phase"] == "return":
             causes = list(args["problems"])
             for name in args["failed"]:
@@ -43,3 +53,12 @@ class ActionModule(ActionBase):
         Display().display(line, color=None if not problems else "red")
         result.update(ok=not problems, line=line, problems=problems)
         return result
+
+    def _remember(self, fleet: targets.Targets, result: dict[str, t.Any]) -> None:
+        if not fleet.lockfile or self._task.check_mode:
+            return
+        try:
+            result["changed"] = lockfile_store.remember(fleet.lockfile, fleet.encapsulations)
+        except FleetError as error:
+            # The next run over all nodes finds out by itself; the change is done either way.
+            result["warnings"] = [str(error)]

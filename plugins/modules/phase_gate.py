@@ -12,6 +12,7 @@ version_added: 0.1.0
 description:
   - Looks at what all hosts of the play registered for a phase, says it in one line and returns whether the next
     phase may begin.
+  - The last gate of a change writes the modes that the fleet runs now into the lockfile.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:

@@ -13,22 +13,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.error
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host, Inventory, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import read as read_inventory
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import BirdPool, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import IpamError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuild import reconcile
 
-from . import inventory_source, lockfile_store
+from . import inventory_source, lockfile_store, pool_modes
+from .pool_modes import MODE_OF, MODES, live_modes
 from .targets import Targets
-
-#: What `mode` may be, in the words of people, and Calico's name for it.
-MODES = {
-    "ipip": "IPIP",
-    "ipip-crosssubnet": "IPIPCrossSubnet",
-    "vxlan": "VXLAN",
-    "vxlan-crosssubnet": "VXLANCrossSubnet",
-    "direct": "None",
-}
-MODE_OF = {encapsulation: mode for mode, encapsulation in MODES.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,10 +65,12 @@ def _compile(
     as_observed: bool,
 ) -> Compiled:
     inventory = read_inventory(hosts)
+    overrides: dict[str, str] = {}
     if as_observed:
         inventory = _as_live(inventory, [state for state in observed.values() if state is not None])
     else:
-        inventory = with_modes(inventory, mode_overrides(inventory, pool, mode))
+        overrides = mode_overrides(inventory, pool, mode)
+        inventory = with_modes(inventory, overrides)
     path = lockfile_store.path_for(fleet_variable(hosts, "calico_lockfile"), task_vars)
     previous = lockfile_store.read(path)
     if previous is None and not copies_complete:
@@ -88,6 +81,9 @@ def _compile(
             "Run playbooks/site.yml first: it plans the blocks and writes this file.",
         )
     before = lockfile_store.text(previous) if previous is not None else ""
+    remembered = previous
+    if not as_observed:
+        pool_modes.check_newcomers(inventory, remembered, observed, overrides)
     notices: tuple[str, ...] = ()
     if copies_complete:
         owners = [node.name for node in inventory.nodes.values() if node.workload_node]
@@ -116,13 +112,15 @@ def _compile(
         notices += (
             f"{', '.join(fresh)} {are} new and joined the fleet in the modes that it runs. Run again to change them.",
         )
+    encapsulations = pool_modes.to_remember(inventory, remembered, observed, change)
+    fleet = dataclasses.replace(fleet, allocation=dataclasses.replace(fleet.allocation, encapsulations=encapsulations))
     labels = {item.name: label for label, item in inventory.labelled_pools()}
     origins = {
         name: next((host.origins[label] for host in hosts if label in host.origins), "")
         for name, label in labels.items()
     }
     return Compiled(
-        Targets(fleet=fleet),
+        Targets(fleet, lockfile=path, encapsulations={item.name: item.encapsulation for item in fleet.pools}),
         fleet,
         path,
         before,
@@ -163,22 +161,6 @@ def fleet_variable(hosts: t.Iterable[Host], name: str) -> t.Any:
     """The value of a variable that only the controller needs, or None."""
     found = next((host.variables[name] for host in hosts if name in host.variables), None)
     return None if found is None else variables.check(name, found)
-
-
-def live_modes(states: t.Iterable[NodeState]) -> dict[str, str]:
-    """{pool: encapsulation} of the pools that live packets of all these nodes take in one mode, at rest or in any phase
-    of a change."""
-    found: dict[str, set[str]] = {}
-    for state in states:
-        filtered = {pool.cidr: _encapsulation(pool) for pool in state.bird.pools} if state.bird else {}
-        for pool in state.pools:
-            found.setdefault(pool.name, set()).add(filtered.get(pool.cidr, pool.encapsulation))
-    return {name: next(iter(modes)) for name, modes in found.items() if len(modes) == 1}
-
-
-def _encapsulation(pool: BirdPool) -> str:
-    plain = {"": "None", "tunl0": "IPIP", "vxlan.calico": "VXLAN"}[pool.device]
-    return f"{plain}CrossSubnet" if pool.cross_subnet else plain
 
 
 def _as_live(inventory: Inventory, states: t.Sequence[NodeState]) -> Inventory:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tempfile
 import typing as t
@@ -55,6 +56,19 @@ def read(path: str) -> t.Optional[AllocationPlan]:
 
 def text(plan: AllocationPlan) -> str:
     return lockfile.dump(plan)
+
+
+def remember(path: str, encapsulations: t.Mapping[str, str]) -> bool:
+    """Writes down in which modes the fleet runs its pools now ({pool: IPIP, ...}); of pools that the plan does not have
+    nothing is kept. Whether that was news. Raises FleetError."""
+    plan = read(path)
+    if plan is None:
+        return False
+    known = {**plan.encapsulations, **{name: value for name, value in encapsulations.items() if name in plan.pools}}
+    if known == plan.encapsulations:
+        return False
+    write(path, dataclasses.replace(plan, encapsulations=known))
+    return True
 
 
 def write(path: str, plan: AllocationPlan) -> None:

@@ -24,10 +24,16 @@ _FILE = "targets"
 
 @dataclasses.dataclass
 class Targets:
-    """Either a fleet, compiled per node on demand, or stored states of the nodes (a rollback)."""
+    """Either a fleet, compiled per node on demand, or stored states of the nodes (a rollback).
+
+    `lockfile` is where to remember, at the end of a change, that the fleet runs its pools in `encapsulations` ({pool:
+    IPIP, ...}); "" where this run cannot say it of the whole fleet.
+    """
 
     fleet: t.Optional[Fleet] = None
     states: t.Mapping[str, NodeState] = dataclasses.field(default_factory=dict)
+    lockfile: str = ""
+    encapsulations: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def state(self, node: str) -> NodeState:
         """Raises KeyError for a node without a target."""

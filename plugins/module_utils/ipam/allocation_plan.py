@@ -10,6 +10,8 @@ import typing as t
 
 #: Kinds of tunnel address.
 TUNNEL_KINDS = ("ipip", "vxlan")
+#: Calico's names of what packets to a pool's blocks travel in.
+ENCAPSULATIONS = ("IPIP", "IPIPCrossSubnet", "VXLAN", "VXLANCrossSubnet", "None")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,16 +59,19 @@ class QuarantinedBlock:
 
 @dataclasses.dataclass(frozen=True)
 class AllocationPlan:
-    """`warnings` are sentences about this run; they are not part of the content."""
+    """`encapsulations` is {pool: one of ENCAPSULATIONS}, how the fleet ran its pools when that was last seen; a pool of
+    which it is not known is missing. It is no part of what was planned: another mode makes no other plan. `warnings`
+    are sentences about this run; they are not part of the content."""
 
     generation: int = 0
     pools: t.Mapping[str, PlannedPool] = dataclasses.field(default_factory=dict)
     nodes: t.Mapping[str, NodePlan] = dataclasses.field(default_factory=dict)
     quarantine: tuple[QuarantinedBlock, ...] = ()
+    encapsulations: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     warnings: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     def same_content(self, other: t.Optional[AllocationPlan]) -> bool:
-        """Whether both say the same, whatever their generations."""
+        """Whether both plan the same, whatever their generations."""
         return (
             other is not None
             and self.pools == other.pools

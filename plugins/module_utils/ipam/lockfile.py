@@ -5,7 +5,7 @@
 
     version: 1
     generation: 3
-    pools: {<pool>: {cidr: <CIDR>, blockSize: <prefix length>}}
+    pools: {<pool>: {cidr: <CIDR>, blockSize: <prefix length>, encapsulation: <how the fleet runs it, where known>}}
     nodes:
       <node>:
         blocks: [{cidr: <CIDR>, pool: <pool>}]        open, in the order in which they were granted
@@ -24,7 +24,15 @@ import json
 import re
 import typing as t
 
-from .allocation_plan import TUNNEL_KINDS, AllocationPlan, BlockGrant, NodePlan, PlannedPool, QuarantinedBlock
+from .allocation_plan import (
+    ENCAPSULATIONS,
+    TUNNEL_KINDS,
+    AllocationPlan,
+    BlockGrant,
+    NodePlan,
+    PlannedPool,
+    QuarantinedBlock,
+)
 from .block_walk import BlockSpace, parse_address, parse_cidr
 from .errors import LockfileError
 
@@ -61,7 +69,7 @@ def to_document(plan: AllocationPlan) -> dict[str, t.Any]:
     return {
         "version": VERSION,
         "generation": plan.generation,
-        "pools": {name: {"cidr": pool.cidr, "blockSize": pool.block_size} for name, pool in sorted(plan.pools.items())},
+        "pools": {name: _pool(pool, plan.encapsulations.get(name)) for name, pool in sorted(plan.pools.items())},
         "nodes": nodes,
         "quarantine": [
             {
@@ -74,6 +82,11 @@ def to_document(plan: AllocationPlan) -> dict[str, t.Any]:
             for entry in plan.quarantine
         ],
     }
+
+
+def _pool(pool: PlannedPool, encapsulation: t.Optional[str]) -> dict[str, t.Any]:
+    entry = {"cidr": pool.cidr, "blockSize": pool.block_size}
+    return {**entry, "encapsulation": encapsulation} if encapsulation is not None else entry
 
 
 def _grant(grant: BlockGrant) -> dict[str, str]:
@@ -195,14 +208,19 @@ class _Reader:
         )
         generation = self._generation(fields["generation"], "generation")
         pools = {}
+        encapsulations = {}
         for pool, entry in self._named(fields.get("pools"), "pools"):
             path = f"pools.{pool}"
-            values = self._fields(entry, path, {"cidr": str, "blockSize": int})
+            values = self._fields(entry, path, {"cidr": str, "blockSize": int}, {"encapsulation": str})
             try:
                 self._spaces[pool] = BlockSpace(values["cidr"], values["blockSize"])
             except ValueError as error:
                 self._fail(f"has a wrong pool at {path}: {error}.")
             pools[pool] = PlannedPool(values["cidr"], values["blockSize"])
+            if "encapsulation" in values:
+                if values["encapsulation"] not in ENCAPSULATIONS:
+                    self._fail(f"has an unknown encapsulation at {path}: {values['encapsulation']}.")
+                encapsulations[pool] = values["encapsulation"]
         nodes = {node: self._node(node, entry) for node, entry in self._named(fields.get("nodes"), "nodes")}
         workloads: dict[str, str] = {}
         for node, part in nodes.items():
@@ -213,7 +231,7 @@ class _Reader:
         quarantine = tuple(
             self._quarantined(entry, f"quarantine[{index}]") for index, entry in enumerate(fields.get("quarantine", ()))
         )
-        return AllocationPlan(generation, pools, nodes, quarantine)
+        return AllocationPlan(generation, pools, nodes, quarantine, encapsulations)
 
     def _node(self, node: str, entry: t.Any) -> NodePlan:
         path = f"nodes.{node}"

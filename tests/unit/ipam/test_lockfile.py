@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import typing as t
 
 import pytest
@@ -83,6 +84,16 @@ def test_the_text_of_nothing() -> None:
         "---\nversion: 1\ngeneration: 0\npools: {}\nnodes: {}\nquarantine: []\n"
     )
     assert lockfile.load(lockfile.dump(AllocationPlan())) == AllocationPlan()
+
+
+def test_how_pools_are_run_is_kept_and_need_not_be_known() -> None:
+    knowing = dataclasses.replace(PLAN, encapsulations={"main": "VXLANCrossSubnet"})
+    text = TEXT.replace("blockSize: 26}", "blockSize: 26, encapsulation: VXLANCrossSubnet}")
+    assert lockfile.dump(knowing) == text
+    assert lockfile.load(text) == knowing
+    assert lockfile.load(TEXT).encapsulations == {}
+    assert lockfile.load(text.replace("VXLANCrossSubnet", "None")).encapsulations == {"main": "None"}
+    assert knowing.same_content(PLAN)
 
 
 def test_the_text_and_the_document_give_the_plan_back() -> None:
@@ -192,6 +203,9 @@ BROKEN = {
     "bad pool": (
         changed("pools.main.blockSize", 12),
         "has a wrong pool at pools.main: blocks of /12 cannot be cut from 10.244.0.0/16.",
+    ),
+    "how a pool is run": (
+        changed("pools.main.encapsulation", "GRE"), "has an unknown encapsulation at pools.main: GRE.",
     ),
     "kind of tunnel": (
         changed("nodes.node1.tunnels.gre", "10.244.3.7"), "has an unknown kind of tunnel at nodes.node1.tunnels: gre.",

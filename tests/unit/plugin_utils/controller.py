@@ -44,7 +44,8 @@ def run(runs: t.Sequence[Run]) -> list[dict[str, t.Any]]:
         env=environment,
     )
     assert done.returncode == 0, done.stderr
-    return t.cast("list[dict[str, t.Any]]", json.loads(done.stdout))
+    # What actions display comes before.
+    return t.cast("list[dict[str, t.Any]]", json.loads(done.stdout.splitlines()[-1]))
 
 
 class _NoConnection:

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import lockfile_store, targets
 
 from tests.unit.fleet.bad_inventories import ALL, HOSTS, Case
 from tests.unit.fleet.fleets import build, pool, states
@@ -36,7 +38,7 @@ def test_runs_on_good_inventories(tmp_path: pathlib.Path) -> None:
     templated = "calico_ip_pools: '{{ [shared] }}'\nshared: {name: default, cidr: 10.244.0.0/16, vxlanMode: Always}\n"
     folders = {
         name: folder_with(tmp_path, name, text)
-        for name, text in {"plain": ALL, "check": ALL, "templated": templated, "down": ALL}.items()
+        for name, text in {"plain": ALL, "check": ALL, "templated": templated, "down": ALL, "switched": ALL}.items()
     }
 
     def run(name: str, registered: t.Mapping[str, t.Any], check: bool = False, **args: t.Any) -> controller.Run:
@@ -51,7 +53,7 @@ def test_runs_on_good_inventories(tmp_path: pathlib.Path) -> None:
             run("plain", both),
             run("check", both, check=True),
             run("templated", both),
-            run("plain", both, pool="default", mode="direct"),
+            run("switched", both, pool="default", mode="direct"),
             run("down", answers(node1={"unreachable": True, "msg": "no"}, node2=NOTHING)),
         ]
     )
@@ -126,6 +128,62 @@ def test_stored_states(tmp_path: pathlib.Path, stored: dict[str, t.Any]) -> None
     assert results[1]["plan"] == stored["node1"]["plan"]
     assert results[4]["failed"] is True
     assert "node2" in results[4]["msg"]
+
+
+def test_a_change_that_is_pending_and_the_hosts_of_a_limited_run(
+    tmp_path: pathlib.Path, stored: dict[str, t.Any]
+) -> None:
+    """One that is new, and one that runs; no host is touched and the lockfile stays."""
+    lockfile = tmp_path / "pending" / ".calico.lock.yml"
+    hosts_file = str(folder_with(tmp_path, "pending") / "hosts.yml")
+    seen = answers(node1={"state": stored["node1"]}, node2=NOTHING)
+    first = controller.run([controller.Run("fleet", {"observed": "seen"}, hosts_file, seen)])
+    assert (first[0].get("msg"), first[0]["modes"]) == (None, {"default": "ipip"})
+    text = lockfile.read_text()
+    (tmp_path / "pending" / "group_vars" / "all.yml").write_text(ALL.replace("ipipMode", "vxlanMode"))
+    results = controller.run(
+        [
+            controller.Run("fleet", {"observed": "seen"}, hosts_file, {"node2": seen["node2"]}),
+            controller.Run("fleet", {"observed": "seen"}, hosts_file, {"node1": seen["node1"]}),
+        ]
+    )
+    assert [(result.get("exception"), result["failed"]) for result in results] == [(None, True)] * 2
+    assert results[0]["msg"] == (
+        f"{tmp_path}/pending/group_vars/all.yml:2: calico_ip_pools[0] asks for mode vxlan of pool default, and node1 "
+        "still runs it in mode ipip; node2 would not reach them. Run playbooks/site.yml without --limit: it takes "
+        "node2 into the fleet as it is, and the run after changes the mode of all nodes (or "
+        "playbooks/switch_pool_mode.yml does). Or put mode ipip back into the inventory. Nothing was changed."
+    )
+    assert results[1]["msg"] == (
+        "calico_ip_pools asks for a change of mode or MTU, and node2 cannot take part in it. All nodes go through it "
+        "in step: run it without --limit, and bring back or remove nodes that are down. Nothing was changed."
+    )
+    assert lockfile.read_text() == text
+
+
+def test_the_last_gate_of_a_change_remembers_the_mode(tmp_path: pathlib.Path) -> None:
+    hosts_file = str(folder_with(tmp_path, "gate") / "hosts.yml")
+    lockfile = tmp_path / "gate" / ".calico.lock.yml"
+    before = build(pool("ipip"), nodes=NODES, workloads=[]).allocation
+    lockfile_store.write(str(lockfile), dataclasses.replace(before, encapsulations={"default": "IPIP"}))
+    text = lockfile.read_text()
+    path = targets.save(targets.Targets(lockfile=str(lockfile), encapsulations={"default": "None", "gone": "IPIP"}))
+    done = {name: {"seen": {"changed": True}} for name in NODES}
+    failed = {**done, "node2": {"seen": {"failed": True, "msg": "no"}}}
+
+    def gate(phase: str, results: t.Mapping[str, t.Any], check: bool = False) -> tuple[t.Any, str]:
+        args = {"fleet": path, "phase": phase, "results": "seen"}
+        (result,) = controller.run([controller.Run("phase_gate", args, hosts_file, results, check)])
+        assert "exception" not in result, result
+        return result.get("changed", False), lockfile.read_text()
+
+    assert gate("flip", done) == (False, text)
+    assert gate("return", failed) == (False, text)
+    assert gate("retire", done, check=True) == (False, text)
+    assert gate("retire", failed) == (True, text.replace("IPIP", "None"))  # it failed after the soak
+    assert gate("retire", done) == (False, text.replace("IPIP", "None"))
+    lockfile.write_text(text)
+    assert gate("return", done) == (True, text.replace("IPIP", "None"))
 
 
 def test_results_can_be_told_apart() -> None:

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""In which mode the fleet runs each of its pools: what nodes that were asked say, and what the lockfile remembers.
+
+A run that is limited to new hosts learns nothing of the others from nodes. What the lockfile remembers is used there
+and nowhere else: any node that answers knows better, so a lockfile that is old or lacks it changes no fleet that runs.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import BirdPool, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
+
+#: What `mode` may be, in the words of people, and Calico's name for it.
+MODES = {
+    "ipip": "IPIP",
+    "ipip-crosssubnet": "IPIPCrossSubnet",
+    "vxlan": "VXLAN",
+    "vxlan-crosssubnet": "VXLANCrossSubnet",
+    "direct": "None",
+}
+MODE_OF = {encapsulation: mode for mode, encapsulation in MODES.items()}
+
+
+def live_modes(states: t.Iterable[NodeState]) -> dict[str, str]:
+    """{pool: encapsulation} of the pools that live packets of all these nodes take in one mode, at rest or in any phase
+    of a change."""
+    found: dict[str, set[str]] = {}
+    for state in states:
+        filtered = {pool.cidr: _encapsulation(pool) for pool in state.bird.pools} if state.bird else {}
+        for pool in state.pools:
+            found.setdefault(pool.name, set()).add(filtered.get(pool.cidr, pool.encapsulation))
+    return {name: next(iter(modes)) for name, modes in found.items() if len(modes) == 1}
+
+
+def _encapsulation(pool: BirdPool) -> str:
+    plain = {"": "None", "tunl0": "IPIP", "vxlan.calico": "VXLAN"}[pool.device]
+    return f"{plain}CrossSubnet" if pool.cross_subnet else plain
+
+
+def others(
+    inventory: Inventory, previous: t.Optional[AllocationPlan], asked: t.Collection[str], pool: t.Optional[str] = None
+) -> list[str]:
+    """The inventory's nodes that have blocks (of `pool`) by the last plan and that this run has not read."""
+    return sorted(
+        name
+        for name, part in (previous.nodes if previous else {}).items()
+        if name in inventory.nodes
+        and name not in asked
+        and any(grant.pool == pool or pool is None for grant in (*part.blocks, *part.spare_blocks))
+    )
+
+
+def to_remember(
+    inventory: Inventory,
+    previous: t.Optional[AllocationPlan],
+    observed: t.Mapping[str, t.Optional[NodeState]],
+    change: bool,
+) -> dict[str, str]:
+    """{pool: encapsulation} for the lockfile: how the fleet runs its pools as this run begins. While a change is under
+    way that is what was remembered before it; the end of the change writes down the new ones."""
+    live = live_modes(state for state in observed.values() if state is not None)
+    known = previous.encapsulations if previous else {}
+    rest = others(inventory, previous, observed)
+    found = {}
+    for pool in inventory.pools:
+        sources = (known, live) if change else (live, known if rest else {})
+        value = next((source[pool.name] for source in sources if pool.name in source), None)
+        if value is None and (not rest or (previous is not None and pool.name not in previous.pools)):
+            value = pool.encapsulation  # nobody runs it yet
+        if value is not None:
+            found[pool.name] = value
+    return found
+
+
+def check_newcomers(
+    inventory: Inventory,
+    previous: t.Optional[AllocationPlan],
+    observed: t.Mapping[str, t.Optional[NodeState]],
+    overrides: t.Collection[str] = (),
+) -> None:
+    """Raises FleetError where only hosts that have nothing yet were asked, and they would come to other modes than the
+    rest of the fleet is known to run. `overrides`: pools whose mode the command line chose."""
+    if previous is None or any(state is not None for state in observed.values()):
+        return
+    for label, pool in inventory.labelled_pools():
+        known = previous.encapsulations.get(pool.name, pool.encapsulation)
+        rest = others(inventory, previous, observed, pool.name)
+        if known == pool.encapsulation or not rest:
+            continue
+        new = ", ".join(sorted(observed))
+        old = MODE_OF[known]
+        raise FleetError(
+            "mode" if pool.name in overrides else label,
+            None,
+            f"asks for mode {MODE_OF[pool.encapsulation]} of pool {pool.name}, and {_some(rest)} still "
+            f"{'runs' if len(rest) == 1 else 'run'} it in mode {old}; {new} would not reach them.",
+            f"Run playbooks/site.yml without --limit: it takes {new} into the fleet as it is, and the run after "
+            f"changes the mode of all nodes (or playbooks/switch_pool_mode.yml does). Or put mode {old} back into the "
+            "inventory. Nothing was changed.",
+        )
+
+
+def _some(names: t.Sequence[str]) -> str:
+    shown = list(names[:3]) + ([f"{len(names) - 3} more"] if len(names) > 3 else [])
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
