@@ -142,6 +142,7 @@ def main() -> int:
     print(f"\n{report.summary()}")
     print(f"\nHow long it took\n{steps.table()}")
     good = reached and report.lost == 0 and report.resets == 0
+    exports = f"PATH=$PWD/.venv/bin:$PATH LC_ALL=C.UTF-8 HOST_ROUTING_LAB_ENCAPSULATION={ENCAPSULATIONS[mode]}"
     verdict = (
         "Every workload reaches every other one; both switches lost nothing." if good else "NOT as promised, see above."
     )
@@ -150,6 +151,8 @@ def main() -> int:
 {verdict}
 
 What to type next
+  export {exports}
+                                    this clone's own Ansible, and the mode that the lab's inventory says
   ssh -F {lab.ssh_config} node1
                                     a shell on a host; there: ip netns exec web-1 ping {found[-1].address}
   ansible-playbook -i inventories/lab playbooks/site.yml --check --diff   nothing to change
