@@ -217,7 +217,7 @@ class Streams:
         self._hosts: dict[str, _Host] = {}
         self._began = 0.0
         # The emulated machine stands still for longer, and has longer queues than a machine that is not ours alone.
-        pace = {"catch_up": 0.02 if lab.machine == "native" else 0.2}
+        pace = {"catch_up": 0.1 if lab.machine == "native" else 0.2}
         for number, entry in self._entries:
             source = self._hosts.setdefault(entry.src, _Host(lab, entry.src))
             target = self._hosts.setdefault(entry.dst, _Host(lab, entry.dst))
