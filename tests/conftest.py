@@ -10,6 +10,11 @@ import os
 import pathlib
 import sys
 
+import pytest
+
+# Suites, and what they ask for, lie in modules that are no tests themselves; their asserts are to say as much.
+pytest.register_assert_rewrite("tests.unit")
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLLECTIONS = ROOT / ".build" / "collections"
 LINK = COLLECTIONS / "ansible_collections" / "baremetal" / "host_routing"

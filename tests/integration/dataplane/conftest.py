@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import pathlib
 import shutil
 import socket
@@ -17,48 +16,13 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError, NewLink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
 
-pytest.register_assert_rewrite(
-    "tests.unit.dataplane.drivers",
-    "tests.unit.dataplane.suite_firewall",
-    "tests.unit.dataplane.suite_node",
-    "tests.unit.dataplane.suite_route",
-    "tests.unit.dataplane.suite_tunnel",
-    "tests.unit.dataplane.suite_workload",
-)
-
-_HOST = "host-under-test"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = pathlib.Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.root)
-            if os.geteuid() != 0:
-                item.add_marker(pytest.mark.skip(reason="needs root, for network namespaces"))
-
-
-class HostKernel(LinuxKernel):
-    """LinuxKernel in a namespace that stands for a host; the namespaces of its workloads lie beside it."""
-
-    def netns_list(self) -> list[str]:
-        return [name for name in super().netns_list() if name != _HOST]
+from tests.integration.host_under_test import HostKernel, host_under_test
 
 
 @pytest.fixture
 def kernel(tmp_path: pathlib.Path) -> t.Iterator[LinuxKernel]:
-    folders = {"netns_folder": str(tmp_path / "netns"), "marker_folder": str(tmp_path / "markers")}
-    maker = LinuxKernel(**folders)
-    maker.netns_add(_HOST, "test")
-    (tmp_path / "markers" / _HOST).unlink()
-    host = HostKernel(_HOST, **folders)
-    try:
+    with host_under_test(tmp_path, HostKernel) as host:
         yield host
-    finally:
-        host.close()
-        for name in maker.netns_list():
-            maker.netns_delete(name)
-        maker.close()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -15,8 +14,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 
 from tests.unit.fleet.fleets import MODES, build, pool, states
-
-pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for network namespaces")]
 
 BACKENDS = ["iptables-nft", "iptables-legacy"]
 

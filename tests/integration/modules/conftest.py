@@ -6,37 +6,20 @@
 from __future__ import annotations
 
 import json
-import os
-import pathlib
-import subprocess
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import features
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight.files import Files
 
-pytest.register_assert_rewrite("tests.unit.modules.harness", "tests.unit.modules.suite_single_objects")
-
-HOST = "host-under-test"
-
-
-def pytest_collection_modifyitems(items):
-    here = pathlib.Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.root)
-            if os.geteuid() != 0:
-                item.add_marker(pytest.mark.skip(reason="needs root, for network namespaces"))
+from tests.integration.host_under_test import HostKernel, host_under_test
+from tests.unit.modules.harness import Host
 
 
-class RealKernel(LinuxKernel):
-    """A LinuxKernel with what tests ask of a FakeKernel. Namespaces of workloads lie beside that of the host."""
+class RealKernel(HostKernel):
+    """With what tests ask of a FakeKernel."""
 
     violations = []
-
-    def netns_list(self):
-        return [name for name in super().netns_list() if name != HOST]
 
     @property
     def kinds(self):
@@ -80,23 +63,9 @@ def _lasting(entry):
 
 @pytest.fixture
 def host(tmp_path, monkeypatch, capsys):
-    from tests.unit.modules.harness import Host  # after its asserts were registered for rewriting
-
-    folders = {"netns_folder": str(tmp_path / "netns"), "marker_folder": str(tmp_path / "markers")}
-    maker = LinuxKernel(**folders)
-    maker.netns_add(HOST, "test")
-    (tmp_path / "markers" / HOST).unlink()
-    kernel = RealKernel(HOST, **folders)
-    kernel.link_set("lo", up=True)
-    try:
+    with host_under_test(tmp_path, RealKernel) as kernel:
+        kernel.link_set("lo", up=True)
         made = Host(tmp_path / "files", kernel)
         made.stdout = capsys.readouterr
         monkeypatch.setattr(machine, "here", lambda: made.machine)
         yield made
-    finally:
-        kernel.close()
-        for name in maker.netns_list():
-            maker.netns_delete(name)
-        maker.close()
-        # netns_add mounts the folder on itself, as `ip netns add` does: pytest could not remove it.
-        subprocess.run(["umount", "--lazy", folders["netns_folder"]], check=False)

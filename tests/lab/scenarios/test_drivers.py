@@ -23,6 +23,8 @@ _OURS = (
     "plugins/module_utils",
     "tests/conftest.py",
     "tests/unit/dataplane",
+    "tests/integration/conftest.py",
+    "tests/integration/host_under_test.py",
     "tests/integration/dataplane",
 )
 

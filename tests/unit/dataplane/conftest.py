@@ -11,15 +11,6 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
 
-pytest.register_assert_rewrite(
-    "tests.unit.dataplane.drivers",
-    "tests.unit.dataplane.suite_firewall",
-    "tests.unit.dataplane.suite_node",
-    "tests.unit.dataplane.suite_route",
-    "tests.unit.dataplane.suite_tunnel",
-    "tests.unit.dataplane.suite_workload",
-)
-
 
 @pytest.fixture
 def kernel() -> t.Iterator[FakeKernel]:

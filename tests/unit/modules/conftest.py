@@ -9,13 +9,11 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 
-pytest.register_assert_rewrite("tests.unit.modules.harness", "tests.unit.modules.suite_single_objects")
+from tests.unit.modules.harness import Host
 
 
 @pytest.fixture
 def host(tmp_path, monkeypatch, capsys):
-    from tests.unit.modules.harness import Host  # after its asserts were registered for rewriting
-
     made = Host(tmp_path, FakeKernel())
     made.stdout = capsys.readouterr
     monkeypatch.setattr(machine, "here", lambda: made.machine)

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A network namespace that stands for a host, on the real kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import subprocess
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
+
+HOST = "host-under-test"
+
+
+class HostKernel(LinuxKernel):
+    """LinuxKernel in that namespace; the namespaces of its workloads lie beside it."""
+
+    def netns_list(self) -> list[str]:
+        return [name for name in super().netns_list() if name != HOST]
+
+
+_Kernel = t.TypeVar("_Kernel", bound=HostKernel)
+
+
+@contextlib.contextmanager
+def host_under_test(folder: pathlib.Path, kind: type[_Kernel]) -> t.Iterator[_Kernel]:
+    """A kernel of this kind, with its namespaces below `folder`; all of them are gone afterwards."""
+    folders = {"netns_folder": str(folder / "netns"), "marker_folder": str(folder / "markers")}
+    maker = LinuxKernel(**folders)
+    maker.netns_add(HOST, "test")
+    (folder / "markers" / HOST).unlink()
+    kernel = kind(HOST, **folders)
+    try:
+        yield kernel
+    finally:
+        kernel.close()
+        for name in maker.netns_list():
+            maker.netns_delete(name)
+        maker.close()
+        # Some tests have the folder mounted on itself, as `ip netns add` does: pytest could not remove it.
+        subprocess.run(["umount", "--lazy", folders["netns_folder"]], check=False, capture_output=True)
