@@ -222,6 +222,17 @@ def _build_baked(release: str, target: Path) -> None:
 _BUILDERS = {"base": _build_base, "repo": _build_repo, "baked": _build_baked}
 
 
+@contextlib.contextmanager
+def filled(target: Path) -> Iterator[Path]:
+    """A folder to fill, which is `target` afterwards: what is interrupted never looks as if it were ready."""
+    half = Path(f"{target}.half")
+    shutil.rmtree(half, ignore_errors=True)
+    half.mkdir(parents=True)
+    half.chmod(0o755)
+    yield half
+    half.rename(target)
+
+
 def build(releases: Iterable[str] = RELEASES, baked: bool = True) -> None:
     """Make the layers that are missing, two releases side by side. Bookworm is always baked, for the router."""
     wanted = {release: ["base", "repo", "baked"] if baked else ["base", "repo"] for release in releases}
@@ -235,12 +246,8 @@ def build(releases: Iterable[str] = RELEASES, baked: bool = True) -> None:
             target = layer_path(kind, release)
             if target.is_dir():
                 continue
-            half = Path(f"{target}.half")
-            shutil.rmtree(half, ignore_errors=True)
-            half.mkdir(parents=True)
-            half.chmod(0o755)
-            _BUILDERS[kind](release, half)
-            half.rename(target)
+            with filled(target) as half:
+                _BUILDERS[kind](release, half)
 
     with locked(CACHE_ROOT / ".images.lock"), ThreadPoolExecutor(2) as pool:
         list(pool.map(one, sorted(wanted)))

@@ -144,12 +144,8 @@ def build_image() -> Path:
         for target, builder in ((machine_layer(), _build_machine_layer), (folder, _build_disk)):
             if target.is_dir():
                 continue
-            half = Path(f"{target}.half")
-            shutil.rmtree(half, ignore_errors=True)
-            half.mkdir(parents=True)
-            half.chmod(0o755)
-            builder(half)
-            half.rename(target)
+            with images.filled(target) as half:
+                builder(half)
     progress("the machine's disk is ready")
     return folder
 
