@@ -11,9 +11,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import targets
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
 
-#: Probes a second and path while a change soaks: enough to see a gap, little enough for a thousand paths.
-_SOAK_RATE = 10
 _PROOF_COUNT = 3
+#: Seconds by which a watch outlives the waits that it was told of: for the tasks from the proof to the soak, and for
+#: each batch of hosts that Ansible takes at a time.
+_MARGIN, _BATCH_MARGIN = 60, 20
 
 
 class ActionModule(StateAction):
@@ -27,7 +28,6 @@ class ActionModule(StateAction):
         observed = args.pop("observed", None)
         proof = args.pop("proof", False)
         sample = int(args.pop("sample", 0) or 0)
-        seconds = int(args.pop("seconds", 0) or 0)
         if fleet:
             host = task_vars["inventory_hostname"]
             try:
@@ -39,8 +39,10 @@ class ActionModule(StateAction):
             args["targets"] = [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
             if proof:
                 args.update(mark=PROBE_MARK, count=_PROOF_COUNT)
-            elif seconds:
-                args.update(count=seconds * _SOAK_RATE, interval=1000 // _SOAK_RATE)
+            if args.get("watch") == "start":
+                hosts = len(task_vars.get("ansible_play_hosts_all", ()))
+                batches = -(-hosts // max(1, int(task_vars.get("ansible_forks", 1))))
+                args["limit"] = int(args.get("limit", 0)) + _MARGIN + _BATCH_MARGIN * batches
             if not paths:
                 result.update(changed=False, targets=[], msg=f"{host} has no other node's block to probe.")
                 return result

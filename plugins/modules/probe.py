@@ -13,6 +13,9 @@ description:
   - Probes are never fragmented. With O(mark) a routing rule can send them another way than live packets, so that a path
     is proven before it is used.
   - Lost probes are no failure of the module; look at RV(targets).
+  - With O(watch) a process on the host goes on probing when the module is done, so that what is lost while routes are
+    replaced is counted as well. It sends packets of 84 bytes without a mark, 20 a second to each target, but no more
+    than 200 a second to all of them together, so that each of more than ten targets gets fewer.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -22,7 +25,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Sends packets in check mode as well; it changes nothing.
+      - Sends packets in check mode as well, but starts and ends no watch; it changes nothing.
   diff_mode:
     support: N/A
     details:
@@ -69,9 +72,24 @@ options:
     default: 0
   seconds:
     description:
-      - For how long to probe. Read by the action; O(count) and O(interval) come of it.
+      - For how long to probe. O(count) and O(interval) come of it.
     type: int
     default: 0
+  watch:
+    description:
+      - V(start) leaves a watch of the targets behind when all of them answered. There is one on a host; it replaces
+        the one before.
+      - V(collect) probes for O(seconds), then ends the watch and returns what both found. Without a watch that was
+        running until then it probes ten times a second, and RV(watch.complete) is false.
+      - V(stop) ends the watch and does nothing else.
+    type: str
+    choices: [start, collect, stop]
+  limit:
+    description:
+      - Seconds after which a watch ends by itself, whatever became of the controller. The action adds what the tasks
+        of a large fleet take when O(fleet) is given.
+    type: int
+    default: 600
   count:
     description:
       - Probes to each target.
@@ -106,6 +124,20 @@ EXAMPLES = r"""
     targets:
       - {name: web-1, address: 10.244.3.1, size: 1480}
       - {name: db-1, address: 10.244.7.1, size: 1480}
+
+- name: Count what two workloads miss from now on, for ten minutes at most
+  baremetal.host_routing.probe:
+    watch: start
+    limit: 600
+    targets: &targets
+      - {name: web-1, address: 10.244.3.1}
+      - {name: db-1, address: 10.244.7.1}
+
+- name: Go on for ten seconds, then say what was lost since
+  baremetal.host_routing.probe:
+    watch: collect
+    seconds: 10
+    targets: *targets
 """
 
 RETURN = r"""
@@ -125,6 +157,13 @@ targets:
     rtt_max: {description: Longest round trip in milliseconds., type: float, sample: 0.83}
     longest_gap: {description: Longest time without an answer in milliseconds., type: float, sample: 0.0}
     reason: {description: "Why probes were lost, as far as that is known.", type: str, sample: no answer}
+    silent:
+      description:
+        - Milliseconds that a watch sent before the first answer came, V(0.0) when that was less than a second. What was
+          sent in them is not counted. The path was down before.
+      returned: with O(watch=collect)
+      type: float
+      sample: 0.0
 sent:
   description: Probes sent to all targets.
   returned: always
@@ -133,12 +172,93 @@ lost:
   description: Probes that no target answered.
   returned: always
   type: int
+watch:
+  description: What is known of the watch.
+  returned: with O(watch)
+  type: dict
+  contains:
+    running: {description: Whether it is running now., type: bool, sample: false}
+    complete:
+      description: Whether the counts are those from its start until now. Only with O(watch=collect).
+      type: bool
+      sample: true
+    reason: {description: "Why it is not running, or not complete.", type: str, sample: ""}
+    seconds: {description: How long it counted., type: float, sample: 24.6}
+    interval: {description: Milliseconds between two probes to one target., type: float, sample: 50.0}
+    resolution:
+      description: The most milliseconds that in fact lay between two probes to one target. Shorter gaps can go unseen.
+      type: float
+      sample: 51.3
 """
 
+import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import probing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import probing, watch
+
+Found = dict[str, t.Any]
+
+#: Probes a second to each target, and to all of them together, while a change soaks.
+_ALONE, _BESIDE_A_WATCH, _TOGETHER = 10, 1, 200
+
+
+def send(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], a_second: int) -> list[Found]:
+    """Probes for `seconds` at a rate, or `count` times."""
+    count, interval = params["count"], params["interval"] / 1000
+    if params["seconds"] and targets:
+        count = max(1, int(params["seconds"] * min(a_second, _TOGETHER / len(targets))))
+        interval = params["seconds"] / count
+    answers = probing.probe(targets, count, interval, params["timeout"] / 1000, params["mark"], params["source"])
+    return [{**answer._asdict(), "lost": answer.lost} for answer in answers]
+
+
+def start(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], found: t.Sequence[Found]) -> Found:
+    if not found or any(entry["lost"] for entry in found):
+        return {"running": False, "reason": "not all targets answered" if found else "there is nothing to watch"}
+    # Small ones: before and after the routes are replaced another size is the largest that passes.
+    watch.start([probing.Target(target.address, name=target.name) for target in targets], params["limit"])
+    return {"running": True, "reason": "", "interval": round(watch.interval(len(targets)) * 1000, 1)}
+
+
+def collect(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target]) -> tuple[list[Found], Found]:
+    running = watch.running()
+    until = time.monotonic() + params["seconds"]
+    found = send(params, targets, _BESIDE_A_WATCH if running else _ALONE)
+    time.sleep(max(0.0, until - time.monotonic()))  # the last probe is sent before the last second is over
+    report = watch.collect()
+    state = report["state"] if report else None
+    if state == "stopped" and not running:
+        state = None  # what an earlier collection left
+    reasons = {
+        None: "no watch was running",
+        "running": "the watch was killed",
+        "ended": "the watch came to its limit before",
+    }
+    about: Found = {"running": False, "complete": state == "stopped", "reason": reasons.get(state, "")}
+    if report and state in ("stopped", "ended"):
+        about.update({key: report[key] for key in ("seconds", "interval", "resolution")})
+        watched = {(entry["name"], entry["address"]): entry for entry in report["targets"]}
+        found = [together(entry, watched.get((entry["name"], entry["address"]))) for entry in found]
+    return found, about
+
+
+def together(sent: Found, watched: t.Optional[Found]) -> Found:
+    """One entry of two for the same target: the probes of the full size and those of the watch."""
+    if watched is None:
+        return {**sent, "silent": 0.0}
+    both: Found = {key: sent[key] + watched[key] for key in ("sent", "received", "lost")}
+    rtts = [entry[key] for entry in (sent, watched) for key in ("rtt_min", "rtt_max") if entry[key] is not None]
+    reasons = [entry["reason"] for entry in (watched, sent) if entry["lost"] and entry["reason"]]
+    return {
+        **sent,
+        **both,
+        "rtt_min": min(rtts, default=None),
+        "rtt_max": max(rtts, default=None),
+        "longest_gap": watched["longest_gap"] or sent["longest_gap"],
+        "silent": watched["silent"],
+        "reason": "; ".join(dict.fromkeys(reasons)),
+    }
 
 
 def main() -> None:
@@ -158,34 +278,39 @@ def main() -> None:
             "proof": {"type": "bool", "default": False},
             "sample": {"type": "int", "default": 0},
             "seconds": {"type": "int", "default": 0},
+            "watch": {"type": "str", "choices": ["start", "collect", "stop"]},
+            "limit": {"type": "int", "default": 600},
             "count": {"type": "int", "default": 3},
             "interval": {"type": "int", "default": 200},
             "timeout": {"type": "int", "default": 1000},
             "mark": {"type": "int", "default": 0},
             "source": {"type": "str", "default": ""},
         },
-        required_one_of=[("targets", "fleet")],
+        required_one_of=[("targets", "fleet", "watch")],
         supports_check_mode=True,
     )
     params = module.params
     targets = [probing.Target(entry["address"], entry["size"], entry["name"]) for entry in params["targets"] or ()]
+    wanted = None if module.check_mode else params["watch"]
+    answer: Found = {}
+    found: list[Found] = []
     try:
-        answers = probing.probe(
-            targets,
-            params["count"],
-            params["interval"] / 1000,
-            params["timeout"] / 1000,
-            params["mark"],
-            params["source"],
-        )
+        if wanted == "collect":
+            found, answer["watch"] = collect(params, targets)
+        elif wanted == "stop":
+            answer["watch"] = {"running": False, "reason": "stopped" if watch.stop() else "there was none"}
+        else:
+            found = send(params, targets, _ALONE)
+            if wanted == "start":
+                answer["watch"] = start(params, targets, found)
     except probing.ProbeError as error:
         module.fail_json(msg=str(error))
-    found: list[dict[str, t.Any]] = [{**answer._asdict(), "lost": answer.lost} for answer in answers]
     module.exit_json(
         changed=False,
         targets=found,
-        sent=sum(answer.sent for answer in answers),
-        lost=sum(answer.lost for answer in answers),
+        sent=sum(entry["sent"] for entry in found),
+        lost=sum(entry["lost"] for entry in found),
+        **answer,
     )
 
 

@@ -32,23 +32,47 @@ def phase(
 
 
 def _probes(name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str]) -> tuple[str, list[str]]:
-    pairs = sent = lost = 0
+    paths = sent = lost = good = silent = 0
+    worst, gap = "", 0.0
     for host, answer in sorted(results.items()):
         for target in answer.get("targets", ()):
-            pairs += 1
+            path = f"{host} -> {target.get('name') or target['address']}"
+            paths += 1
             sent += target["sent"]
             lost += target["lost"]
+            good += not target["lost"]
+            silent += bool(target.get("silent"))
             if target["lost"]:
                 why = target.get("reason") or f"{target['lost']} of {target['sent']} lost"
-                problems.append(f"{host} -> {target.get('name') or target['address']}: {why}")
+                problems.append(f"{path}: {why}")
+            if target.get("longest_gap", 0.0) > gap:
+                worst, gap = path, target["longest_gap"]
     if name == "prove":
-        good = pairs - sum(1 for p in problems if " -> " in p)
         return (
-            f"{name:<9} {good}/{pairs} paths answer over the new mode, full size "
+            f"{name:<9} {good}/{paths} paths answer over the new mode, full size "
             "(marked probes, live traffic untouched)",
             problems,
         )
-    return f"{name:<9} {lost} lost of {sent} probes over {pairs} paths", problems
+    counted = f"{name:<9} {lost:,} lost of {sent:,} probes over {paths} paths"
+    longest = f"longest gap {gap:.1f} ms" + (f" ({worst})" if worst else "")
+    unseen = _unwatched(results)
+    parts = [counted + ("" if unseen else " since before the flip"), longest]
+    if unseen:
+        more = f" and {len(unseen) - 3} more" if len(unseen) > 3 else ""
+        parts.append(f"the flip is not all counted on {', '.join(unseen[:3])}{more}")
+    if silent:
+        parts.append(f"{silent} {'path' if silent == 1 else 'paths'} answered only since the flip")
+    return " · ".join(parts), problems
+
+
+def _unwatched(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
+    """The hosts whose counts do not reach back to before the flip, and why."""
+    found = []
+    for host, answer in sorted(results.items()):
+        watch = answer.get("watch") or {}
+        if answer.get("targets") and not watch.get("complete"):
+            found.append(f"{host} ({watch.get('reason') or 'no watch was running'})")
+    return found
 
 
 def _retired(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> str:

@@ -9,6 +9,7 @@ that cannot take its size is a path that does not answer. Standard library alone
 
 from __future__ import annotations
 
+import array
 import errno
 import os
 import select
@@ -70,10 +71,11 @@ class ProbeError(Exception):
     """No probe could be sent at all."""
 
 
-class _Tally:
+class Tally:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.sent = 0
+        self.sent_at = array.array("d")  # monotonic seconds
         self.answered: set[int] = set()
         self.rtts: list[float] = []
         self.refused = ""
@@ -107,6 +109,44 @@ class _Tally:
         )
 
 
+class Exchange:
+    """Probes to `targets` under way, and what came back of them: `tallies`, in the order of the targets.
+
+    `mark` is the packets' fwmark, `source` their source address. Raises ProbeError. To be closed.
+    """
+
+    def __init__(self, targets: t.Sequence[Target], mark: int = 0, source: str = "") -> None:
+        self.tallies = [Tally(target) for target in targets]
+        self._by_address: dict[str, list[Tally]] = {}
+        for tally in self.tallies:
+            self._by_address.setdefault(tally.target.address, []).append(tally)
+        self._run = os.urandom(8)
+        self._sock = _open(mark, source)
+        self._ready = select.poll()
+        self._ready.register(self._sock, select.POLLIN)
+
+    def send(self, number: int) -> None:
+        _send(self._sock, self.tallies[number], self._run, number)
+
+    def receive(self, seconds: float = 0.0) -> bool:
+        """Takes in what has come, or waits at most `seconds` for the first packet. Returns whether one came."""
+        if seconds > 0 and not self._ready.poll(int(seconds * 1000) + 1):
+            return False
+        _receive(self._sock, self.tallies, self._by_address, self._run)
+        return True
+
+    def receive_late(self, timeout: float) -> None:
+        """Waits for the answers that are due, at most `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        while any(len(tally.answered) < tally.sent for tally in self.tallies):
+            left = deadline - time.monotonic()
+            if left <= 0 or not self.receive(left):
+                break
+
+    def close(self) -> None:
+        self._sock.close()
+
+
 def probe(
     targets: t.Sequence[Target],
     count: int = 3,
@@ -122,11 +162,32 @@ def probe(
     """
     if not targets:
         return []
-    sock = _open(mark, source)
+    exchange = Exchange(targets, mark, source)
     try:
-        return _run(sock, targets, count, interval, timeout)
+        _rounds(exchange, count, interval)
+        exchange.receive_late(timeout)
     finally:
-        sock.close()
+        exchange.close()
+    return [tally.answer(interval) for tally in exchange.tallies]
+
+
+def _rounds(exchange: Exchange, count: int, interval: float) -> None:
+    width = len(exchange.tallies)
+    started = time.monotonic()
+    step = interval / width
+    total = count * width
+    sent = 0
+    while sent < total:
+        now = time.monotonic()
+        # All that is due; a late process catches up without bursting more than one round.
+        due = min(total, int((now - started) / step) + 1 if step else total, sent + width)
+        while sent < due:
+            exchange.send(sent % width)
+            sent += 1
+            if sent % 64 == 0:
+                exchange.receive()
+        if sent < total:
+            exchange.receive(max(0.001, started + sent * step - time.monotonic()))
 
 
 def _open(mark: int, source: str) -> socket.socket:
@@ -155,47 +216,15 @@ def _open(mark: int, source: str) -> socket.socket:
     return sock
 
 
-def _run(sock: socket.socket, targets: t.Sequence[Target], count: int, interval: float, timeout: float) -> list[Answer]:
-    tallies = [_Tally(target) for target in targets]
-    by_address: dict[str, list[_Tally]] = {}
-    for tally in tallies:
-        by_address.setdefault(tally.target.address, []).append(tally)
-    run = os.urandom(8)
-    started = time.monotonic()
-    step = interval / len(tallies)
-    total = count * len(tallies)
-    sent = 0
-    ready = select.poll()
-    ready.register(sock, select.POLLIN)
-    while sent < total:
-        now = time.monotonic()
-        # All that is due; a late process catches up without bursting more than one round.
-        due = min(total, int((now - started) / step) + 1 if step else total, sent + len(tallies))
-        while sent < due:
-            _send(sock, tallies[sent % len(tallies)], run, sent % len(tallies))
-            sent += 1
-            if sent % 64 == 0:
-                _receive(sock, tallies, by_address, run)
-        if sent < total:
-            left = started + sent * step - time.monotonic()
-            if ready.poll(max(0, int(left * 1000) + 1)):
-                _receive(sock, tallies, by_address, run)
-    deadline = time.monotonic() + timeout
-    while any(len(tally.answered) < tally.sent for tally in tallies):
-        left = deadline - time.monotonic()
-        if left <= 0 or not ready.poll(int(left * 1000) + 1):
-            break
-        _receive(sock, tallies, by_address, run)
-    return [tally.answer(interval) for tally in tallies]
-
-
-def _send(sock: socket.socket, tally: _Tally, run: bytes, number: int) -> None:
+def _send(sock: socket.socket, tally: Tally, run: bytes, number: int) -> None:
     sequence = tally.sent
-    payload = _PAYLOAD.pack(run, number, sequence, time.monotonic())
-    payload += b"\0" * max(0, tally.target.size - _HEADERS - len(payload))
+    now = time.monotonic()
+    payload = _PAYLOAD.pack(run, number, sequence, now)
     head = struct.pack("!BBH2sH", _ECHO_REQUEST, 0, 0, run[:2], sequence & 0xFFFF)
     packet = head[:2] + struct.pack("!H", checksum(head + payload)) + head[4:] + payload
+    packet += b"\0" * (tally.target.size - _IP_HEADER - len(packet))  # zeros change no checksum
     tally.sent += 1
+    tally.sent_at.append(now)
     for attempt in range(20):
         try:
             sock.sendto(packet, (tally.target.address, 0))
@@ -215,7 +244,7 @@ def _send(sock: socket.socket, tally: _Tally, run: bytes, number: int) -> None:
 
 
 def _receive(
-    sock: socket.socket, tallies: t.Sequence[_Tally], by_address: t.Mapping[str, list[_Tally]], run: bytes
+    sock: socket.socket, tallies: t.Sequence[Tally], by_address: t.Mapping[str, list[Tally]], run: bytes
 ) -> None:
     while True:
         try:
@@ -235,7 +264,7 @@ def _receive(
             _note(body, by_address, run, socket.inet_ntoa(packet[12:16]))
 
 
-def _count(tallies: t.Sequence[_Tally], payload: bytes, now: float) -> None:
+def _count(tallies: t.Sequence[Tally], payload: bytes, now: float) -> None:
     dummy, number, sequence, sent_at = _PAYLOAD.unpack(payload)
     if number >= len(tallies):
         return
@@ -245,7 +274,7 @@ def _count(tallies: t.Sequence[_Tally], payload: bytes, now: float) -> None:
         tally.rtts.append(now - sent_at)
 
 
-def _note(body: bytes, by_address: t.Mapping[str, list[_Tally]], run: bytes, sender: str) -> None:
+def _note(body: bytes, by_address: t.Mapping[str, list[Tally]], run: bytes, sender: str) -> None:
     """An ICMP error quotes the head of the packet that it is about."""
     inner = body[8:]
     length = (inner[0] & 0xF) * 4

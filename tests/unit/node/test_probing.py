@@ -14,7 +14,7 @@ RUN = b"01234567"
 
 
 def tally(sent, *answered, address="10.244.7.0"):
-    made = probing._Tally(probing.Target(address, 1480, "node2"))
+    made = probing.Tally(probing.Target(address, 1480, "node2"))
     made.sent = sent
     for sequence in answered:
         made.answered.add(sequence)

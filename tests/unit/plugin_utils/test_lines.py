@@ -77,13 +77,55 @@ def test_proof_names_the_paths_that_do_not_answer() -> None:
     assert problems == ["node1 -> node3: too large for the path", "node2 -> node3: 1 of 3 lost"]
 
 
-def test_soaking_counts_what_is_lost() -> None:
-    results = {host: {"targets": [probe("x", 100, 0)]} for host in HOSTS}
-    assert phase_lines.phase("soak", HOSTS, results, Targets()) == ("soak      0 lost of 300 probes over 3 paths", [])
-    results["node2"] = {"targets": [probe("node3", 100, 2)]}
+def watched(name: str, sent: int, lost: int = 0, gap: float = 0.0, **more: t.Any) -> dict[str, t.Any]:
+    target = {**probe(name, sent, lost, f"{lost} not answered" if lost else ""), "longest_gap": gap, **more}
+    return {"targets": [target], "watch": {"running": False, "complete": True, "reason": ""}}
+
+
+def test_soaking_counts_what_is_lost_since_before_the_flip() -> None:
+    results = {host: watched("x", 1604) for host in HOSTS}
+    assert phase_lines.phase("soak", HOSTS, results, Targets()) == (
+        "soak      0 lost of 4,812 probes over 3 paths since before the flip · longest gap 0.0 ms",
+        [],
+    )
+    results["node2"] = watched("node3", 1604, 6, 300.2)
+    results["node3"] = watched("node1", 1604, 1, 50.0)
     line, problems = phase_lines.phase("soak", HOSTS, results, Targets())
-    assert line == "soak      2 lost of 300 probes over 3 paths"
-    assert problems == ["node2 -> node3: 2 of 100 lost"]
+    assert line == (
+        "soak      7 lost of 4,812 probes over 3 paths since before the flip · longest gap 300.2 ms (node2 -> node3)"
+    )
+    assert problems == ["node2 -> node3: 6 not answered", "node3 -> node1: 1 not answered"]
+
+
+def test_what_was_not_watched_is_not_said_to_be() -> None:
+    results = {host: watched("x", 100) for host in HOSTS}
+    results["node2"]["watch"] = {"running": False, "complete": False, "reason": "the watch was killed"}
+    line, problems = phase_lines.phase("soak", HOSTS, results, Targets())
+    assert line == (
+        "soak      0 lost of 300 probes over 3 paths · longest gap 0.0 ms · "
+        "the flip is not all counted on node2 (the watch was killed)"
+    )
+    assert problems == []
+    many = [f"n{n}" for n in range(5)]
+    line, dummy = phase_lines.phase("soak", many, {host: {"targets": [probe("x", 1, 0)]} for host in many}, Targets())
+    none = "(no watch was running)"
+    assert line.endswith(f"the flip is not all counted on n0 {none}, n1 {none}, n2 {none} and 2 more")
+
+
+def test_paths_that_were_down_before_are_told_and_shut_nothing() -> None:
+    results = {"node1": watched("node2", 90, silent=1500.0), "node2": watched("node1", 100)}
+    line, problems = phase_lines.phase("soak", HOSTS[:2], results, Targets())
+    assert line == (
+        "soak      0 lost of 190 probes over 2 paths since before the flip · longest gap 0.0 ms · "
+        "1 path answered only since the flip"
+    )
+    assert problems == []
+
+
+def test_a_node_with_nobody_to_probe_says_nothing_of_a_watch() -> None:
+    results = {"node1": watched("node2", 100), "node2": {"targets": [], "msg": "has no other node's block to probe."}}
+    line, dummy = phase_lines.phase("soak", HOSTS[:2], results, Targets())
+    assert line == "soak      0 lost of 100 probes over 1 paths since before the flip · longest gap 0.0 ms"
 
 
 def test_what_was_put_back() -> None:

@@ -1,0 +1,167 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The watch's arithmetic and its files. Its packets and its process are tests/integration/modules/test_watch.py."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import probing, watch
+
+
+def tally(sent_at, answered):
+    made = probing.Tally(probing.Target("10.244.7.0", name="node2"))
+    made.sent = len(sent_at)
+    made.sent_at.extend(sent_at)
+    for sequence in answered:
+        made.answered.add(sequence)
+        made.rtts.append(0.0005)
+    return made
+
+
+def steady(count):
+    return [100 + n * 0.05 for n in range(count)]
+
+
+def found(sent_at, answered):
+    entry = watch._found(tally(sent_at, answered), 0.05)
+    return entry["sent"], entry["lost"], entry["longest_gap"], entry["silent"], entry["reason"]
+
+
+@pytest.mark.parametrize(
+    ("answered", "expected"),
+    [
+        (range(40), (40, 0, 0.0, 0.0, "")),
+        # From the first that was lost until the next one that came through
+        ({*range(40)} - {10, 11, 12, 13, 14, 15}, (40, 6, 300.0, 0.0, "6 not answered")),
+        ({*range(40)} - {10, 20, 21, 30}, (40, 4, 100.0, 0.0, "4 not answered")),
+        ({*range(40)} - {38, 39}, (40, 2, 100.0, 0.0, "2 not answered")),
+        ((), (40, 40, 2000.0, 0.0, "no answer")),
+    ],
+)
+def test_losses_and_the_longest_gap(answered, expected):
+    assert found(steady(40), answered) == expected
+
+
+def test_a_gap_is_as_long_as_the_time_that_passed():
+    """A machine that has no time for the watch: 3 probes were lost, but in 900 ms."""
+    sent_at = [0.0, 0.05, 0.1, 0.6, 0.7, 1.0, 1.05]
+    assert found(sent_at, {0, 1, 5, 6})[:3] == (7, 3, 900.0)
+    report = watch._report("stopped", [tally(sent_at, range(7))], 1.1)
+    assert (report["interval"], report["resolution"]) == (50.0, 500.0)
+
+
+def test_a_path_that_was_down_before_counts_from_its_first_answer_on():
+    assert found(steady(60), range(20, 60)) == (40, 0, 0.0, 1000.0, "")
+    assert found(steady(60), {*range(20, 60)} - {30}) == (40, 1, 50.0, 1000.0, "1 not answered")
+    # Less than a second is a loss like others: the path may have been up and the watch's start was late
+    assert found(steady(60), range(19, 60)) == (60, 19, 950.0, 0.0, "19 not answered")
+
+
+def test_a_path_whose_turn_never_came():
+    assert found([], ()) == (0, 0, 0.0, 0.0, "")
+
+
+@pytest.mark.parametrize(("paths", "seconds"), [(1, 0.05), (10, 0.05), (20, 0.1), (100, 0.5), (3000, 15.0)])
+def test_a_node_sends_at_most_200_a_second_and_10_to_each_of_20(paths, seconds):
+    assert watch.interval(paths) == seconds
+    assert paths / watch.interval(paths) <= 200.001
+
+
+class FakeExchange:
+    """Counts what is sent and when."""
+
+    def __init__(self, width):
+        self.tallies = [None] * width
+        self.sent = []
+
+    def send(self, number):
+        self.sent.append((number, time.monotonic()))
+
+    def receive(self, seconds=0.0):
+        time.sleep(seconds)
+        return False
+
+
+@pytest.mark.parametrize("width", [3, 15])
+def test_every_path_in_turn_at_a_steady_rate(width):
+    exchange = FakeExchange(width)
+    began = time.monotonic()
+    watch._send_steadily(exchange, began + 0.5, lambda: False)
+    assert time.monotonic() - began < 2
+    assert [number for number, dummy in exchange.sent] == [n % width for n in range(len(exchange.sent))]
+    assert len(exchange.sent) <= 11 * min(width, 10)
+
+
+def test_it_ends_when_it_is_told(tmp_path):
+    exchange = FakeExchange(1)
+    began = time.monotonic()
+    watch._send_steadily(exchange, began + 60, lambda: len(exchange.sent) == 4)
+    assert len(exchange.sent) == 4 and time.monotonic() - began < 5
+
+
+def test_without_a_watch_there_is_nothing_to_end_or_to_collect(tmp_path):
+    path = str(tmp_path / "run" / "watch.json")
+    assert watch.running(path) is False
+    assert watch.stop(path) is False
+    assert watch.collect(path) is None
+
+
+def test_a_file_that_is_damaged_is_none(tmp_path):
+    path = tmp_path / "watch.json"
+    path.write_text("{")
+    assert watch.collect(str(path)) is None
+    path.write_text(json.dumps({"state": "ended"}))
+    assert watch.collect(str(path)) == {"state": "ended"}
+
+
+def test_the_number_of_another_process_is_never_signalled(tmp_path, monkeypatch):
+    """The lock is held by somebody whose number is not in the file yet: that of a process long gone is."""
+    path = str(tmp_path / "watch.json")
+    holder = """
+import fcntl, os, sys, time
+handle = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.flock(handle, fcntl.LOCK_EX)
+os.pwrite(handle, str(os.getpid()).encode(), 0)
+print("held", flush=True)
+time.sleep(60)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", holder, str(tmp_path / "watch.lock")], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "held\n"
+        monkeypatch.setattr(watch, "_PATIENCE", 0.3)
+        with pytest.raises(probing.ProbeError) as error:
+            watch.stop(path)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    assert str(error.value) == (
+        f"the watch of an earlier change, process {process.pid}, did not end within 0.3 seconds. "
+        "Look at that process, then run again."
+    )
+    assert watch.stop(path) is False
+
+
+def test_what_keeps_a_watch_from_starting_is_told(tmp_path, monkeypatch):
+    def refused(mark, source):
+        raise probing.ProbeError("probes need root's rights: a raw socket was refused. Set become: true.")
+
+    monkeypatch.setattr(probing, "_open", refused)
+    path = str(tmp_path / "watch.json")
+    with pytest.raises(probing.ProbeError) as error:
+        watch.start([probing.Target("127.0.0.1")], 5, path)
+    assert str(error.value) == (
+        "no watch could be started on this node: probes need root's rights: a raw socket was refused. Set become: true."
+    )
+    deadline = time.monotonic() + 10
+    while watch.running(path):  # its process ends a moment after it said so
+        assert time.monotonic() < deadline
