@@ -22,6 +22,8 @@ from tests.lab.topology import LabError
 ROOT = Path(__file__).resolve().parents[2]
 POOL = "default-ipv4-ippool"
 ENCAPSULATIONS = {"ipip": "IPIP", "vxlan": "VXLAN"}
+#: The emulated machine is ten times slower: its sessions may take longer than a real fleet's.
+PATIENCE = {"native": (), "qemu": ("-e", "calico_node_convergence_timeout=300")}
 
 
 class Steps:
@@ -66,12 +68,17 @@ def choose() -> tuple[str, str, str]:
     )
 
 
-def ansible(playbook: str, *arguments: str, environment: dict[str, str]) -> None:
-    command = ["ansible-playbook", "-i", "inventories/lab", f"playbooks/{playbook}", *arguments]
+def ansible(lab: BaseLab, playbook: str, *arguments: str, environment: dict[str, str]) -> None:
+    patience = PATIENCE[lab.machine]
+    command = ["ansible-playbook", "-i", "inventories/lab", f"playbooks/{playbook}", *patience, *arguments]
     print(f"$ {' '.join(command)}", flush=True)
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, check=False)
     if done.returncode != 0:
         raise LabError(f"{playbook} ended with status {done.returncode}; its output stands above.")
+
+
+def switch(lab: BaseLab, mode: str, environment: dict[str, str]) -> None:
+    ansible(lab, "switch_pool_mode.yml", "-e", f"pool={POOL}", "-e", f"mode={mode}", environment=environment)
 
 
 def show_routes(lab: BaseLab) -> None:
@@ -121,9 +128,9 @@ def main() -> int:
     with steps.step("Start four hosts in two subnets: node1, node3 Debian 12; node2, node4 Debian 13"):
         lab.up()
     with steps.step("Plan: what would change, before anything does"):
-        ansible("site.yml", "--check", "--diff", environment=environment)
+        ansible(lab, "site.yml", "--check", "--diff", environment=environment)
     with steps.step("Converge: the hosts become routers"):
-        ansible("site.yml", environment=environment)
+        ansible(lab, "site.yml", environment=environment)
     with steps.step("Routes and sessions"):
         show_routes(lab)
         show_sessions(lab)
@@ -133,10 +140,10 @@ def main() -> int:
     no_way_around(lab)  # a block without a route of its own is unreachable: the router must not hide a gap
     with Streams(lab, mesh_of_streams(lab, found)) as streams:
         with steps.step(f"Switch the pool from {mode} to direct, under traffic"):
-            ansible("switch_pool_mode.yml", "-e", f"pool={POOL}", "-e", "mode=direct", environment=environment)
+            switch(lab, "direct", environment)
             show_routes(lab)
         with steps.step(f"And back to {mode}"):
-            ansible("switch_pool_mode.yml", "-e", f"pool={POOL}", "-e", f"mode={mode}", environment=environment)
+            switch(lab, mode, environment)
         report = streams.stop()
     no_way_around(lab, state="del")
     print(f"\n{report.summary()}")
