@@ -14,6 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host, Inventory, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import read as read_inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import IpamError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuild import reconcile
 
@@ -33,6 +34,7 @@ class Compiled:
     change: bool  # some node can only get there through the phases of a change
     modes: t.Mapping[str, str]  # pool name -> mode that this run gives it
     origins: t.Mapping[str, str]  # of calico_ip_pools entries: pool name -> file:line
+    remembered: t.Optional[AllocationPlan]  # the lockfile as it is, None where there is none
 
 
 def compile_targets(
@@ -82,7 +84,7 @@ def _compile(
         )
     before = lockfile_store.text(previous) if previous is not None else ""
     remembered = previous
-    if not as_observed:
+    if not as_observed and observed:
         pool_modes.check_newcomers(inventory, remembered, observed, overrides)
     notices: tuple[str, ...] = ()
     if copies_complete:
@@ -129,6 +131,7 @@ def _compile(
         change,
         {item.name: MODE_OF[item.encapsulation] for item in fleet.pools},
         origins,
+        remembered,
     )
 
 

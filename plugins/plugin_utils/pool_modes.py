@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import BirdPool, NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
 
@@ -43,8 +43,18 @@ def _encapsulation(pool: BirdPool) -> str:
     return f"{plain}CrossSubnet" if pool.cross_subnet else plain
 
 
+class _Fleet(t.Protocol):
+    """An Inventory or a Fleet."""
+
+    @property
+    def pools(self) -> t.Sequence[resources.IPPool]: ...
+
+    @property
+    def nodes(self) -> t.Mapping[str, t.Any]: ...
+
+
 def others(
-    inventory: Inventory, previous: t.Optional[AllocationPlan], asked: t.Collection[str], pool: t.Optional[str] = None
+    inventory: _Fleet, previous: t.Optional[AllocationPlan], asked: t.Collection[str], pool: t.Optional[str] = None
 ) -> list[str]:
     """The inventory's nodes that have blocks (of `pool`) by the last plan and that this run has not read."""
     return sorted(
@@ -57,7 +67,7 @@ def others(
 
 
 def to_remember(
-    inventory: Inventory,
+    inventory: _Fleet,
     previous: t.Optional[AllocationPlan],
     observed: t.Mapping[str, t.Optional[NodeState]],
     change: bool,
@@ -79,30 +89,34 @@ def to_remember(
 
 
 def check_newcomers(
-    inventory: Inventory,
+    inventory: _Fleet,
     previous: t.Optional[AllocationPlan],
     observed: t.Mapping[str, t.Optional[NodeState]],
     overrides: t.Collection[str] = (),
+    origins: t.Optional[t.Mapping[str, str]] = None,
 ) -> None:
     """Raises FleetError where only hosts that have nothing yet were asked, and they would come to other modes than the
-    rest of the fleet is known to run. `overrides`: pools whose mode the command line chose."""
+    rest of the fleet is known to run. `overrides`: pools whose mode the command line chose. `origins`: file and
+    line of pools."""
     if previous is None or any(state is not None for state in observed.values()):
         return
-    for label, pool in inventory.labelled_pools():
+    for index, pool in enumerate(inventory.pools):
         known = previous.encapsulations.get(pool.name, pool.encapsulation)
         rest = others(inventory, previous, observed, pool.name)
         if known == pool.encapsulation or not rest:
             continue
         new = ", ".join(sorted(observed))
         old = MODE_OF[known]
+        chosen = pool.name in overrides
         raise FleetError(
-            "mode" if pool.name in overrides else label,
+            "mode" if chosen else f"calico_ip_pools[{index}]",
             None,
             f"asks for mode {MODE_OF[pool.encapsulation]} of pool {pool.name}, and {_some(rest)} still "
             f"{'runs' if len(rest) == 1 else 'run'} it in mode {old}; {new} would not reach them.",
             f"Run playbooks/site.yml without --limit: it takes {new} into the fleet as it is, and the run after "
             f"changes the mode of all nodes (or playbooks/switch_pool_mode.yml does). Or put mode {old} back into the "
             "inventory. Nothing was changed.",
+            "" if chosen else (origins or {}).get(pool.name, ""),
         )
 
 

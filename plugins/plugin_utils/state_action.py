@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 
-from . import fleet_source, targets
+from . import shared_targets, targets
 
 
 class StateAction(ActionBase):
@@ -28,7 +28,8 @@ class StateAction(ActionBase):
     ) -> NodeState:
         """The state of `phase` for this host.
 
-        `fleet` is the folder that the fleet action made, None in an ad-hoc run: the fleet is then compiled here.
+        `fleet` is the folder that the fleet action made, None in an ad-hoc run: the first host of the task compiles the
+        fleet then, for all of them.
         `observed` is the variable with this host's node_info result, None to ask the host now. Raises FleetError.
         """
         host = task_vars["inventory_hostname"]
@@ -37,9 +38,7 @@ class StateAction(ActionBase):
         if fleet:
             found = targets.load(fleet)
         else:
-            found = fleet_source.compile_targets(
-                task_vars, {host: current}, copies_complete=False, pool=pool, mode=mode
-            ).targets
+            found = shared_targets.of_task(task_vars, str(self._task._uuid), host, current, pool, mode)
         try:
             return found.phase(host, current, phase)
         except KeyError:

@@ -1,0 +1,107 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The targets of an ad-hoc task: compiled by the first of its hosts, read by the others.
+
+Compiling reads the variables of the whole inventory, so doing it once per host would take the square of the hosts.
+Ansible forks per host; what forks of one run have in common is the run's temporary folder on the controller, which is
+0700, made anew for each run and removed when it ends. So nothing is ever left for another run. Within a run the result
+counts for one task over one batch of hosts: what a task before it changed in the inventory is seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+import pickle
+import tempfile
+import typing as t
+
+from ansible import constants
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+
+from . import fleet_source, inventory_source, pool_modes
+from .targets import Targets
+
+_FOLDER = "host_routing-shared"
+
+
+def of_task(
+    task_vars: t.Mapping[str, t.Any],
+    task: str,
+    host: str,
+    current: t.Optional[NodeState],
+    pool: t.Optional[str] = None,
+    mode: t.Optional[str] = None,
+) -> Targets:
+    """`task` is what Ansible knows the task by in this run. Raises FleetError, as compiling does."""
+    folder = os.path.join(constants.DEFAULT_LOCAL_TMP, _FOLDER)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    path = os.path.join(folder, _key(task_vars, task, pool, mode))
+    found = _read(path)
+    if found is None:
+        with _locked(f"{path}.lock"):
+            found = _read(path)
+            if found is None:
+                found = _compiled(task_vars, pool, mode)
+                _write(path, found)
+    if isinstance(found, _Refusal):
+        raise FleetError(found.variable, found.value, found.rule, found.remedy, found.origin)
+    pool_modes.check_newcomers(found.fleet, found.remembered, {host: current}, [pool or ""], found.origins)
+    return found.targets
+
+
+@dataclasses.dataclass(frozen=True)
+class _Refusal:
+    """A FleetError, which the forks after the first are to raise as well."""
+
+    variable: str
+    value: t.Any
+    rule: str
+    remedy: str
+    origin: str
+
+
+def _compiled(
+    task_vars: t.Mapping[str, t.Any], pool: t.Optional[str], mode: t.Optional[str]
+) -> t.Union[fleet_source.Compiled, _Refusal]:
+    try:
+        return fleet_source.compile_targets(task_vars, {}, copies_complete=False, pool=pool, mode=mode)
+    except FleetError as error:
+        return _Refusal(error.variable, error.value, error.rule, error.remedy, error.origin)
+
+
+def _key(task_vars: t.Mapping[str, t.Any], task: str, pool: t.Optional[str], mode: t.Optional[str]) -> str:
+    groups = task_vars.get("groups", {})
+    members = [list(groups.get(name, ())) for name in (inventory_source.NODES_GROUP, inventory_source.REFLECTORS_GROUP)]
+    batch = list(task_vars.get("ansible_play_batch", ()))
+    content = [task, pool, mode, task_vars.get("inventory_dir"), members, batch]
+    return hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> t.Iterator[None]:
+    """The lock goes with the process that holds it, however that ends."""
+    with open(path, "w", encoding="utf-8") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def _read(path: str) -> t.Any:
+    try:
+        with open(path, "rb") as stream:
+            return pickle.load(stream)
+    except FileNotFoundError:
+        return None
+
+
+def _write(path: str, found: t.Any) -> None:
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
+    with os.fdopen(handle, "wb") as stream:
+        pickle.dump(found, stream)
+    os.replace(temporary, path)
