@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from .kernel import KernelError
+
 #: What `Change.action` can be. `!` stands in the way: nothing is touched and applying it fails with its note.
 #: `=` is kept on purpose although nothing desires it: nothing is applied and it does not count as a change.
 ACTIONS = ("+", "~", "-", "!", "=")
@@ -97,3 +99,31 @@ class Failures:
         if self.failures:
             (change, reason), *more = self.failures
             raise ApplyError(change, reason, more)
+
+
+def apply_each(
+    changes: t.Iterable[Change],
+    act: t.Callable[[Change], None],
+    reason: t.Callable[[Change, KernelError], t.Optional[str]],
+) -> None:
+    """Applies changes one by one, whatever becomes of the others. What stands in the way (`!`) fails with its note.
+
+    `reason` says in words why the kernel refused one, or None where that does no harm. Raises ApplyError.
+    """
+    failures = Failures()
+    for change in changes:
+        if change.action == "!":
+            failures.add(change, change.note)
+            continue
+        try:
+            act(change)
+        except KernelError as error:
+            words = reason(change, error)
+            if words is not None:
+                failures.add(change, words)
+    failures.raise_if_any()
+
+
+def refused(error: KernelError) -> str:
+    """The reason where there is nothing better to say."""
+    return f"The kernel refused to {error.operation}. It said: {error.said}."

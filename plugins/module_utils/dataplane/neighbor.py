@@ -13,7 +13,7 @@ import errno
 import typing as t
 
 from ..fleet.node_state import FdbEntry, Neighbor
-from .change import Change, Failures
+from .change import Change, apply_each, refused
 from .kernel import ForwardingEntry, Kernel, KernelError, NeighborEntry
 from .tunnel import MARK
 
@@ -78,21 +78,22 @@ def diff(desired: t.Iterable[Entry], observed: t.Mapping[tuple[str, ...], str]) 
 
 
 def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
-    failures = Failures()
-    for change in changes:
-        try:
-            if change.action in ("+", "~"):
-                if change.kind == "fdb":
-                    kernel.fdb_replace(change.new)
-                else:
-                    kernel.neighbor_replace(change.new)
-            elif change.action == "-":
-                if change.kind == "fdb":
-                    kernel.fdb_delete(change.old)
-                else:
-                    kernel.neighbor_delete(change.old)
-        except KernelError as error:
-            if change.action == "-" and error.errno in (errno.ENOENT, errno.ENODEV):
-                continue
-            failures.add(change, f"The kernel refused to {error.operation}. It said: {error.said}.")
-    failures.raise_if_any()
+    apply_each(changes, lambda change: _write(kernel, change), _reason)
+
+
+def _write(kernel: Kernel, change: Change) -> None:
+    if change.action in ("+", "~"):
+        if change.kind == "fdb":
+            kernel.fdb_replace(change.new)
+        else:
+            kernel.neighbor_replace(change.new)
+    elif change.action == "-":
+        if change.kind == "fdb":
+            kernel.fdb_delete(change.old)
+        else:
+            kernel.neighbor_delete(change.old)
+
+
+def _reason(change: Change, error: KernelError) -> t.Optional[str]:
+    gone = change.action == "-" and error.errno in (errno.ENOENT, errno.ENODEV)
+    return None if gone else refused(error)

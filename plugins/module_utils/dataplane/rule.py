@@ -9,7 +9,7 @@ import errno
 import typing as t
 
 from ..fleet.node_state import ROUTE_PROTOCOL, Rule
-from .change import Change, Failures
+from .change import Change, apply_each, refused
 from .kernel import Kernel, KernelError, RuleEntry
 
 #: (priority, mark, table)
@@ -56,15 +56,16 @@ def diff(desired: t.Iterable[Rule], observed: t.Mapping[Key, RuleEntry]) -> list
 
 
 def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
-    failures = Failures()
-    for change in changes:
-        try:
-            if change.action == "+":
-                kernel.rule_add(change.new)
-            elif change.action == "-":
-                kernel.rule_delete(change.old)
-        except KernelError as error:
-            if error.errno == (errno.EEXIST if change.action == "+" else errno.ENOENT):
-                continue
-            failures.add(change, f"The kernel refused to {error.operation}. It said: {error.said}.")
-    failures.raise_if_any()
+    apply_each(changes, lambda change: _write(kernel, change), _reason)
+
+
+def _write(kernel: Kernel, change: Change) -> None:
+    if change.action == "+":
+        kernel.rule_add(change.new)
+    elif change.action == "-":
+        kernel.rule_delete(change.old)
+
+
+def _reason(change: Change, error: KernelError) -> t.Optional[str]:
+    done = error.errno == (errno.EEXIST if change.action == "+" else errno.ENOENT)
+    return None if done else refused(error)

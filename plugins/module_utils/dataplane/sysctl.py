@@ -14,7 +14,7 @@ import errno
 import typing as t
 
 from ..fleet.node_state import Sysctl
-from .change import Change, Failures
+from .change import Change, apply_each
 from .kernel import Kernel, KernelError
 
 _FORWARDING = "net/ipv4/ip_forward"
@@ -51,23 +51,22 @@ def _dotted(key: str) -> str:
 
 
 def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
-    failures = Failures()
-    for change in changes:
-        if change.action not in ("+", "~"):
-            continue
-        sysctl, followers = change.new
-        try:
-            kernel.sysctl_write(sysctl.key, sysctl.value)
-            for follower in followers:
-                have = kernel.sysctl_read(follower.key)
-                if have is not None and have.split() != follower.value.split():
-                    kernel.sysctl_write(follower.key, follower.value)
-        except KernelError as error:
-            failures.add(change, _reason(sysctl, error))
-    failures.raise_if_any()
+    apply_each(changes, lambda change: _write(kernel, change), _reason)
 
 
-def _reason(sysctl: Sysctl, error: KernelError) -> str:
+def _write(kernel: Kernel, change: Change) -> None:
+    if change.action not in ("+", "~"):
+        return
+    sysctl, followers = change.new
+    kernel.sysctl_write(sysctl.key, sysctl.value)
+    for follower in followers:
+        have = kernel.sysctl_read(follower.key)
+        if have is not None and have.split() != follower.value.split():
+            kernel.sysctl_write(follower.key, follower.value)
+
+
+def _reason(change: Change, error: KernelError) -> str:
+    sysctl: Sysctl = change.new[0]
     if error.errno == errno.ENOENT:
         return (
             f"There is no /proc/sys/{sysctl.key} to write {sysctl.value} to."

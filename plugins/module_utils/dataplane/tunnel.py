@@ -17,7 +17,7 @@ import errno
 import typing as t
 
 from ..fleet.node_state import TunnelDevice
-from .change import Change, Failures
+from .change import Change, apply_each, refused
 from .kernel import Address, Kernel, KernelError, Link, NewLink
 
 MARK = "calico: tunnel"
@@ -197,22 +197,18 @@ def _differs(link: Link, device: TunnelDevice) -> bool:
 
 
 def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
-    failures = Failures()
-    for change in changes:
-        try:
-            if change.action == "!":
-                failures.add(change, change.note)
-            elif change.kind == "device" and change.action == "-":
-                _release(kernel, *change.old)
-            elif change.kind == "device" and change.action in ("+", "~"):
-                _make(kernel, change)
-            elif change.kind == "address" and change.action == "+":
-                _add_address(kernel, *change.new)
-            elif change.kind == "address" and change.action == "-":
-                _delete_address(kernel, change.old)
-        except KernelError as error:
-            failures.add(change, _reason(change, error))
-    failures.raise_if_any()
+    apply_each(changes, lambda change: _write(kernel, change), _reason)
+
+
+def _write(kernel: Kernel, change: Change) -> None:
+    if change.kind == "device" and change.action == "-":
+        _release(kernel, *change.old)
+    elif change.kind == "device" and change.action in ("+", "~"):
+        _make(kernel, change)
+    elif change.kind == "address" and change.action == "+":
+        _add_address(kernel, *change.new)
+    elif change.kind == "address" and change.action == "-":
+        _delete_address(kernel, change.old)
 
 
 def _make(kernel: Kernel, change: Change) -> None:
@@ -305,4 +301,4 @@ def _reason(change: Change, error: KernelError) -> str:
             f"Another VXLAN device on this host uses VNI {device.vni} on UDP port {device.port}. {said}"
             " Give this fleet another calico_vxlan_vni or calico_vxlan_port, or remove the other device."
         )
-    return f"The kernel refused to {error.operation}. It said: {error.said}."
+    return refused(error)

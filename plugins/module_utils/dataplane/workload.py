@@ -19,7 +19,7 @@ import errno
 import typing as t
 
 from ..fleet.node_state import TABLE_MAIN, WorkloadEndpoint
-from .change import Change, Failures
+from .change import Change, apply_each
 from .kernel import (
     PROTOCOL_BOOT,
     SCOPE_LINK,
@@ -240,33 +240,26 @@ def _recorded(peer: Link) -> list[str]:
 
 def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
     """Makes, repairs and removes. A new host end is left down: see `activate`."""
-    failures = Failures()
-    for change in changes:
-        try:
-            if change.action == "!":
-                failures.add(change, change.note)
-            elif change.action == "-":
-                _remove(kernel, change.old)
-            elif change.action in ("+", "~"):
-                _bring(kernel, change.new, change.old)
-        except KernelError as error:
-            failures.add(change, _reason(change, error))
-    failures.raise_if_any()
+    apply_each(changes, lambda change: _write(kernel, change), _reason)
+
+
+def _write(kernel: Kernel, change: Change) -> None:
+    if change.action == "-":
+        _remove(kernel, change.old)
+    elif change.action in ("+", "~"):
+        _bring(kernel, change.new, change.old)
 
 
 def activate(kernel: Kernel, changes: t.Iterable[Change]) -> None:
     """Sets the host ends of these changes up. Those that could not be made are passed over: `apply` told of them."""
-    failures = Failures()
-    for change in changes:
-        if change.kind != "workload" or change.action not in ("+", "~"):
-            continue
-        try:
-            link = kernel.link(change.new.interface)
-            if link is not None and link.alias == MARK + identity(change.new) and not link.up:
-                kernel.link_set(link.name, up=True)
-        except KernelError as error:
-            failures.add(change, _reason(change, error))
-    failures.raise_if_any()
+    made = [change for change in changes if change.kind == "workload" and change.action in ("+", "~")]
+    apply_each(made, lambda change: _set_up(kernel, change.new), _reason)
+
+
+def _set_up(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
+    link = kernel.link(endpoint.interface)
+    if link is not None and link.alias == MARK + identity(endpoint) and not link.up:
+        kernel.link_set(link.name, up=True)
 
 
 def _bring(kernel: Kernel, endpoint: WorkloadEndpoint, have: Observed) -> None:
