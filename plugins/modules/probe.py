@@ -21,6 +21,8 @@ author:
 extends_documentation_fragment:
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.fleet.folder
+  - baremetal.host_routing.fleet.observed
 attributes:
   check_mode:
     support: full
@@ -35,7 +37,8 @@ attributes:
 options:
   targets:
     description:
-      - Whom to probe. Worked out by the action when O(fleet) is given.
+      - Whom to probe. When O(fleet) is given the action fills in all other nodes, at an address in one of their blocks
+        and with the largest packet that the path has to carry.
     type: list
     elements: dict
     suboptions:
@@ -51,15 +54,6 @@ options:
         description: Size of the whole IP packet in bytes, at least 52.
         type: int
         default: 84
-  fleet:
-    description:
-      - Folder on the controller that M(baremetal.host_routing.fleet) returned. Read by the action; all other nodes are
-        probed at an address in one of their blocks, with the largest packet that the path has to carry.
-    type: str
-  observed:
-    description:
-      - Name of the variable with the host's M(baremetal.host_routing.node_info) result. Read by the action.
-    type: str
   proof:
     description:
       - Send a few marked probes, that take a pool's next mode. Read by the action.
