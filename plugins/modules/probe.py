@@ -243,7 +243,9 @@ def together(sent: Found, watched: t.Optional[Found]) -> Found:
         return {**sent, "silent": 0.0}
     both: Found = {key: sent[key] + watched[key] for key in ("sent", "received", "lost")}
     rtts = [entry[key] for entry in (sent, watched) for key in ("rtt_min", "rtt_max") if entry[key] is not None]
-    reasons = [entry["reason"] for entry in (watched, sent) if entry["lost"] and entry["reason"]]
+    reasons = [watched["reason"]] if watched["lost"] else []
+    if sent["lost"]:
+        reasons.append(f"in full size {sent['reason']}")
     return {
         **sent,
         **both,
@@ -251,7 +253,7 @@ def together(sent: Found, watched: t.Optional[Found]) -> Found:
         "rtt_max": max(rtts, default=None),
         "longest_gap": watched["longest_gap"] or sent["longest_gap"],
         "silent": watched["silent"],
-        "reason": "; ".join(dict.fromkeys(reasons)),
+        "reason": "; ".join(reasons),
     }
 
 

@@ -44,6 +44,8 @@ def _probes(name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems:
             silent += bool(target.get("silent"))
             if target["lost"]:
                 why = target.get("reason") or f"{target['lost']} of {target['sent']} lost"
+                if name == "soak" and target.get("longest_gap"):
+                    why += f", longest gap {target['longest_gap']:.1f} ms"
                 problems.append(f"{path}: {why}")
             if target.get("longest_gap", 0.0) > gap:
                 worst, gap = path, target["longest_gap"]

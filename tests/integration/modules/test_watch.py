@@ -144,6 +144,16 @@ def test_a_path_that_was_down_before_is_not_held_against_the_change(watched):
     assert 1000 <= answer["targets"][1]["silent"] < 5000
 
 
+def test_the_soak_itself_tells_of_packets_of_full_size(watched):
+    """The watch's are small: these are what finds a path that takes no others."""
+    targets = [TARGETS[0], {**TARGETS[1], "size": 1451}]
+    watched.start()
+    first, second = watched.probe(targets=targets, seconds=2, watch="collect")["targets"]
+    assert (first["lost"], first["reason"], first["size"]) == (0, "", 84)
+    assert (second["lost"], second["size"]) == (2, 1451) and second["sent"] > 20
+    assert second["reason"] == "in full size too large for the interface"
+
+
 def test_nothing_is_watched_unless_all_paths_are_proven(watched):
     watched.cut()
     answer = watched.probe(targets=TARGETS, count=2, interval=50, timeout=200, watch="start")

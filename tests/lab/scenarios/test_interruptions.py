@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -31,8 +32,12 @@ TASKS = (
 BETWEEN_RACKS = ("-i", "br1", "-o", "br2", "-d", "10.244.0.0/16", "-j", "DROP")
 
 
-def kill_during(fleet: Fleet, task: str, mode: str) -> None:
-    """Start the switch and kill ansible-playbook and all its children as soon as `task` has begun."""
+#: What the soak says when nothing was lost between four nodes.
+NOTHING_LOST = r"soak +0 lost of [0-9,]+ probes over 12 paths since before the flip · longest gap 0\.0 ms\n"
+
+
+def switch_until(fleet: Fleet, task: str, mode: str) -> tuple[subprocess.Popen, str]:
+    """A switch whose `task` has just begun, and what it has printed."""
     command = fleet.command("switch_pool_mode.yml", "-e", "pool=default-ipv4-ippool", "-e", f"mode={mode}")
     process = subprocess.Popen(
         command,
@@ -48,9 +53,19 @@ def kill_during(fleet: Fleet, task: str, mode: str) -> None:
     for line in process.stdout:
         seen.append(line)
         if line.startswith("TASK") and task in line:
-            break
-    else:
-        raise AssertionError(f"{task} never began:\n{''.join(seen[-60:])}")
+            return process, "".join(seen)
+    raise AssertionError(f"{task} never began:\n{''.join(seen[-60:])}")
+
+
+def watches(lab: BaseLab) -> int:
+    """Nodes on which a watch runs."""
+    command = ["sh", "-c", "cat /proc/[0-9]*/comm 2>/dev/null | grep -c calico-watch || true"]
+    return sum(int(lab.exec(node.name, command).stdout) for node in lab.nodes)
+
+
+def kill_during(fleet: Fleet, task: str, mode: str) -> None:
+    """Start the switch and kill ansible-playbook and all its children as soon as `task` has begun."""
+    process, dummy = switch_until(fleet, task, mode)
     time.sleep(0.4)  # some of the hosts are at it
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -65,9 +80,13 @@ def test_a_controller_killed_in_every_phase_leaves_the_fleet_forwarding(lab: Bas
             kill_during(fleet, task, "direct")
             time.sleep(1)
             assert streams.status()["failures"] == 0, task
+            if task == "Flip the routes":
+                assert watches(lab) == len(lab.nodes), "the watch of a node outlives the controller"
         run = fleet.switch("direct")
         report = streams.stop()
     run.check()
+    assert re.search(NOTHING_LOST, run.output), run.output[-4000:]
+    assert watches(lab) == 0
     assert report.lost == 0 and report.resets == 0 and report.corrupt == 0, report.summary()
     check_routes(lab, "direct")
     check_encapsulation(lab, "direct")
@@ -109,3 +128,27 @@ def test_a_mode_that_cannot_be_proven_is_not_flipped_to(lab: BaseLab, fleet: Fle
     check_routes(lab, FIRST_MODE)
     again = fleet.site().check()
     assert all(entry["changed"] == 0 for entry in again.recap().values()), again.output[-4000:]
+
+
+def test_what_the_flip_itself_loses_is_counted_and_the_change_returned_from(lab: BaseLab, fleet: Fleet) -> None:
+    """Nothing passes from rack 1 to rack 2 for half a second, in whichever mode, and all is well before and after."""
+    everything = ("-i", "br1", "-o", "br2", "-j", "DROP")
+    process, printed = switch_until(fleet, "Flip the routes", "direct")
+    lab.router_exec(["iptables", "-I", "FORWARD", *everything])
+    try:
+        time.sleep(0.5)
+    finally:
+        lab.router_exec(["iptables", "-D", "FORWARD", *everything])
+    printed += process.communicate(timeout=600)[0]
+    assert process.returncode != 0, printed[-4000:]
+    found = re.search(r"soak +([0-9]+) lost of [0-9,]+ probes over 12 paths since before the flip · (.*)\n", printed)
+    assert found, printed[-4000:]
+    longest = re.fullmatch(r"longest gap ([0-9.]+) ms \(node[0-9] -> node[0-9]\)", found[2])
+    assert longest and 400 <= float(longest[1]) < 5000, found[0]
+    # An answer takes the same way back: both directions miss something.
+    for path in ("node1 -> node3", "node2 -> node4", "node3 -> node1", "node4 -> node2"):
+        assert re.search(rf"  {path}: [0-9]+ not answered, longest gap [0-9.]+ ms", printed), printed[-4000:]
+    assert not re.search(r"  node1 -> node2: ", printed), printed[-4000:]
+    assert "4 of 4 nodes run as before." in printed, printed[-4000:]
+    assert watches(lab) == 0
+    check_routes(lab, FIRST_MODE)

@@ -94,7 +94,10 @@ def test_soaking_counts_what_is_lost_since_before_the_flip() -> None:
     assert line == (
         "soak      7 lost of 4,812 probes over 3 paths since before the flip · longest gap 300.2 ms (node2 -> node3)"
     )
-    assert problems == ["node2 -> node3: 6 not answered", "node3 -> node1: 1 not answered"]
+    assert problems == [
+        "node2 -> node3: 6 not answered, longest gap 300.2 ms",
+        "node3 -> node1: 1 not answered, longest gap 50.0 ms",
+    ]
 
 
 def test_what_was_not_watched_is_not_said_to_be() -> None:
