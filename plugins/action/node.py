@@ -9,8 +9,11 @@ import socket
 import typing as t
 
 from ansible import constants
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.template import trust_as_template
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
 
@@ -30,9 +33,11 @@ class ActionModule(StateAction):
         if "state" not in args:
             own = {name: args.pop(name, None) for name in ("fleet", "observed", "pool", "mode")}
             phase = args.pop("phase", None) or "converge"
+            by_phase = boolean(args.pop("by_phase", False)) and self._task.check_mode
+            names = transition.PHASES if by_phase else ()
             try:
-                state = self.host_state(
-                    task_vars, own["fleet"], own["observed"], phase, own["pool"] or None, own["mode"] or None
+                state, *steps = self.host_states(
+                    task_vars, own["fleet"], own["observed"], [phase, *names], own["pool"] or None, own["mode"] or None
                 )
             except FleetError as error:
                 result.update(failed=True, msg=str(error))
@@ -40,6 +45,10 @@ class ActionModule(StateAction):
             args["state"] = state.to_dict()
             if state.bird is not None:
                 args["bird_config"] = self._bird_config(args["state"])
+            if by_phase:
+                args["phases"] = [self._step(name, step) for name, step in zip(names, steps)]
+        if args.get("units"):
+            args["units"] = [self._unit(entry, args["state"]) for entry in args["units"]]
         if args.get("files"):
             args["files"] = [self._file(entry) for entry in args["files"]]
             self._add_engine(args, task_vars)
@@ -60,6 +69,11 @@ class ActionModule(StateAction):
             templar.template(template, escape_backslashes=False, overrides={"trim_blocks": True, "lstrip_blocks": True})
         )
 
+    def _step(self, name: str, state: NodeState) -> dict[str, t.Any]:
+        content = state.to_dict()
+        bird_config = self._bird_config(content) if state.bird is not None else None
+        return {"phase": name, "state": content, "bird_config": bird_config}
+
     @staticmethod
     def _file(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """{path, content, mode} of an entry that may name its content by `src`, a file of the role."""
@@ -68,6 +82,13 @@ class ActionModule(StateAction):
         if source is not None:
             with open(os.path.join(_ROLE, "files", source), encoding="utf-8") as stream:
                 entry["content"] = stream.read()
+        return entry
+
+    @staticmethod
+    def _unit(entry: t.Mapping[str, t.Any], state: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        entry = dict(entry)
+        if boolean(entry.pop("bgp", False)):
+            entry["enabled"] = entry["started"] = state.get("bird") is not None
         return entry
 
     def _add_engine(self, args: dict[str, t.Any], task_vars: dict[str, t.Any]) -> None:

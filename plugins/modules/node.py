@@ -32,6 +32,28 @@ options:
       - The NodeState, as M(baremetal.host_routing.node_info) returns it.
       - Without it the action takes the host's state from O(fleet), or compiles the inventory.
     type: dict
+  by_phase:
+    description:
+      - In check mode, plan each phase of the change that leads to the state as well. Read by the action.
+    type: bool
+    default: false
+  phases:
+    description:
+      - The phases on the way to the state, for their plans in check mode. Filled in by the action.
+    type: list
+    elements: dict
+    suboptions:
+      phase:
+        description: Its name.
+        type: str
+        required: true
+      state:
+        description: The NodeState in it.
+        type: dict
+        required: true
+      bird_config:
+        description: The content of bird.cfg in it.
+        type: str
   bird_config:
     description:
       - Content of bird.cfg. It is checked by BIRD before anything is changed. Without it BIRD is left alone.
@@ -57,6 +79,31 @@ options:
         description: Its permissions, octal.
         type: str
         default: "0644"
+  units:
+    description:
+      - Units of systemd that the node needs, in the order in which they are seen to, when all else stands.
+      - Systemd reads its units again before, where files of them changed.
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description: The unit.
+        type: str
+        required: true
+      enabled:
+        description: Whether it starts with the host. Without it that stays as it is.
+        type: bool
+      started:
+        description: Whether it runs. Without it that stays as it is.
+        type: bool
+      masked:
+        description: Whether it is to be kept from ever starting. Nothing is unmasked.
+        type: bool
+        default: false
+      bgp:
+        description:
+          - That the unit is enabled and runs where the state has BGP, and does neither elsewhere. Read by the action.
+        type: bool
   engine:
     description:
       - Path, on the node, of the engine that the boot unit runs, as a bundle. Sent by the action when it differs.
@@ -113,13 +160,22 @@ changes:
   type: list
   elements: dict
   contains:
-    kind: {description: "What it is: device, address, route, sysctl, file, bird...", type: str, sample: route}
+    kind: {description: "What it is: device, address, route, sysctl, file, bird, unit...", type: str, sample: route}
     action: {description: "V(+) added, V(~) changed, V(-) removed, V(=) kept on purpose, V(!) in the way.", type: str}
     subject: {description: Which one., type: str, sample: 10.244.12.64/26}
     before: {description: What it was., type: str}
     after: {description: What it is now., type: str, sample: blackhole}
     note: {description: Why., type: str, sample: own block}
     by: {description: "Who makes it so, V(node) or V(bird).", type: str, sample: node}
+phases:
+  description: For each phase of a change, in their order, what it will change when the one before is done.
+  returned: in check mode, with O(by_phase)
+  type: list
+  elements: dict
+  contains:
+    phase: {description: Its name., type: str, sample: prepare}
+    plan: {description: "As RV(plan).", type: list, elements: str}
+    changes: {description: "As RV(changes).", type: list, elements: dict}
 sessions_reset:
   description: Number of BGP sessions that this ends or restarts.
   returned: always
@@ -148,7 +204,14 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, bundle, command, machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import (
+    apply,
+    bundle,
+    command,
+    machine,
+    phases,
+    units,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import File, Stored
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
@@ -158,6 +221,16 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "phase": {"type": "str", "choices": ["converge", "prepare", "links", "flip", "retire"], "default": "converge"},
     "pool": {"type": "str"},
     "mode": {"type": "str", "choices": ["ipip", "ipip-crosssubnet", "vxlan", "vxlan-crosssubnet", "direct"]},
+    "by_phase": {"type": "bool", "default": False},
+    "phases": {
+        "type": "list",
+        "elements": "dict",
+        "options": {
+            "phase": {"type": "str", "required": True},
+            "state": {"type": "dict", "required": True},
+            "bird_config": {"type": "str"},
+        },
+    },
     "bird_config": {"type": "str"},
     "files": {
         "type": "list",
@@ -167,6 +240,17 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
             "content": {"type": "str"},
             "src": {"type": "str"},
             "mode": {"type": "str", "default": "0644"},
+        },
+    },
+    "units": {
+        "type": "list",
+        "elements": "dict",
+        "options": {
+            "name": {"type": "str", "required": True},
+            "enabled": {"type": "bool"},
+            "started": {"type": "bool"},
+            "masked": {"type": "bool", "default": False},
+            "bgp": {"type": "bool"},
         },
     },
     "engine": {"type": "path"},
@@ -188,6 +272,15 @@ def target_of(params: t.Mapping[str, t.Any]) -> Stored:
     return Stored(state, params["bird_config"] if state.bird else None, files, params["who"])
 
 
+def units_of(params: t.Mapping[str, t.Any]) -> tuple[units.WantedUnit, ...]:
+    """Without those of which nothing is asked."""
+    wanted = [
+        units.WantedUnit(entry["name"], entry["enabled"], entry["started"], entry["masked"])
+        for entry in params["units"] or ()
+    ]
+    return tuple(unit for unit in wanted if unit[1:] != (None, None, False))
+
+
 def engine_of(params: t.Mapping[str, t.Any]) -> t.Optional[apply.Engine]:
     if params["engine_digest"] is None:
         return None
@@ -198,17 +291,41 @@ def engine_of(params: t.Mapping[str, t.Any]) -> t.Optional[apply.Engine]:
     return apply.Engine(params["engine_digest"], data)
 
 
-def prepared_diff(plan: apply.Plan) -> str:
-    """The plan as people read it, then the texts that change."""
-    count = sum(change.action != "=" for change in plan.shown)
-    head = f"{plan.target.state.node}  {count} change{'' if count == 1 else 's'}"
-    lines = [f"{head:<58} plan {plan.target.state.plan[:12]}".rstrip()]
+def phases_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    """What each phase will change, as data and in lines."""
+    plans = []
+    for entry in params["phases"] or ():
+        state = NodeState.from_dict(entry["state"])
+        plans.append(apply.plan(here, Stored(state, entry["bird_config"] if state.bird else None)))
+    return [
+        {
+            "phase": entry["phase"],
+            "plan": apply.lines(step),
+            "changes": changes_of(step),
+        }
+        for entry, step in zip(params["phases"] or (), phases.steps(plans))
+    ]
+
+
+def prepared_diff(plan: apply.Plan, steps: t.Sequence[t.Mapping[str, t.Any]] = ()) -> str:
+    """The plan as people read it, then the texts that change. What the phases do on the way goes first."""
+    node, lines = plan.target.state.node, []
+    for step in steps:
+        lines.append(f"{node}  {step['phase']:<8} {_count(change['action'] for change in step['changes'])}")
+        lines += [f"  {line}" for line in step["plan"]]
+    head = f"{node}  {_count(change.action for change in plan.shown)}"
+    lines.append(f"{head:<58} plan {plan.target.state.plan[:12]}".rstrip())
     lines += [f"  {line}" for line in plan.lines]
     details = [change.detail.rstrip("\n") for change in plan.shown if change.detail]
     return "\n".join([*lines, *details]) + "\n"
 
 
-def changes_of(plan: apply.Plan) -> list[dict[str, t.Any]]:
+def _count(actions: t.Iterable[str]) -> str:
+    count = sum(action != "=" for action in actions)
+    return f"{count} change{'' if count == 1 else 's'}"
+
+
+def changes_of(changes: t.Iterable[apply.Change]) -> list[dict[str, t.Any]]:
     return [
         {
             "kind": change.kind,
@@ -219,18 +336,22 @@ def changes_of(plan: apply.Plan) -> list[dict[str, t.Any]]:
             "note": change.note,
             "by": "bird" if change.note == "proto bird" else "node",
         }
-        for change in plan.shown
+        for change in changes
     ]
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, required_together=[("pool", "mode")], supports_check_mode=True)
     here = machine.here()
+    steps: list[dict[str, t.Any]] = []
     try:
+        if module.check_mode:
+            steps = phases_of(here, module.params)
         result = apply.bring_to(
             here,
             target_of(module.params),
             engine=engine_of(module.params),
+            wanted_units=units_of(module.params),
             check=module.check_mode,
             keep=module.params["generations_kept"],
             lock_timeout=module.params["lock_timeout"],
@@ -243,15 +364,17 @@ def main() -> None:
     answer: dict[str, t.Any] = {
         "changed": plan.changed,
         "plan": plan.lines,
-        "changes": changes_of(plan),
+        "changes": changes_of(plan.shown),
         "sessions_reset": apply.resets(plan),
         "routes_withdrawn": apply.withdrawals(plan),
         "kept": plan.kept,
         "units_changed": plan.units_changed,
         "generation": result.generation,
     }
+    if steps:
+        answer["phases"] = steps
     if module._diff and plan.changed:
-        answer["diff"] = {"prepared": prepared_diff(plan)}
+        answer["diff"] = {"prepared": prepared_diff(plan, steps)}
     for change in plan.node.problems:
         module.warn(f"{plan.target.state.node}: {change.note}")
     module.exit_json(**answer)

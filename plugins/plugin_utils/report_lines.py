@@ -19,6 +19,7 @@ def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
     resets = sum(answer.get("sessions_reset", 0) for answer in usable.values())
     withdrawn = sum(answer.get("routes_withdrawn", 0) for answer in usable.values())
     lines = [f"! {host}: {run_results.reason(plans.get(host))}" for host in hosts if host not in usable]
+    lines += phases(usable)
     if not changing:
         return [*lines, f"fleet  nothing to change on {len(usable)} of {len(hosts)} nodes"]
     lines.append(
@@ -26,6 +27,27 @@ def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
         f" · {withdrawn} routes withdrawn"
     )
     return lines
+
+
+def phases(plans: Results) -> list[str]:
+    """One line for each phase of a change: how much it changes, and where. What is proven between them changes
+    nothing."""
+    counts: dict[str, dict[int, list[str]]] = {}
+    for host, answer in sorted(plans.items()):
+        for step in answer.get("phases", ()):
+            count = sum(change["action"] != "=" for change in step["changes"])
+            counts.setdefault(step["phase"], {}).setdefault(count, []).append(host)
+    lines = []
+    for phase, groups in counts.items():
+        texts = [
+            f"{count} change{'' if count == 1 else 's'} on {_names(names)}" for count, names in sorted(groups.items())
+        ]
+        lines.append(f"{phase:<9} {' · '.join(texts)}")
+    return lines
+
+
+def _names(names: t.Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 6 else f"{len(names)} nodes"
 
 
 def converged(

@@ -26,7 +26,19 @@ class StateAction(ActionBase):
         pool: t.Optional[str] = None,
         mode: t.Optional[str] = None,
     ) -> NodeState:
-        """The state of `phase` for this host.
+        """The state of `phase` for this host; see host_states."""
+        return self.host_states(task_vars, fleet, observed, [phase], pool, mode)[0]
+
+    def host_states(
+        self,
+        task_vars: dict[str, t.Any],
+        fleet: t.Optional[str],
+        observed: t.Optional[str],
+        phases: t.Sequence[str],
+        pool: t.Optional[str] = None,
+        mode: t.Optional[str] = None,
+    ) -> list[NodeState]:
+        """The states of `phases` for this host.
 
         `fleet` is the folder that the fleet action made, None in an ad-hoc run: the first host of the task compiles the
         fleet then, for all of them.
@@ -40,7 +52,7 @@ class StateAction(ActionBase):
         else:
             found = shared_targets.of_task(task_vars, str(self._task._uuid), host, current, pool, mode)
         try:
-            return found.phase(host, current, phase)
+            return [found.phase(host, current, phase) for phase in phases]
         except KeyError:
             raise FleetError(
                 f"host {host}", None, "is in neither group calico_nodes nor calico_rr.", "Put it into one of them."

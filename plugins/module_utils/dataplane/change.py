@@ -13,7 +13,7 @@ from .kernel import KernelError
 #: `=` is kept on purpose although nothing desires it: nothing is applied and it does not count as a change.
 ACTIONS = ("+", "~", "-", "!", "=")
 
-#: Everything that the node's own kernel state is made of; `file` and `bird` are planned by the caller.
+#: Everything that the node's own kernel state is made of; `file`, `bird` and `unit` are planned by the caller.
 KINDS = (
     "device",
     "address",
@@ -27,6 +27,7 @@ KINDS = (
     "iptables",
     "file",
     "bird",
+    "unit",
 )
 
 

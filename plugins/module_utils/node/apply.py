@@ -5,6 +5,7 @@
 
 The order makes any point of it a good one to be killed at. The engine and the new state are on the disk first, so that
 boot or the next run completes what was begun. Additions stand before anything is removed, and BIRD is told in between.
+Units are started when the node is ready for them.
 A generation is recorded when all of it stands.
 """
 
@@ -20,7 +21,7 @@ from ..dataplane import file, underlay
 from ..dataplane import node as dataplane
 from ..dataplane.change import Change
 from ..fleet.node_state import BirdRoute, NodeState
-from . import bundle, lock, sessions
+from . import bundle, lock, sessions, units
 from .machine import Machine
 from .store import KEPT, Store, Stored, now
 
@@ -51,22 +52,23 @@ class Plan:
     engine: tuple[Change, ...]
     state: tuple[Change, ...]
     bird_to_read: bool
+    units: tuple[Change, ...] = ()
+    units_asked: bool = False
 
     @property
     def changed(self) -> bool:
-        return bool(self.node.changed or self.files or self.bird or self.engine or self.state or self.bird_to_read)
+        others = self.files or self.bird or self.engine or self.state or self.units
+        return bool(self.node.changed or others or self.bird_to_read)
 
     @property
     def shown(self) -> tuple[Change, ...]:
         """What breaks first, then what changes, then what is added; BIRD's own routes among them."""
-        others = (*self.bird, *self.files, *self.engine, *self.state)
+        others = (*self.bird, *self.files, *self.engine, *self.units, *self.state)
         return tuple(sorted((*self.node.shown(), *others), key=lambda change: "!-~+=".index(change.action)))
 
     @property
     def lines(self) -> list[str]:
-        shown = self.shown
-        width = min(max((len(change.subject) for change in shown), default=0), 40)
-        return [change.line(width) for change in shown]
+        return lines(self.shown)
 
     @property
     def units_changed(self) -> bool:
@@ -77,13 +79,24 @@ class Plan:
         return [f"{change.subject} {change.note}" for change in self.node.kept]
 
 
+def lines(changes: t.Sequence[Change]) -> list[str]:
+    """For people, one per change, columns aligned."""
+    width = min(max((len(change.subject) for change in changes), default=0), 40)
+    return [change.line(width) for change in changes]
+
+
 @dataclasses.dataclass(frozen=True)
 class Result:
     plan: Plan
     generation: t.Optional[int]  # the one recorded by this run
 
 
-def plan(machine: Machine, target: Stored, engine: t.Optional[Engine] = None) -> Plan:
+def plan(
+    machine: Machine,
+    target: Stored,
+    engine: t.Optional[Engine] = None,
+    wanted_units: t.Sequence[units.WantedUnit] = (),
+) -> Plan:
     """What bring_to would do. Changes nothing. Raises ObserveError, KernelError or StoreError."""
     stored = Store(machine.store).load()
     if target.files is None:
@@ -103,6 +116,8 @@ def plan(machine: Machine, target: Stored, engine: t.Optional[Engine] = None) ->
         bird_to_read=not bird
         and target.bird_config is not None
         and configuration.unread(machine.bird_config, machine.bird_socket),
+        units=tuple(units.diff(wanted_units, units.observe(wanted_units, machine.systemctl))),
+        units_asked=bool(wanted_units),
     )
 
 
@@ -111,6 +126,7 @@ def bring_to(
     target: Stored,
     *,
     engine: t.Optional[Engine] = None,
+    wanted_units: t.Sequence[units.WantedUnit] = (),
     check: bool = False,
     keep: int = KEPT,
     lock_timeout: float = 60.0,
@@ -120,12 +136,12 @@ def bring_to(
     Raises what `plan` does, and LockError, InTheWay, BundleError, FileError, ApplyError or BirdError.
     """
     if check:
-        planned = plan(machine, target, engine)
+        planned = plan(machine, target, engine, wanted_units)
         if os.path.exists(machine.bird_program):
             _check_bird(machine, planned)
         return Result(planned, None)
     with lock.held(target.who, lock_timeout, machine.lock):
-        planned = plan(machine, target, engine)
+        planned = plan(machine, target, engine, wanted_units)
         if planned.node.problems:
             raise InTheWay("\n".join(change.note for change in planned.node.problems))
         return Result(planned, _apply(machine, planned, engine, keep))
@@ -174,6 +190,8 @@ def _apply(machine: Machine, planned: Plan, engine: t.Optional[Engine], keep: in
             configuration.apply(target.bird_config, machine.bird_config, machine.bird_socket, machine.bird_program)
 
     dataplane.apply_node(machine.kernel, planned.node, bird=tell_bird)
+    if planned.units_asked:
+        units.apply(planned.units, planned.units_changed, machine.systemctl)
     if another or (planned.stored and not planned.stored.complete):
         return _complete(store, target, keep)
     return None

@@ -10,7 +10,7 @@ import dataclasses
 from ..bird import client, configuration, version
 from ..dataplane.kernel import Kernel
 from ..dataplane.linux import LinuxKernel
-from . import bundle, lock, store
+from . import bundle, lock, store, units
 
 
 @dataclasses.dataclass
@@ -25,6 +25,7 @@ class Machine:
     bird_config: str = configuration.PATH
     bird_socket: str = client.SOCKET
     bird_program: str = version.PROGRAM
+    systemctl: str = units.PROGRAM
     lock_timeout: float = 60.0  # seconds that a module waits for another one
     boot_wait: float = 60.0  # seconds that the boot unit waits for the node's address
 

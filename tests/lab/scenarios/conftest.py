@@ -77,7 +77,7 @@ class Fleet:
     def site(self, *arguments: str, **more: object) -> Run:
         return self.play("site.yml", *arguments, **more)
 
-    def switch(self, mode: str, *arguments: str, pool: str = "default-ipv4-ippool") -> Run:
+    def switch(self, mode: str, *arguments: str, pool: str = "default-ipv4-ippool", **more: object) -> Run:
         return self.play(
             "switch_pool_mode.yml",
             "-e",
@@ -87,6 +87,7 @@ class Fleet:
             "-e",
             "calico_node_soak_seconds=3",
             *arguments,
+            **more,
         )
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tests.lab.observed import Observed
 
 _HEAD = re.compile(r"^(node\d+)  (\d+) changes? +plan [0-9a-f]+$")
+_PHASE = re.compile(r"^(node\d+)  (prepare|links|flip|retire) +(\d+) changes?$")
 _LINE = re.compile(r"^  ([+~!=-]) (\w+) +(\S.*)$")
 
 #: Files that stand for others: the engine is a folder with a link to it, the state is kept as a generation as well, and
@@ -23,6 +24,7 @@ _BEHIND = re.compile(
     r"/usr/local/lib/calico/[0-9a-f]+/.*"
     r"|/var/lib/calico/generations/\d+\.json"
     r"|/etc/systemd/system/multi-user\.target\.wants/calico-(bird|node-state)\.service"
+    r"|/etc/systemd/system/bird\.service"
     r"|/run/calico/.*"
 )
 
@@ -39,21 +41,36 @@ class Line(NamedTuple):
 
 def read(output: str) -> dict[str, list[Line]]:
     """{node: lines}. The number in each head must be that of its lines."""
-    found: dict[str, list[Line]] = {}
-    counts: dict[str, int] = {}
-    node = ""
+    return {node: lines for (node, phase), lines in _read(output).items() if not phase}
+
+
+def read_phases(output: str) -> dict[str, dict[str, list[Line]]]:
+    """{phase: {node: lines}} of a change of mode."""
+    found: dict[str, dict[str, list[Line]]] = {}
+    for (node, phase), lines in _read(output).items():
+        if phase:
+            found.setdefault(phase, {})[node] = lines
+    return found
+
+
+def _read(output: str) -> dict[tuple[str, str], list[Line]]:
+    """{(node, phase): lines}, the phase "" for a whole plan."""
+    found: dict[tuple[str, str], list[Line]] = {}
+    counts: dict[tuple[str, str], int] = {}
+    key: tuple[str, str] | None = None
     for line in output.splitlines():
-        head = _HEAD.match(line)
-        if head:
-            node = head.group(1)
-            found[node], counts[node] = [], int(head.group(2))
+        whole, phase = _HEAD.match(line), _PHASE.match(line)
+        if whole or phase:
+            key, count = ((whole.group(1), ""), whole.group(2)) if whole else (phase.groups()[:2], phase.group(3))
+            found[key], counts[key] = [], int(count)
             continue
         match = _LINE.match(line)
         if not match:
-            node = ""  # what follows is the text of files
-        elif node:
-            found[node].append(_line(*match.groups()))
-    assert {name: len(lines) for name, lines in found.items()} == counts, (counts, found)
+            key = None  # what follows is the text of files
+        elif key:
+            found[key].append(_line(*match.groups()))
+    shown = {key: sum(line.action != "=" for line in lines) for key, lines in found.items()}
+    assert shown == counts, (counts, found)
     return found
 
 
@@ -81,7 +98,9 @@ def check(lines: Iterable[Line], before: Observed, after: Observed, files: bool 
     so only that the planned ones changed."""
     plan = _Plan(lines)
     name = after.name
-    _same(name, "routes", _planned_routes(plan), _changed(_routes(before), _routes(after)))
+    _same(name, "routes", _planned_routes(plan, False), _changed(_routes(before), _routes(after)))
+    _same(name, "routes of probes", _planned_routes(plan, True), _changed(_probe_routes(before), _probe_routes(after)))
+    _same(name, "rules", plan.subjects("rule"), _keys(_changed(_rules(before), _rules(after))))
     _check_links(plan, before, after)
     _same(
         name,
@@ -112,7 +131,9 @@ def check(lines: Iterable[Line], before: Observed, after: Observed, files: bool 
         {(line.action, line.subject.partition("/")[2]) for line in plan.of("workload") if line.action in "+-"},
         _keys(_changed(dict.fromkeys(before.raw["namespaces"], ""), dict.fromkeys(after.raw["namespaces"], ""))),
     )
+    _same(name, "routes of workloads", _rerouted(plan), _routes_inside(before, after))
     _check_sysctls(plan, before, after)
+    _same(name, "units", _planned_units(plan), _units(before, after))
     written = _keys(_changed(_files(before), _files(after)))
     planned = plan.subjects("file", "bird")
     if files:
@@ -155,8 +176,36 @@ def _word(line: Line, label: str) -> str:
 # --- routes ---------------------------------------------------------------------------------------------------------
 
 
-def _planned_routes(plan: _Plan) -> set[tuple[str, str, str]]:
-    return {(line.action, line.subject, line.after or line.before) for line in plan.of("route")}
+_PROBES = " table 179"
+
+
+def _planned_routes(plan: _Plan, probes: bool) -> set[tuple[str, str, str]]:
+    return {
+        (line.action, line.subject, (line.after or line.before).replace(_PROBES, ""))
+        for line in plan.of("route")
+        if (_PROBES in line.after + line.before) is probes
+    }
+
+
+def _probe_routes(observed: Observed) -> dict[str, str]:
+    """Of the table of marked probes."""
+    found = {}
+    for route in observed.raw["tables"]:
+        if str(route.get("table")) == "179":
+            words = [
+                "via",
+                route["gateway"],
+                "dev",
+                route["dev"],
+                *(flag for flag in route["flags"] if flag == "onlink"),
+            ]
+            found[route["dst"]] = " ".join(words)
+    return found
+
+
+def _rules(observed: Observed) -> dict[str, str]:
+    """Those that choose by a mark; a real host has others too."""
+    return {str(rule["priority"]): rule["fwmark"] for rule in observed.raw["rules"] if "fwmark" in rule}
 
 
 def _routes(observed: Observed) -> dict[str, str]:
@@ -184,7 +233,11 @@ def _check_links(plan: _Plan, before: Observed, after: Observed) -> None:
         end = re.search(r"host end (cali\w+)", line.after or line.before)
         if end and line.action in "+-":
             planned.add((line.action, end.group(1)))
-    changing = {line.subject.partition("/")[2] for line in plan.of("workload") if line.action == "~"}
+    changing = {
+        line.subject.partition("/")[2]
+        for line in plan.of("workload")
+        if line.action == "~" and any(part.startswith("mtu ") for part in line.after.split("  "))
+    }
     ends = {workload["interface"] for workload in after.workloads if workload["name"] in changing}
     planned |= {("~", end) for end in ends}
     _same(after.name, "devices", planned, _keys(_changed(_links(before), _links(after))))
@@ -217,6 +270,20 @@ def _fdb(observed: Observed) -> dict[str, str]:
     return {entry["mac"]: entry["dst"] for entry in observed.raw["fdb"] if entry.get("ifname") == "vxlan.calico"}
 
 
+def _rerouted(plan: _Plan) -> set[str]:
+    """Workloads whose own routes change."""
+    return {
+        line.subject.partition("/")[2]
+        for line in plan.of("workload")
+        if line.action == "~" and any(part.startswith(("default ", "169.254.1.1 ")) for part in line.after.split("  "))
+    }
+
+
+def _routes_inside(before: Observed, after: Observed) -> set[str]:
+    old, new = before.raw["namespaces"], after.raw["namespaces"]
+    return {name for name in old.keys() & new.keys() if old[name]["routes"] != new[name]["routes"]}
+
+
 # --- the host -------------------------------------------------------------------------------------------------------
 
 
@@ -246,6 +313,34 @@ def _check_sysctls(plan: _Plan, before: Observed, after: Observed) -> None:
         assert name == "forwarding" and "net/ipv4/ip_forward" in planned, (
             f"{after.name}: {key} went from {expected} to {new[key]}, and the plan does not say so"
         )
+
+
+def _planned_units(plan: _Plan) -> set[tuple[str, str, bool]]:
+    """(unit, what it is, whether it becomes or ceases to be that)."""
+    found = set()
+    for line in plan.of("unit"):
+        old, new = (set(text.split(", ")) & _ASPECTS.keys() for text in (line.before, line.after))
+        found |= {(line.subject, word, True) for word in new - old} | {
+            (line.subject, word, False) for word in old - new
+        }
+    return found
+
+
+_ASPECTS = {
+    "enabled": ("UnitFileState", {"enabled"}),
+    "started": ("ActiveState", {"active", "activating", "reloading"}),
+    "masked": ("LoadState", {"masked"}),
+}
+
+
+def _units(before: Observed, after: Observed) -> set[tuple[str, str, bool]]:
+    found = set()
+    for unit, now in after.raw["units"].items():
+        for word, (key, values) in _ASPECTS.items():
+            old, new = before.raw["units"][unit].get(key) in values, now.get(key) in values
+            if old != new:
+                found.add((unit, word, new))
+    return found
 
 
 def _files(observed: Observed) -> dict[str, str]:

@@ -9,6 +9,9 @@ The tests build upon each other: one fleet goes from bare hosts to another mode.
 
 from __future__ import annotations
 
+import re
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +23,7 @@ from tests.lab.handle import BaseLab
 from tests.lab.observed import Observed, in_lab, observe, send
 
 from . import inventory, printed_plan
-from .conftest import LAB, Fleet, Run
+from .conftest import LAB, ROOT, Fleet, Run
 
 NODES = ("node1", "node2", "node3", "node4")
 NAME = f"{LAB}-install"
@@ -31,6 +34,12 @@ MORE = Pool("more", "10.250.0.0/20", "direct", block_size=28, nat_outgoing=True)
 WORKLOADS = [inventory.workload(f"web-{name[-1]}", name) for name in NODES]
 EXTERNAL = {name: [f"10.10.{1 if name in ('node1', 'node2') else 2}.1"] for name in NODES}
 
+#: What becomes of units on a host that has none of them.
+UNITS = {
+    ("+", "bird.service", "masked"),
+    ("+", "calico-node-state.service", "enabled"),
+    ("+", "calico-bird.service", "enabled, started"),
+}
 #: What moves while nothing is done.
 MOVING = ("bird_protocols", "bird_routes", "iptables")
 
@@ -114,7 +123,19 @@ def test_bare_hosts_are_planned_converged_and_left_alone(plain: tuple[BaseLab, P
     assert set(planned) == set(NODES)
     for name, lines in planned.items():
         kinds = {line.kind for line in lines}
-        assert kinds >= {"device", "address", "workload", "route", "sysctl", "ipset", "iptables", "bird", "file"}, name
+        assert kinds >= {
+            "device",
+            "address",
+            "workload",
+            "route",
+            "sysctl",
+            "ipset",
+            "iptables",
+            "bird",
+            "file",
+            "unit",
+        }, name
+        assert {(line.action, line.subject, line.after) for line in lines if line.kind == "unit"} == UNITS, name
     assert "+protocol bgp Mesh_10_10_1_12 from calico_fleet {" in run.output
     assert "+-A cali-nat-outgoing -s 10.244.0.0/16 -j MASQUERADE" in run.output
     assert "fleet  4 of 4 nodes change · 0 BGP sessions reset · 0 routes withdrawn" in run.output
@@ -160,3 +181,40 @@ def test_another_mode_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> N
     nothing, run, _ = plan(lab, path)
     assert nothing == {}
     assert "fleet  nothing to change on 4 of 4 nodes" in run.output
+
+
+def test_every_phase_of_a_switch_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> None:
+    """The phases are taken one by one, by hand, so that the hosts can be read between them."""
+    lab, folder = plain
+    path = str(folder / "hosts.yml")
+    before = read(lab)
+    run = Fleet(lab).switch("vxlan", "--check", "--diff", inventory=path).check()
+    assert {name: unmoved(read(lab))[name] for name in NODES} == unmoved(before)
+    phases = printed_plan.read_phases(run.output)
+    assert list(phases) == ["prepare", "links", "flip", "retire"]
+    assert re.search(r"^prepare +\d+ changes? on node", run.output, re.MULTILINE), run.output
+    assert re.search(r"^fleet  4 of 4 nodes change · 0 BGP sessions reset · ", run.output, re.MULTILINE)
+    assert phases["links"], "the links' MTU differs between the modes"
+    start = before
+    for phase, planned in phases.items():
+        by_hand(lab, path, f"pool=default-ipv4-ippool mode=vxlan phase={phase}")
+        time.sleep(3)  # BIRD's routes follow
+        after = read(lab)
+        try:
+            check_truth(planned, before, after)
+        except AssertionError as error:
+            raise AssertionError(f"{phase}: {error}") from error
+        before = after
+    check_truth(printed_plan.read(run.output), start, before)
+    fleet = checks.Fleet(
+        [Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=True), MORE], before, external=EXTERNAL
+    )
+    checks.check_pings(fleet, send(in_lab(lab), checks.pings(fleet)))
+
+
+def by_hand(lab: BaseLab, path: str, arguments: str) -> None:
+    command = ["ansible", "calico_nodes", "-i", path, "-m", "baremetal.host_routing.node", "-a", arguments]
+    done = subprocess.run(
+        command, cwd=ROOT, env=Fleet(lab).environment, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -302,6 +302,30 @@ class TestRefusals:
         assert answer["msg"] == "state is missing. It is worked out by the module's action, on the controller."
 
 
+def test_phases_are_planned_in_check_mode_only(host, monkeypatch):
+    host.run(node, **PARAMS)
+    monkeypatch.setattr(apply, "_bird_answers", lambda here: True)
+    step = dataclasses.replace(STATE, phase="prepare", rules=(Rule(0xCA11, 179, 179),))
+    steps = [
+        {"phase": "prepare", "state": step.to_dict(), "bird_config": "router id 10.10.1.11;\n# held\n"},
+        {"phase": "retire", "state": STATE.to_dict(), "bird_config": PARAMS["bird_config"]},
+    ]
+    before = host.snapshot()
+    target = params(dataclasses.replace(STATE, routes=STATE.routes[1:]))
+    answer = host.run(node, check=True, diff=True, phases=steps, **target)
+    assert host.snapshot() == before
+    assert [entry["phase"] for entry in answer["phases"]] == ["prepare", "retire"]
+    prepare, retire = ([(c["action"], c["kind"]) for c in entry["changes"]] for entry in answer["phases"])
+    assert prepare == [("~", "bird"), ("~", "file"), ("+", "rule")]
+    assert retire == [("-", "rule"), ("~", "bird"), ("~", "file")]
+    told = answer["diff"]["prepared"].splitlines()
+    assert (told[0], told[4]) == ("node1  prepare  3 changes", "node1  retire   3 changes")
+    assert [line.strip() for line in told[1:4]] == answer["phases"][0]["plan"]
+    assert told[8].startswith("node1  2 changes      ")
+    assert "phases" not in host.run(node, phases=steps, **PARAMS)
+    assert host.snapshot() == before
+
+
 def test_gateways_that_only_the_node_knows_are_filled_in(host):
     probe = Route("10.244.7.0/26", gateway=UNDERLAY_GATEWAY.format("10.10.2.12"), table=179)
     near = Route("10.244.8.0/26", gateway=UNDERLAY_GATEWAY.format("10.10.1.12"), table=179)

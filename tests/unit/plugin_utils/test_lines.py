@@ -161,6 +161,28 @@ def test_a_plan_counts_what_it_would_disturb() -> None:
     ]
 
 
+def test_a_plan_of_a_change_has_a_line_for_each_phase() -> None:
+    def steps(*counts: int) -> list[dict[str, t.Any]]:
+        kept = {"action": "="}
+        return [
+            {"phase": phase, "changes": [{"action": "+"}] * count + [kept]}
+            for phase, count in zip(("prepare", "links"), counts)
+        ]
+
+    plans: dict[str, dict[str, t.Any]] = {
+        "node1": {"changed": True, "phases": steps(12, 1)},
+        "node2": {"changed": True, "phases": steps(11, 0)},
+        "node3": {"changed": True, "phases": steps(12, 1)},
+    }
+    assert report_lines.plan(HOSTS, plans) == [
+        "prepare   11 changes on node2 · 12 changes on node1, node3",
+        "links     0 changes on node2 · 1 change on node1, node3",
+        "fleet  3 of 3 nodes change · 0 BGP sessions reset · 0 routes withdrawn",
+    ]
+    many = {f"node{n}": {"changed": True, "phases": steps(3)} for n in range(7)}
+    assert report_lines.plan(list(many), many)[0] == "prepare   3 changes on 7 nodes"
+
+
 def test_the_verdict_of_a_run() -> None:
     sessions = {"sessions": {"established": 2, "expected": 2}}
     convergence = dict.fromkeys(HOSTS, sessions)

@@ -1,0 +1,117 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The units of systemd that a node needs: enabled, running, or masked. What is not asked for stays as it is."""
+
+from __future__ import annotations
+
+import subprocess
+import typing as t
+
+from ..dataplane.change import Change, Failures, ObserveError
+
+PROGRAM = "systemctl"
+_SECONDS = 150.0  # a unit that does not come up is given up by systemd after 90
+_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
+_RUNNING = ("active", "activating", "reloading", "refreshing")
+
+
+class WantedUnit(t.NamedTuple):
+    """`enabled` and `started` None: however it is. `masked` False: however it is, too; nothing is unmasked."""
+
+    name: str
+    enabled: t.Optional[bool] = None
+    started: t.Optional[bool] = None
+    masked: bool = False
+
+
+class Observed(t.NamedTuple):
+    """`stale`: its file changed since systemd read it."""
+
+    enabled: bool
+    started: bool
+    masked: bool
+    stale: bool = False
+
+
+def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str, Observed]:
+    """Also of units that are not there. Raises ObserveError."""
+    if not wanted:
+        return {}
+    command = [program, "show", f"--property={','.join(_PROPERTIES)}", "--", *(unit.name for unit in wanted)]
+    code, output, error = _run(command)
+    answers = [dict(line.partition("=")[::2] for line in text.splitlines()) for text in output.split("\n\n")]
+    if code != 0 or len(answers) != len(wanted):
+        raise ObserveError(
+            f"The units of systemd cannot be read: {' '.join(command[:2])} said {error or 'nothing'!r}. "
+            "Nodes are hosts that systemd runs; see that it does (systemctl is-system-running), then run again."
+        )
+    return {
+        unit.name: Observed(
+            answer.get("UnitFileState") == "enabled",
+            answer.get("ActiveState") in _RUNNING,
+            answer.get("LoadState") == "masked",
+            answer.get("NeedDaemonReload") == "yes",
+        )
+        for unit, answer in zip(wanted, answers)
+    }
+
+
+def diff(wanted: t.Sequence[WantedUnit], observed: t.Mapping[str, Observed]) -> list[Change]:
+    changes = []
+    for unit in wanted:
+        have = observed[unit.name]
+        if unit.masked:
+            if not have.masked:
+                changes.append(Change("unit", "+", unit.name, None, "masked", "", have, unit))
+            continue
+        before = [] if unit.enabled is None else ["enabled" if have.enabled else "disabled"]
+        after = [] if unit.enabled is None else ["enabled" if unit.enabled else "disabled"]
+        before += [] if unit.started is None else ["started" if have.started else "stopped"]
+        after += [] if unit.started is None else ["started" if unit.started else "stopped"]
+        if before == after:
+            continue
+        action = "+" if not _does(before) else "-" if not _does(after) else "~"
+        texts = None if action == "+" else ", ".join(before), None if action == "-" else ", ".join(after)
+        changes.append(Change("unit", action, unit.name, *texts, "", have, unit))
+    return changes
+
+
+def _does(words: t.Collection[str]) -> bool:
+    return "enabled" in words or "started" in words
+
+
+def apply(changes: t.Sequence[Change], reload: bool, program: str = PROGRAM) -> None:
+    """`reload`: systemd is to read all unit files again before. Raises ApplyError."""
+    failures = Failures()
+    if reload or any(change.old.stale for change in changes):
+        _run([program, "daemon-reload"])  # what it did not read fails below, with its unit's name
+    for change in changes:
+        have, unit = change.old, change.new
+        verbs = ["mask"] if unit.masked else []
+        if unit.enabled is not None and unit.enabled != have.enabled:
+            verbs.append("enable" if unit.enabled else "disable")
+        if unit.started is not None and unit.started != have.started:
+            verbs.append("start" if unit.started else "stop")
+        for verb in verbs:
+            code, dummy, error = _run([program, verb, "--", unit.name])
+            if code != 0:
+                reason = (
+                    f"systemctl {verb} failed: {error or f'status {code}'} "
+                    f"See journalctl -u {unit.name}, correct what it names, then run again."
+                )
+                failures.add(change, reason)
+                break
+    failures.raise_if_any()
+
+
+def _run(command: t.Sequence[str]) -> tuple[int, str, str]:
+    """Status, what was printed, and the first line of what was complained about."""
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
+    except OSError as error:
+        return 127, "", str(error.strerror)
+    except subprocess.TimeoutExpired:
+        return 124, "", f"it did not end within {_SECONDS:.0f} seconds."
+    complaint = done.stderr.decode(errors="replace").strip()
+    return done.returncode, done.stdout.decode(errors="replace").strip("\n"), complaint.partition("\n")[0]

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A systemctl for tests: what units are is kept as files, <unit>.enabled and so on, in a folder.
+
+As with the real one a masked unit can be neither enabled nor started, and a stale one does not start.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+_SCRIPT = """\
+#!/bin/sh
+cd '{folder}' || exit 9
+verb=$1
+shift
+is() {{ if test -e "$1"; then echo "$2"; else echo "$3"; fi; }}
+case $verb in
+show)
+    shift 2
+    for unit; do
+        test "$unit" = "$1" || echo
+        echo "LoadState=$(is "$unit.masked" masked loaded)"
+        echo "ActiveState=$(is "$unit.started" active inactive)"
+        if test -e "$unit.masked"; then echo UnitFileState=masked; else
+            echo "UnitFileState=$(is "$unit.enabled" enabled disabled)"
+        fi
+        echo "NeedDaemonReload=$(is "$unit.stale" yes no)"
+    done ;;
+daemon-reload) rm -f ./*.stale ;;
+*)
+    shift
+    if test -e "$1.masked"; then echo "Failed to $verb unit: Unit $1 is masked." >&2; exit 1; fi
+    if test -e "$1.broken"; then printf 'Job for %s failed.\\nmore\\n' "$1" >&2; exit 1; fi
+    case $verb in
+    enable) touch "$1.enabled" ;;
+    disable) rm -f "$1.enabled" ;;
+    start) if test -e "$1.stale"; then echo 'Unit has changed on disk.' >&2; exit 1; fi; touch "$1.started" ;;
+    stop) rm -f "$1.started" ;;
+    mask) touch "$1.masked" ;;
+    *) exit 8 ;;
+    esac ;;
+esac
+"""
+
+
+class Systemctl:
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        self.program = folder / "systemctl"
+        self.program.write_text(_SCRIPT.format(folder=folder))
+        self.program.chmod(0o755)
+
+    def have(self, *marks: str) -> None:
+        """`bird.service.started`: that the unit runs; so with enabled, masked, stale, and broken: nothing succeeds."""
+        for mark in marks:
+            (self.folder / mark).touch()
+
+    @property
+    def marks(self) -> set[str]:
+        return {path.name for path in self.folder.iterdir()} - {"systemctl"}

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is planned of each phase before a change is what the phases then plan, one after the other, and do."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, machine, phases
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Stored
+
+from tests.unit.fleet.fleets import MODES, WORKLOADS, build, pool, states, workload
+from tests.unit.modules.harness import Host
+
+Shown = t.Tuple[str, str, str, t.Optional[str], t.Optional[str]]
+
+
+def config(state: NodeState) -> t.Optional[str]:
+    """Differs as the state does; its number of lines, which is what a plan shows, hardly ever."""
+    return f"# {state.bird}\n" if state.bird else None
+
+
+def stored(state: NodeState) -> Stored:
+    return Stored(state, config(state), who="test")
+
+
+@pytest.fixture
+def here(tmp_path: pathlib.Path) -> machine.Machine:
+    return Host(tmp_path, FakeKernel()).machine
+
+
+def shown(changes: t.Iterable[apply.Change]) -> set[Shown]:
+    """Without what BIRD would do, which no BIRD does here."""
+    return {
+        (change.action, change.kind, change.subject, change.before, change.after)
+        for change in changes
+        if change.note != "proto bird" and change.action in "+~-"
+    }
+
+
+def walk(
+    here: machine.Machine, before: NodeState, target: NodeState, names: t.Sequence[str] = transition.PHASES
+) -> tuple[list[set[Shown]], list[set[Shown]]]:
+    """(planned, done) for each phase."""
+    apply.bring_to(here, stored(before))
+    ways = [stored(transition.phase_state(before, target, name)) for name in names]
+    untouched = here.kernel.snapshot()
+    planned = [shown(step) for step in phases.steps([apply.plan(here, way) for way in ways])]
+    assert here.kernel.snapshot() == untouched
+    return planned, [shown(apply.bring_to(here, way).plan.shown) for way in ways]
+
+
+BGP = [(one, other, True) for one, other in itertools.permutations(MODES, 2)]
+VXLAN = [("vxlan", "vxlan-crosssubnet", False), ("vxlan-crosssubnet", "vxlan", False)]
+
+
+@pytest.mark.parametrize(("one", "other", "bgp"), [*BGP, *VXLAN])
+def test_every_phase_of_every_switch(here: machine.Machine, one: str, other: str, bgp: bool) -> None:
+    first = build(pool(one, natOutgoing=True), bgp_enabled=bgp)
+    second = build(pool(other, natOutgoing=True), previous=first.allocation, bgp_enabled=bgp)
+    planned, done = walk(here, states(first)["node1"], states(second)["node1"])
+    for name, expected, found in zip(transition.PHASES, planned, done):
+        assert expected == found, name
+    assert planned[0] and planned[3]
+
+
+def kinds(changes: set[Shown]) -> set[tuple[str, str, str]]:
+    return {change[:3] for change in changes}
+
+
+@pytest.mark.parametrize("name", ["prepare", "links", "flip"])
+def test_a_change_that_was_stopped(here: machine.Machine, name: str) -> None:
+    """From the middle of one change to what another one wants, back or on."""
+    first = build(pool("ipip"))
+    second = build(pool("vxlan"), previous=first.allocation)
+    start, target = states(first)["node1"], states(second)["node1"]
+    left = transition.phase_state(start, target, name)
+    for way in (start, target):
+        planned, done = walk(here, left, way)
+        assert planned == done
+
+
+def test_workloads_come_and_go_and_the_underlay_changes_with_the_mode(here: machine.Machine) -> None:
+    """A new workload is told whole where only a part of it changes; what is done is the same."""
+    first = build(pool("ipip"))
+    more = [*WORKLOADS[1:], workload("new", "node1")]
+    second = build(pool("direct"), previous=first.allocation, workloads=more, underlay_mtu=1400)
+    planned, done = walk(here, states(first)["node1"], states(second)["node1"])
+    assert [kinds(step) for step in planned] == [kinds(step) for step in done]
+    assert ("-", "workload", "default/w1") in kinds(planned[3])
+    assert ("+", "workload", "default/new") in kinds(planned[0])
+
+
+def test_what_is_kept_is_told_once(here: machine.Machine) -> None:
+    first = build(pool("ipip"))
+    second = build(pool("direct"), previous=first.allocation)
+    before, target = states(first)["node1"], states(second)["node1"]
+    apply.bring_to(here, stored(before))
+    address = before.devices[0].address
+    here.kernel.sockets[address] = 2  # type: ignore[attr-defined]
+    plans = [apply.plan(here, stored(transition.phase_state(before, target, name))) for name in transition.PHASES]
+    kept = [[change for change in step if change.action == "="] for step in phases.steps(plans)]
+    assert [len(step) for step in kept] == [0, 0, 0, 2]
+    assert kept[3][0].note == "kept: 2 open sockets use it"
