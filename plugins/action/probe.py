@@ -17,6 +17,13 @@ _PROOF_COUNT = 3
 _MARGIN, _BATCH_MARGIN = 60, 20
 
 
+def watch_limit(waits: int, task_vars: t.Mapping[str, t.Any]) -> int:
+    """Seconds after which a watch ends by itself, in a run whose waits add up to `waits`."""
+    hosts = len(task_vars.get("ansible_play_hosts_all", ()))
+    batches = -(-hosts // max(1, int(task_vars.get("ansible_forks", 1))))
+    return waits + _MARGIN + _BATCH_MARGIN * batches
+
+
 class ActionModule(StateAction):
     """Work out what to probe from the fleet; see the module of this name."""
 
@@ -40,9 +47,7 @@ class ActionModule(StateAction):
             if proof:
                 args.update(mark=PROBE_MARK, count=_PROOF_COUNT)
             if args.get("watch") == "start":
-                hosts = len(task_vars.get("ansible_play_hosts_all", ()))
-                batches = -(-hosts // max(1, int(task_vars.get("ansible_forks", 1))))
-                args["limit"] = int(args.get("limit", 0)) + _MARGIN + _BATCH_MARGIN * batches
+                args["limit"] = watch_limit(int(args.get("limit", 0)), task_vars)
             if not paths:
                 result.update(changed=False, targets=[], msg=f"{host} has no other node's block to probe.")
                 return result

@@ -147,8 +147,8 @@ targets:
     sent: {description: Probes sent., type: int, sample: 3}
     received: {description: Probes answered., type: int, sample: 3}
     lost: {description: Probes not answered., type: int, sample: 0}
-    rtt_min: {description: Shortest round trip in milliseconds., type: float, sample: 0.21}
-    rtt_max: {description: Longest round trip in milliseconds., type: float, sample: 0.83}
+    rtt_min: {description: "Shortest round trip in milliseconds, without those of a watch.", type: float, sample: 0.21}
+    rtt_max: {description: "Longest round trip in milliseconds, without those of a watch.", type: float, sample: 0.83}
     longest_gap: {description: Longest time without an answer in milliseconds., type: float, sample: 0.0}
     reason: {description: "Why probes were lost, as far as that is known.", type: str, sample: no answer}
     silent:
@@ -242,15 +242,12 @@ def together(sent: Found, watched: t.Optional[Found]) -> Found:
     if watched is None:
         return {**sent, "silent": 0.0}
     both: Found = {key: sent[key] + watched[key] for key in ("sent", "received", "lost")}
-    rtts = [entry[key] for entry in (sent, watched) for key in ("rtt_min", "rtt_max") if entry[key] is not None]
     reasons = [watched["reason"]] if watched["lost"] else []
     if sent["lost"]:
         reasons.append(f"in full size {sent['reason']}")
     return {
         **sent,
         **both,
-        "rtt_min": min(rtts, default=None),
-        "rtt_max": max(rtts, default=None),
         "longest_gap": watched["longest_gap"] or sent["longest_gap"],
         "silent": watched["silent"],
         "reason": "; ".join(reasons),

@@ -199,10 +199,10 @@ def _send_steadily(exchange: Exchange, deadline: float, done: t.Callable[[], boo
             number = (number + 1) % width
         # A process that was held up does not make up for it: a burst would be lost for its own sake.
         due = max(due + _TICK, time.monotonic())
+        # One sleep, whatever comes meanwhile: waking for each answer would cost as much as all the rest.
+        time.sleep(max(0.0, due - time.monotonic()))
+        exchange.receive()
         now = time.monotonic()
-        while now < due and not done():
-            exchange.receive(due - now)
-            now = time.monotonic()
 
 
 def _write(path: str, state: str, exchange: Exchange, started: float) -> None:
@@ -245,6 +245,8 @@ def _found(tally: Tally, apart: float) -> dict[str, t.Any]:
     sent = tally.sent - first
     lost = sent - len(answered)
     answer = tally.answer(apart)._asdict()
+    # Answers lie in the socket until the next burst: how long they took is not known.
+    answer.update(rtt_min=None, rtt_max=None)
     answer.update(sent=sent, lost=lost, longest_gap=round(longest * 1000, 1), silent=round(silent * 1000, 1))
     if not lost:
         answer["reason"] = ""
