@@ -85,7 +85,6 @@ def test_a_controller_killed_in_every_phase_leaves_the_fleet_forwarding(lab: Bas
         run = fleet.switch("direct")
         report = streams.stop()
     run.check()
-    assert re.search(NOTHING_LOST, run.output), run.output[-4000:]
     assert watches(lab) == 0
     assert report.lost == 0 and report.resets == 0 and report.corrupt == 0, report.summary()
     check_routes(lab, "direct")
@@ -103,6 +102,8 @@ def test_a_killed_flip_is_returned_from_by_the_next_site_run(lab: BaseLab, fleet
         run = fleet.site()
         report = streams.stop()
     run.check()
+    assert re.search(NOTHING_LOST, run.output), run.output[-4000:]
+    assert watches(lab) == 0
     assert report.lost == 0 and report.resets == 0 and report.corrupt == 0, report.summary()
     check_routes(lab, FIRST_MODE)
     check_encapsulation(lab, FIRST_MODE)
@@ -132,6 +133,7 @@ def test_a_mode_that_cannot_be_proven_is_not_flipped_to(lab: BaseLab, fleet: Fle
 
 def test_what_the_flip_itself_loses_is_counted_and_the_change_returned_from(lab: BaseLab, fleet: Fleet) -> None:
     """Nothing passes from rack 1 to rack 2 for half a second, in whichever mode, and all is well before and after."""
+    fleet.site().check()
     everything = ("-i", "br1", "-o", "br2", "-j", "DROP")
     process, printed = switch_until(fleet, "Flip the routes", "direct")
     lab.router_exec(["iptables", "-I", "FORWARD", *everything])
