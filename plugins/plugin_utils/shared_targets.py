@@ -29,6 +29,7 @@ from . import fleet_source, inventory_source, pool_modes
 from .targets import Targets
 
 _FOLDER = "host_routing-shared"
+_BACKGROUND = ".background"
 
 
 def of_task(
@@ -48,12 +49,15 @@ def of_task(
         with _locked(f"{path}.lock"):
             found = _read(path)
             if found is None:
-                found = _compiled(task_vars, pool, mode)
+                found, background = _compiled(task_vars, pool, mode)
+                _write(path + _BACKGROUND, background)
                 _write(path, found)
     if isinstance(found, _Refusal):
         raise FleetError(found.variable, found.value, found.rule, found.remedy, found.origin)
-    pool_modes.check_newcomers(found.fleet, found.remembered, {host: current}, [pool or ""], found.origins)
-    return found.targets
+    if current is None:
+        remembered, origins = _read(path + _BACKGROUND)
+        pool_modes.check_newcomers(found.fleet, remembered, {host: None}, [pool or ""], origins)
+    return t.cast(Targets, found)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,11 +73,13 @@ class _Refusal:
 
 def _compiled(
     task_vars: t.Mapping[str, t.Any], pool: t.Optional[str], mode: t.Optional[str]
-) -> t.Union[fleet_source.Compiled, _Refusal]:
+) -> tuple[t.Union[Targets, _Refusal], t.Any]:
+    """What every host reads, and what only new ones need."""
     try:
-        return fleet_source.compile_targets(task_vars, {}, copies_complete=False, pool=pool, mode=mode)
+        compiled = fleet_source.compile_targets(task_vars, {}, copies_complete=False, pool=pool, mode=mode)
     except FleetError as error:
-        return _Refusal(error.variable, error.value, error.rule, error.remedy, error.origin)
+        return _Refusal(error.variable, error.value, error.rule, error.remedy, error.origin), None
+    return compiled.targets, (compiled.remembered, compiled.origins)
 
 
 def _key(task_vars: t.Mapping[str, t.Any], task: str, pool: t.Optional[str], mode: t.Optional[str]) -> str:
