@@ -36,13 +36,15 @@ BETWEEN_RACKS = ("-i", "br1", "-o", "br2", "-d", "10.244.0.0/16", "-j", "DROP")
 NOTHING_LOST = r"soak +0 lost of [0-9,]+ probes over 12 paths since before the flip · longest gap 0\.0 ms\n"
 
 
-def switch_until(fleet: Fleet, task: str, mode: str) -> tuple[subprocess.Popen, str]:
-    """A switch whose `task` has just begun, and what it has printed."""
-    command = fleet.command("switch_pool_mode.yml", "-e", "pool=default-ipv4-ippool", "-e", f"mode={mode}")
+def switch_until(fleet: Fleet, task: str, mode: str, soak: int) -> tuple[subprocess.Popen, str]:
+    """A switch whose `task` has just begun, and what it has printed. `soak` is in seconds."""
+    variables = ("pool=default-ipv4-ippool", f"mode={mode}", f"calico_node_soak_seconds={soak}")
+    command = fleet.command("switch_pool_mode.yml", *(word for each in variables for word in ("-e", each)))
     process = subprocess.Popen(
         command,
         cwd=ROOT,
-        env={**fleet.environment, "PYTHONUNBUFFERED": "1"},
+        # A task is announced when it begins only if skipped hosts are shown; otherwise with its first result.
+        env={**fleet.environment, "PYTHONUNBUFFERED": "1", "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -65,7 +67,7 @@ def watches(lab: BaseLab) -> int:
 
 def kill_during(fleet: Fleet, task: str, mode: str) -> None:
     """Start the switch and kill ansible-playbook and all its children as soon as `task` has begun."""
-    process, dummy = switch_until(fleet, task, mode)
+    process, dummy = switch_until(fleet, task, mode, soak=30)
     time.sleep(0.4)  # some of the hosts are at it
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -135,7 +137,7 @@ def test_what_the_flip_itself_loses_is_counted_and_the_change_returned_from(lab:
     """Nothing passes from rack 1 to rack 2 for half a second, in whichever mode, and all is well before and after."""
     fleet.site().check()
     everything = ("-i", "br1", "-o", "br2", "-j", "DROP")
-    process, printed = switch_until(fleet, "Flip the routes", "direct")
+    process, printed = switch_until(fleet, "Flip the routes", "direct", soak=3)
     lab.router_exec(["iptables", "-I", "FORWARD", *everything])
     try:
         time.sleep(0.5)
@@ -146,7 +148,7 @@ def test_what_the_flip_itself_loses_is_counted_and_the_change_returned_from(lab:
     found = re.search(r"soak +([0-9]+) lost of [0-9,]+ probes over 12 paths since before the flip · (.*)\n", printed)
     assert found, printed[-4000:]
     longest = re.fullmatch(r"longest gap ([0-9.]+) ms \(node[0-9] -> node[0-9]\)", found[2])
-    assert longest and 400 <= float(longest[1]) < 5000, found[0]
+    assert longest and 300 <= float(longest[1]) < 5000, found[0]
     # An answer takes the same way back: both directions miss something.
     for path in ("node1 -> node3", "node2 -> node4", "node3 -> node1", "node4 -> node2"):
         assert re.search(rf"  {path}: [0-9]+ not answered, longest gap [0-9.]+ ms", printed), printed[-4000:]
