@@ -15,7 +15,8 @@ description:
   - Lost probes are no failure of the module; look at RV(targets).
   - With O(watch) a process on the host goes on probing when the module is done, so that what is lost while routes are
     replaced is counted as well. It sends packets of 84 bytes without a mark, 20 a second to each target, but no more
-    than 200 a second to all of them together, so that each of more than ten targets gets fewer.
+    than 200 a second to all of them together, so that each of more than ten targets gets fewer. Where that would take
+    more than a fiftieth of a processor it sends less often.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -178,7 +179,7 @@ watch:
       sample: true
     reason: {description: "Why it is not running, or not complete.", type: str, sample: ""}
     seconds: {description: How long it counted., type: float, sample: 24.6}
-    interval: {description: Milliseconds between two probes to one target., type: float, sample: 50.0}
+    interval: {description: Milliseconds between two probes to one target as planned., type: float, sample: 50.0}
     resolution:
       description: The most milliseconds that in fact lay between two probes to one target. Shorter gaps can go unseen.
       type: float
@@ -218,11 +219,11 @@ def start(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], fo
 def collect(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target]) -> tuple[list[Found], Found]:
     running = watch.running()
     until = time.monotonic() + params["seconds"]
-    found = send(params, targets, _BESIDE_A_WATCH if running else _ALONE)
+    found = send(params, targets, _ALONE if running is None else _BESIDE_A_WATCH)
     time.sleep(max(0.0, until - time.monotonic()))  # the last probe is sent before the last second is over
-    report = watch.collect()
+    report = watch.collect(running)
     state = report["state"] if report else None
-    if state == "stopped" and not running:
+    if state == "stopped" and running is None:
         state = None  # what an earlier collection left
     reasons = {
         None: "no watch was running",

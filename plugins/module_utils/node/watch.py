@@ -30,6 +30,8 @@ PATH = "/run/calico/watch.json"
 _NAME = "calico-watch"  # as `ps` and `top` show it; 15 letters at most
 _TICK = 0.05  # seconds between two bursts
 _BURST = 10  # probes in a burst: 200 a second from a node, however many paths it has
+_SHARE = 0.02  # of a processor; where a burst costs more, they are further apart
+_SLOWEST_TICK = 1.0  # seconds
 _LATE = 1.0  # seconds that the last answers have
 _SILENT = 1.0  # seconds; see _found
 _PATIENCE = 30.0  # seconds for a process to begin or to end, on a machine that has no time
@@ -85,17 +87,24 @@ def stop(path: str = PATH) -> bool:
     )
 
 
-def running(path: str = PATH) -> bool:
+def running(path: str = PATH) -> t.Optional[int]:
+    """The number of the process that watches, None when there is none."""
     with _opened(path) as lock:
-        return not _taken(lock)
+        if _taken(lock):
+            return None
+        holder = os.pread(lock, 32, 0).strip()
+        return int(holder) if holder.isdigit() else 0
 
 
-def collect(path: str = PATH) -> t.Optional[dict[str, t.Any]]:
-    """Ends the watch and returns what it found (see _report), None where there was none that left a file.
+def collect(process: t.Optional[int], path: str = PATH) -> t.Optional[dict[str, t.Any]]:
+    """Ends the watch of `process` and returns what it found (see _report), None where there is none that left a file.
 
     `state` is "stopped" when it counted until now, "ended" when it came to its limit before, "running" when its process
-    was killed: then nothing was counted.
+    was killed: then nothing was counted. A watch of another process than the one that was running belongs to a later
+    change, whose controller came after ours was killed: it is let be, and the answer is None.
     """
+    if running(path) not in (None, process):
+        return None
     stop(path)
     try:
         with open(path, encoding="utf-8") as stream:
@@ -193,12 +202,15 @@ def _send_steadily(exchange: Exchange, deadline: float, done: t.Callable[[], boo
     burst = min(width, _BURST)
     number = 0
     now = due = time.monotonic()
+    used = time.process_time()
     while now < deadline and not done():
         for dummy in range(burst):
             exchange.send(number)
             number = (number + 1) % width
+        before, used = used, time.process_time()
+        tick = min(_SLOWEST_TICK, max(_TICK, (used - before) / _SHARE))
         # A process that was held up does not make up for it: a burst would be lost for its own sake.
-        due = max(due + _TICK, time.monotonic())
+        due = max(due + tick, time.monotonic())
         # One sleep, whatever comes meanwhile: waking for each answer would cost as much as all the rest.
         time.sleep(max(0.0, due - time.monotonic()))
         exchange.receive()

@@ -13,7 +13,7 @@ import threading
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import watch
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import probing, watch
 from ansible_collections.baremetal.host_routing.plugins.modules import node, probe
 
 from tests.integration.modules.test_node import STATE
@@ -75,7 +75,7 @@ def until(condition):
 def watched(host, tmp_path, monkeypatch):
     file = tmp_path / "run" / "watch.json"
     for function in (watch.start, watch.stop, watch.running, watch.collect):
-        monkeypatch.setattr(function, "__defaults__", (str(file),))
+        monkeypatch.setattr(function, "__defaults__", (str(file),))  # of `path`, the last parameter
     host.run(node, state=STATE.to_dict())
     yield Watched(host, file)
     watch.stop()
@@ -131,7 +131,7 @@ def test_a_route_that_is_missing_for_a_moment_is_named(watched):
 def test_a_path_that_was_down_before_is_not_held_against_the_change(watched):
     """It cannot be started over such a path by the proof, whose probes take the new mode; so the mode before is cut."""
     watched.cut()
-    targets = [watch.Target(entry["address"], name=entry["name"]) for entry in TARGETS]
+    targets = [probing.Target(entry["address"], name=entry["name"]) for entry in TARGETS]
     thread = threading.Thread(target=lambda: watched.host.kernel._there(lambda: watch.start(targets, 60)))
     thread.start()
     thread.join(30)
@@ -204,6 +204,21 @@ def test_what_was_collected_is_not_collected_again(watched):
     again = watched.collect()
     assert (again["watch"]["complete"], again["watch"]["reason"]) == (False, "no watch was running")
     assert again["sent"] == 20
+
+
+def test_the_soak_of_a_killed_run_lets_the_watch_of_the_next_one_be(watched):
+    """Its module goes on on the node when the controller is gone, and comes to collect when the next run watches."""
+    watched.start()
+    late = threading.Thread(target=watched.collect, args=(2,))
+    late.start()
+    time.sleep(1)
+    targets = [probing.Target(entry["address"], name=entry["name"]) for entry in TARGETS]
+    thread = threading.Thread(target=lambda: watched.host.kernel._there(lambda: watch.start(targets, 60)))
+    thread.start()
+    thread.join(30)
+    second = watch.running()
+    late.join(30)
+    assert second is not None and alive(second) and watch.running() == second
 
 
 def test_it_is_stopped(watched):

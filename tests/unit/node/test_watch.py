@@ -74,51 +74,86 @@ def test_a_node_sends_at_most_200_a_second_and_10_to_each_of_20(paths, seconds):
 
 
 class FakeExchange:
-    """Counts what is sent and when."""
+    """On a clock of its own: nothing passes but what is slept and what a probe costs. Says when each was sent."""
 
-    def __init__(self, width):
+    def __init__(self, width, monkeypatch, cost=0.0):
         self.tallies = [None] * width
         self.sent = []
         self.received = 0
+        self.now = self.used = 1000.0
+        self.cost = cost
+        for name in ("monotonic", "sleep", "process_time"):
+            monkeypatch.setattr(watch.time, name, getattr(self, name))
+
+    def monotonic(self):
+        return self.now
+
+    def process_time(self):
+        return self.used
+
+    def sleep(self, seconds):
+        assert seconds >= 0
+        self.now += seconds
 
     def send(self, number):
-        self.sent.append((number, time.monotonic()))
+        self.now += self.cost
+        self.used += self.cost
+        self.sent.append((number, round(self.now - 1000, 3)))
 
     def receive(self):
         self.received += 1
 
 
-@pytest.mark.parametrize("width", [3, 15])
-def test_every_path_in_turn_at_a_steady_rate(width):
-    exchange = FakeExchange(width)
-    began = time.monotonic()
-    watch._send_steadily(exchange, began + 0.5, lambda: False)
-    assert time.monotonic() - began < 2
-    assert [number for number, dummy in exchange.sent] == [n % width for n in range(len(exchange.sent))]
-    assert len(exchange.sent) <= 11 * min(width, 10)
-    assert exchange.received == len(exchange.sent) / min(width, 10), "it wakes up once for each burst"
+@pytest.mark.parametrize(("width", "burst"), [(3, 3), (15, 10)])
+def test_every_path_in_turn_at_a_steady_rate(width, burst, monkeypatch):
+    exchange = FakeExchange(width, monkeypatch)
+    watch._send_steadily(exchange, 1000.49, lambda: False)
+    assert exchange.sent == [(n % width, round(n // burst * 0.05, 3)) for n in range(10 * burst)]
+    assert exchange.received == 10, "it wakes up once for each burst"
 
 
-def test_it_ends_when_it_is_told(tmp_path):
-    exchange = FakeExchange(1)
-    began = time.monotonic()
-    watch._send_steadily(exchange, began + 60, lambda: len(exchange.sent) == 4)
-    assert len(exchange.sent) == 4 and time.monotonic() - began < 5
+def test_a_slow_machine_is_left_alone(monkeypatch):
+    """A burst that takes 4 ms of the processor: a fiftieth of it is one in 200 ms; and one a second at the worst."""
+    exchange = FakeExchange(1, monkeypatch, cost=0.004)
+    watch._send_steadily(exchange, 1001, lambda: False)
+    assert [at for dummy, at in exchange.sent] == [0.004, 0.204, 0.404, 0.604, 0.804]
+    exchange = FakeExchange(1, monkeypatch, cost=0.4)
+    watch._send_steadily(exchange, 1003, lambda: False)
+    assert [at for dummy, at in exchange.sent] == [0.4, 1.4, 2.4]
+
+
+def test_what_was_held_up_is_not_made_up_for(monkeypatch):
+    exchange = FakeExchange(1, monkeypatch)
+    held_up = exchange.receive
+
+    def receive():
+        held_up()
+        exchange.now += 0.5 if exchange.received == 2 else 0.0
+
+    exchange.receive = receive
+    watch._send_steadily(exchange, 1000.69, lambda: False)
+    assert [at for dummy, at in exchange.sent] == [0.0, 0.05, 0.6, 0.6, 0.65]
+
+
+def test_it_ends_when_it_is_told(monkeypatch):
+    exchange = FakeExchange(1, monkeypatch)
+    watch._send_steadily(exchange, 1060, lambda: len(exchange.sent) == 4)
+    assert len(exchange.sent) == 4
 
 
 def test_without_a_watch_there_is_nothing_to_end_or_to_collect(tmp_path):
     path = str(tmp_path / "run" / "watch.json")
-    assert watch.running(path) is False
+    assert watch.running(path) is None
     assert watch.stop(path) is False
-    assert watch.collect(path) is None
+    assert watch.collect(None, path) is None
 
 
 def test_a_file_that_is_damaged_is_none(tmp_path):
     path = tmp_path / "watch.json"
     path.write_text("{")
-    assert watch.collect(str(path)) is None
+    assert watch.collect(None, str(path)) is None
     path.write_text(json.dumps({"state": "ended"}))
-    assert watch.collect(str(path)) == {"state": "ended"}
+    assert watch.collect(None, str(path)) == {"state": "ended"}
 
 
 def test_the_number_of_another_process_is_never_signalled(tmp_path, monkeypatch):
@@ -164,5 +199,5 @@ def test_what_keeps_a_watch_from_starting_is_told(tmp_path, monkeypatch):
         "no watch could be started on this node: probes need root's rights: a raw socket was refused. Set become: true."
     )
     deadline = time.monotonic() + 10
-    while watch.running(path):  # its process ends a moment after it said so
+    while watch.running(path) is not None:  # its process ends a moment after it said so
         assert time.monotonic() < deadline
