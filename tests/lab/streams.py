@@ -167,7 +167,8 @@ class _Host:
     def open(self, tick: float) -> None:
         self.lab.put(self.name, PROGRAM, "/run/lab-traffic.py")
         self.process = self.lab.popen(self.name, ["python3", "/run/lab-traffic.py"], bufsize=0)
-        self.tell(json.dumps({**self.spec, "tick": tick}))
+        # Not in the emulated machine: it has so little to give that the hosts themselves, BIRD included, would starve.
+        self.tell(json.dumps({**self.spec, "tick": tick, "first": self.lab.machine == "native"}))
 
     def tell(self, line: str) -> None:
         assert self.process and self.process.stdin

@@ -7,7 +7,7 @@
 Runs inside a lab host, so it is one file of standard library for Python 3.9 and newer. streams.py drives it over
 stdin, one JSON specification and then one word a line; every answer is one line of JSON on stdout:
 
-    {"tick": 0.002, "send": [...], "receive": [...], "connect": [...], "listen": [...]} -> {"ready": true}
+    {"tick": 0.002, "first": true, "send": [], "receive": [], "connect": [], "listen": []} -> {"ready": true}
     warm     send one empty datagram a stream, not counted: neighbours are resolved  -> {"warm": true}
     start    open the TCP connections and send  -> {"started": true}
     status   totals so far  -> {"sent": ..., "received": ...}
@@ -19,6 +19,7 @@ stdin, one JSON specification and then one word a line; every answer is one line
     connect  {"id": 9, "netns": null, "address": "10.244.1.5", "port": 7401, "rate": 100000}
     listen   {"netns": null, "port": 7401}
 
+"first": this process goes before all others that want a processor.
 "size" is the length of the IP packet. "full" asks the kernel before each burst for the MTU of the route.
 DF is never set, so a packet that meets a smaller MTU a moment later is fragmented and not lost.
 The process ends when its stdin does.
@@ -519,9 +520,11 @@ def main() -> int:
             return 1
         data += more
     line, _, rest = data.partition(b"\n")
-    _go_first()
+    spec = json.loads(line)
+    if spec.get("first"):
+        _go_first()
     try:
-        traffic = Traffic(json.loads(line))
+        traffic = Traffic(spec)
     except OSError as error:
         answer({"error": str(error)})
         return 1

@@ -55,7 +55,9 @@ def test_a_switch_loses_nothing(
     run.check()
     record_property("switch", f"{mode}: {run.seconds:.1f} s\n{report.summary()}")
     assert report.sent > 0 and not report.silent_hosts
-    assert all(result.rate >= (250 if MACHINE == "native" else 50) for result in report.streams), report.summary()
+    rates = [result.rate for result in report.streams]
+    # The emulated machine shares two processors with the native suites: all of its streams together have that rate.
+    assert (min(rates) if MACHINE == "native" else sum(rates)) >= 500, report.summary()
     assert report.lost == 0, report.summary()
     assert report.resets == 0 and report.corrupt == 0 and report.bytes_missing == 0, report.summary()
     assert all(result.received > 0 for result in report.streams)
