@@ -195,7 +195,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node import
 Found = dict[str, t.Any]
 
 #: Probes a second to each target, and to all of them together, while a change soaks.
-_ALONE, _BESIDE_A_WATCH, _TOGETHER = 10, 1, 200
+_ALONE = 10
+_BESIDE_A_WATCH = 1
+_TOGETHER = 200
 
 
 def send(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], a_second: int) -> list[Found]:
