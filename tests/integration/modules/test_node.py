@@ -240,8 +240,11 @@ def test_the_engine_that_is_shipped_restores_a_node_by_itself(host, tmp_path):
     """What the boot unit runs: the installed bundle, in an isolated interpreter, planning for this machine."""
     source = str(pathlib.Path(bundle.__file__).resolve().parent.parent)
     bundle.install(bundle.build(source), bundle.bundle_digest(source), str(tmp_path / "lib"))
+    # Whatever this machine itself is: nothing of it is seen below /var/lib.
+    alone = 'mount -t tmpfs none /var/lib && exec "$0" "$@"'
     run = subprocess.run(
-        ["unshare", "--net", sys.executable, "-I", str(tmp_path / "lib" / "current"), "plan"],
+        ["unshare", "--net", "--mount", "sh", "-c", alone]
+        + [sys.executable, "-I", str(tmp_path / "lib" / "current"), "plan"],
         capture_output=True,
         text=True,
         check=False,
