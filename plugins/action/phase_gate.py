@@ -31,6 +31,7 @@ class ActionModule(ActionBase):
                 "results": {"type": "str", "required": True},
                 "failed": {"type": "list", "elements": "str", "default": []},
                 "problems": {"type": "list", "elements": "str", "default": []},
+                "loss_limit": {"type": "int", "default": 0},
             }
         )
         hosts = task_vars.get("ansible_play_hosts_all", [])
@@ -49,7 +50,7 @@ class ActionModule(ActionBase):
             result["failed"] = True
             result["msg"] = phase_lines.returned(hosts, results, causes)
             return result
-        line, problems = phase_lines.phase(args["phase"], hosts, results, fleet)
+        line, problems = phase_lines.phase(args["phase"], hosts, results, fleet, args["loss_limit"])
         Display().display(line, color=None if not problems else "red")
         result.update(ok=not problems, line=line, problems=problems)
         return result

@@ -45,6 +45,11 @@ options:
     type: list
     elements: str
     default: []
+  loss_limit:
+    description:
+      - For V(soak), how many lost probes of all hosts together leave the gate open.
+    type: int
+    default: 0
 """
 
 EXAMPLES = r"""

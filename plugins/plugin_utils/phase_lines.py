@@ -12,16 +12,20 @@ from .targets import Targets
 
 
 def phase(
-    name: str, hosts: t.Sequence[str], results: t.Mapping[str, t.Mapping[str, t.Any]], targets: Targets
+    name: str,
+    hosts: t.Sequence[str],
+    results: t.Mapping[str, t.Mapping[str, t.Any]],
+    targets: Targets,
+    loss_limit: int = 0,
 ) -> tuple[str, list[str]]:
-    """(line, problems). The gate is open when there are no problems."""
+    """(line, problems). The gate is open without problems; up to `loss_limit` lost probes of a soak are none."""
     problems = []
     for host in hosts:
         answer = results.get(host)
         if not run_results.usable(answer):
             problems.append(f"{host}: {run_results.reason(answer)}")
     if name in ("prove", "soak"):
-        return _probes(name, results, problems)
+        return _probes(name, results, problems, loss_limit if name == "soak" else 0)
     done = f"{len(hosts) - len(problems)}/{len(hosts)}"
     text = {
         "prepare": "receive paths of both modes in place, packets held at the smaller MTU",
@@ -31,7 +35,10 @@ def phase(
     return f"{name:<9} {done}  {text}".rstrip(), problems
 
 
-def _probes(name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str]) -> tuple[str, list[str]]:
+def _probes(
+    name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str], loss_limit: int
+) -> tuple[str, list[str]]:
+    lossy: list[str] = []
     paths = sent = lost = good = silent = 0
     worst, gap = "", 0.0
     for host, answer in sorted(results.items()):
@@ -46,9 +53,12 @@ def _probes(name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems:
                 why = target.get("reason") or f"{target['lost']} of {target['sent']} lost"
                 if name == "soak" and target.get("longest_gap"):
                     why += f", longest gap {target['longest_gap']:.1f} ms"
-                problems.append(f"{path}: {why}")
+                lossy.append(f"{path}: {why}")
             if target.get("longest_gap", 0.0) > gap:
                 worst, gap = path, target["longest_gap"]
+    tolerated = 0 < lost <= loss_limit
+    if not tolerated:
+        problems += lossy
     if name == "prove":
         return (
             f"{name:<9} {good}/{paths} paths answer over the new mode, full size "
@@ -59,6 +69,8 @@ def _probes(name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems:
     longest = f"longest gap {gap:.1f} ms" + (f" ({worst})" if worst else "")
     unseen = _unwatched(results)
     parts = [counted + ("" if unseen else " since before the flip"), longest]
+    if tolerated:
+        parts.append(f"calico_node_loss_limit is {loss_limit:,}")
     if unseen:
         more = f" and {len(unseen) - 3} more" if len(unseen) > 3 else ""
         parts.append(f"the flip is not all counted on {', '.join(unseen[:3])}{more}")
