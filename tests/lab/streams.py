@@ -9,11 +9,12 @@ import json
 import os
 import select
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from .handle import BaseLab
 from .topology import LabError
@@ -157,6 +158,7 @@ class _Host:
         self.lab, self.name = lab, name
         self.spec: dict[str, Any] = {"send": [], "receive": [], "connect": [], "listen": []}
         self.process: subprocess.Popen | None = None
+        self.errors: IO[bytes] | None = None
         self.rest = b""
 
     def place(self, kind: str, netns: str | None, port: int) -> None:
@@ -166,7 +168,9 @@ class _Host:
 
     def open(self, tick: float) -> None:
         self.lab.put(self.name, PROGRAM, "/run/lab-traffic.py")
-        self.process = self.lab.popen(self.name, ["python3", "/run/lab-traffic.py"], bufsize=0)
+        # A file of its own: ssh makes the stderr that it is given non-blocking, for everybody who has the same one.
+        self.errors = tempfile.TemporaryFile()
+        self.process = self.lab.popen(self.name, ["python3", "/run/lab-traffic.py"], bufsize=0, stderr=self.errors)
         # Not in the emulated machine: it has so little to give that the hosts themselves, BIRD included, would starve.
         self.tell(json.dumps({**self.spec, "tick": tick, "first": self.lab.machine == "native"}))
 
@@ -175,7 +179,7 @@ class _Host:
         try:
             self.process.stdin.write(line.encode() + b"\n")
         except BrokenPipeError:
-            raise LabError(f"{self.name}: the traffic program is gone") from None
+            raise self._gone() from None
 
     def answer(self, timeout: float = 30) -> dict[str, Any]:
         assert self.process and self.process.stdout
@@ -185,7 +189,7 @@ class _Host:
                 raise LabError(f"{self.name}: the traffic program says nothing for {timeout:.0f} s")
             data = os.read(self.process.stdout.fileno(), 1 << 20)
             if not data:
-                raise LabError(f"{self.name}: the traffic program is gone")
+                raise self._gone()
             self.rest += data
         line, _, self.rest = self.rest.partition(b"\n")
         document = json.loads(line)
@@ -193,7 +197,17 @@ class _Host:
             raise LabError(f"{self.name}: the traffic program cannot start: {document['error']}")
         return document
 
+    def _gone(self) -> LabError:
+        said = ""
+        if self.errors:
+            self.errors.seek(0)
+            said = self.errors.read().decode(errors="replace").strip()[-1000:]
+        return LabError(f"{self.name}: the traffic program is gone" + (f": {said}" if said else ""))
+
     def close(self) -> None:
+        if self.errors:
+            self.errors.close()
+            self.errors = None
         if self.process:
             for pipe in (self.process.stdin, self.process.stdout):
                 if pipe:
