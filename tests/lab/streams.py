@@ -169,7 +169,7 @@ class _Host:
     def open(self, tick: float) -> None:
         self.lab.put(self.name, PROGRAM, "/run/lab-traffic.py")
         # A file of its own: ssh makes the stderr that it is given non-blocking, for everybody who has the same one.
-        self.errors = tempfile.TemporaryFile()
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - close() closes it
         self.process = self.lab.popen(self.name, ["python3", "/run/lab-traffic.py"], bufsize=0, stderr=self.errors)
         # Not in the emulated machine: it has so little to give that the hosts themselves, BIRD included, would starve.
         self.tell(json.dumps({**self.spec, "tick": tick, "first": self.lab.machine == "native"}))
