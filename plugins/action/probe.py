@@ -12,6 +12,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils import targ
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
 
 _PROOF_COUNT = 3
+#: A path is proven by one round in which nothing is lost: the first may meet neighbours whose addresses are not known.
+_PROOF_ATTEMPTS = 3
 #: Seconds by which a watch outlives the waits that it was told of: for the tasks from the proof to the soak, and for
 #: each batch of hosts that Ansible takes at a time.
 _MARGIN, _BATCH_MARGIN = 60, 20
@@ -45,7 +47,7 @@ class ActionModule(StateAction):
             paths = probing.paths(state, targets.load(fleet).ipams(), sample)
             args["targets"] = [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
             if proof:
-                args.update(mark=PROBE_MARK, count=_PROOF_COUNT)
+                args.update(mark=PROBE_MARK, count=_PROOF_COUNT, attempts=_PROOF_ATTEMPTS)
             if args.get("watch") == "start":
                 args["limit"] = watch_limit(int(args.get("limit", 0)), task_vars)
             if not paths:

@@ -100,6 +100,12 @@ options:
       - Milliseconds to wait for answers after the last probe.
     type: int
     default: 1000
+  attempts:
+    description:
+      - How often to probe a target of which an answer is missing; its last attempt is what is returned.
+      - The first packets of a path may have to wait for a neighbour's address.
+    type: int
+    default: 1
   mark:
     description:
       - The packets' fwmark, V(0) for none.
@@ -201,12 +207,21 @@ _TOGETHER = 200
 
 
 def send(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], a_second: int) -> list[Found]:
-    """Probes for `seconds` at a rate, or `count` times."""
+    """Probes for `seconds` at a rate, or `count` times; targets with a loss again, in `attempts` rounds altogether."""
     count, interval = params["count"], params["interval"] / 1000
     if params["seconds"] and targets:
         count = max(1, int(params["seconds"] * min(a_second, _TOGETHER / len(targets))))
         interval = params["seconds"] / count
-    answers = probing.probe(targets, count, interval, params["timeout"] / 1000, params["mark"], params["source"])
+    answers: list[probing.Answer] = []
+    missing = list(range(len(targets)))
+    for dummy in range(max(1, params["attempts"])):
+        again = [targets[number] for number in missing]
+        found = probing.probe(again, count, interval, params["timeout"] / 1000, params["mark"], params["source"])
+        latest = dict(zip(missing, found))
+        answers = [latest.get(number) or answers[number] for number in range(len(targets))]
+        missing = [number for number in missing if latest[number].lost]
+        if not missing:
+            break
     return [{**answer._asdict(), "lost": answer.lost} for answer in answers]
 
 
@@ -279,6 +294,7 @@ def main() -> None:
             "count": {"type": "int", "default": 3},
             "interval": {"type": "int", "default": 200},
             "timeout": {"type": "int", "default": 1000},
+            "attempts": {"type": "int", "default": 1},
             "mark": {"type": "int", "default": 0},
             "source": {"type": "str", "default": ""},
         },

@@ -261,3 +261,27 @@ def test_it_is_cheap(watched):
     time.sleep(2)
     print(f"processor: {(used() - before) / 2:.1%}")
     assert (used() - before) / 2 < 0.2
+
+
+def test_a_path_that_comes_late_is_proven_by_a_later_attempt(watched):
+    watched.cut()
+    once = watched.probe(targets=TARGETS, count=2, interval=50, timeout=300)
+    assert [entry["lost"] for entry in once["targets"]] == [0, 2]
+    thread = threading.Timer(0.6, watched.mend)
+    thread.start()
+    answer = watched.probe(targets=TARGETS, count=2, interval=50, timeout=300, attempts=20)
+    thread.join()
+    assert [(entry["name"], entry["sent"], entry["lost"]) for entry in answer["targets"]] == [
+        ("web-1", 2, 0),
+        ("web-2", 2, 0),
+    ]
+
+
+def test_a_path_that_never_comes_is_what_its_last_attempt_says(watched):
+    watched.cut()
+    answer = watched.probe(targets=TARGETS, count=2, interval=50, timeout=200, attempts=3)
+    assert [(entry["name"], entry["sent"], entry["lost"]) for entry in answer["targets"]] == [
+        ("web-1", 2, 0),
+        ("web-2", 2, 2),
+    ]
+    watched.mend()
