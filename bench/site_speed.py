@@ -37,12 +37,12 @@ def play(playbook: str, inventory: Path, environment: dict[str, str], *arguments
 
 
 def task_seconds(folder: Path, name: str) -> float:
-    """How long a task took by the junit callback."""
-    for report in folder.glob("*.xml"):
-        for case in ElementTree.parse(report).iter("testcase"):
-            if name in case.get("name", ""):
-                return float(case.get("time", "0"))
-    sys.exit(f"task {name!r} is not in the report")
+    """How long the one task of this name took by the junit callback."""
+    cases = [case for report in folder.glob("*.xml") for case in ElementTree.parse(report).iter("testcase")]
+    found = [float(case.get("time", "0")) for case in cases if name in case.get("name", "")]
+    if len(found) != 1:
+        sys.exit(f"{len(found)} tasks of the report are called {name!r}, one was expected")
+    return found[0]
 
 
 def main() -> None:
