@@ -130,8 +130,11 @@ class BaseLab(abc.ABC):
     # What each kind of machine does in its own way.
 
     @abc.abstractmethod
-    def up(self, hosts: str | Sequence[str] | None = None, baked: bool = True) -> None:
-        """Start the lab, or what of it is not running; returns when SSH answers on all hosts."""
+    def up(self, hosts: str | Sequence[str] | None = None, baked: bool = True, podman: bool = False) -> None:
+        """Start the lab, or what of it is not running; returns when SSH answers on all hosts.
+
+        `podman`: hosts started now have it, and /srv/box to run; on the machine's own kernel only.
+        """
 
     @abc.abstractmethod
     def down(self) -> None:

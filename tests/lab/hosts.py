@@ -24,7 +24,7 @@ from .topology import NODES, UNDERLAY_MTU, LabError, Node, Places
 HERE = Path(__file__).resolve().parent
 
 
-def prepare(places: Places, node: Node, baked: bool) -> None:
+def prepare(places: Places, node: Node, baked: bool, podman: bool = False) -> None:
     """Write the host's own files into the upper layer of its overlay (once) and the environment for run-host."""
     work, here = places.work / node.name, places.state / node.name
     here.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def prepare(places: Places, node: Node, baked: bool) -> None:
         "RACK": node.rack,
         "MTU": UNDERLAY_MTU,
         "WORK": work,
-        "LOWER": ":".join(map(str, images.layers(node.release, baked))),
+        "LOWER": ":".join(map(str, images.layers(node.release, baked, podman))),
         "CGROUPS": " ".join(map(str, places.cgroups)),
     }
     (here / "env").write_text("".join(f"{name}='{value}'\n" for name, value in values.items()))

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Root trees for the hosts, as layers that an overlay stacks: base, repo (packages to install), baked (installed).
+"""Root trees for the hosts, as layers that an overlay stacks: base, repo (packages to install), baked (installed), and
+for hosts that run containers one more with podman.
 
 Each layer is a folder under the cache, named by a hash of everything it is made from; a layer that exists is complete.
 """
@@ -30,9 +31,12 @@ BASE_PACKAGES = (
 ).split()
 # What roles may install; they and their dependencies stand in a file: repository inside every host.
 REPO_PACKAGES = (
-    "bird2 ipset iptables nftables conntrack tcpdump ethtool arping socat "
+    "bird2 ipset iptables nftables conntrack netcat-openbsd tcpdump ethtool arping socat "
     "python3-pyroute2 python3-netaddr python3-jinja2"
 ).split()
+
+# What the owner of a host brings for his containers: Debian 12's podman still has a CNI backend, Debian 13's has none.
+CONTAINER_PACKAGES = "podman crun conmon containernetworking-plugins busybox-static".split()
 
 # The tree is stripped of what no test looks at.
 EXCLUDES = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
@@ -69,6 +73,49 @@ ln -sf /dev/null /etc/systemd/system/bird.service
 rm -f /etc/systemd/system/*.wants/bird.service /etc/systemd/system/*.wants/nftables.service
 """
 
+# Settings without which podman does not run in a container of systemd's (no cgroups, no keyring to itself, no overlay
+# on an overlay), its CNI backend where it has one, and /srv/box, the root of every container.
+CONTAINER_SCRIPT = """
+set -eu
+printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d
+chmod 755 /usr/sbin/policy-rc.d
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends -o DPkg::Options::=--force-unsafe-io {packages}
+rm -f /usr/sbin/policy-rc.d /var/cache/apt/*.bin
+rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/apt /var/log/dpkg.log
+for unit in podman.service podman.socket podman-auto-update.service podman-auto-update.timer podman-restart.service \\
+        podman-clean-transient.service; do
+    ln -sf /dev/null /etc/systemd/system/$unit
+done
+mkdir -p /etc/containers /srv/box/bin /srv/box/etc /srv/box/proc /srv/box/sys /srv/box/dev /srv/box/tmp
+cat > /etc/containers/storage.conf <<'END'
+[storage]
+driver = "vfs"
+graphroot = "/var/lib/containers/storage"
+runroot = "/run/containers/storage"
+END
+backend=
+if dpkg --compare-versions "$(dpkg-query -W -f '${{Version}}' podman)" lt 5; then
+    backend='network_backend = "cni"'
+fi
+cat > /etc/containers/containers.conf <<END
+[containers]
+cgroups = "disabled"
+keyring = false
+log_driver = "k8s-file"
+default_capabilities = ["NET_RAW", "CHOWN", "SETUID", "SETGID", "KILL"]
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "crun"
+[network]
+$backend
+cni_plugin_dirs = ["/opt/cni/bin", "/usr/lib/cni"]
+END
+cp /bin/busybox /srv/box/bin/busybox
+for name in sh sleep ping nc ip cat; do ln -s busybox /srv/box/bin/$name; done
+"""
+
 
 def _mirror() -> str:
     """The Debian archive this machine itself uses, so that a local mirror serves the lab too."""
@@ -97,19 +144,25 @@ def _base_key(release: str) -> str:
 
 
 def layer_path(kind: str, release: str) -> Path:
-    """Where the layer is (or will be): kind is base, repo or baked."""
+    """Where the layer is (or will be): kind is base, repo, baked or podman."""
     key = _base_key(release)
     if kind != "base":
         key = digest(key, "repo", REPO_PACKAGES)
-    if kind == "baked":
+    if kind in ("baked", "podman"):
         key = digest(key, "baked", BAKE_SCRIPT)
+    if kind == "podman":
+        key = digest(key, "podman", CONTAINER_PACKAGES, CONTAINER_SCRIPT)
     return CACHE_ROOT / f"{kind}-{release}-{key}"
 
 
-def layers(release: str, baked: bool) -> list[Path]:
+def layers(release: str, baked: bool, podman: bool = False) -> list[Path]:
     """Folders to stack, topmost first, as overlayfs wants its lowerdir."""
-    kinds = ["baked", "repo", "base"] if baked else ["repo", "base"]
-    return [layer_path(kind, release) for kind in kinds]
+    return [layer_path(kind, release) for kind in reversed(_kinds(baked, podman))]
+
+
+def _kinds(baked: bool, podman: bool) -> list[str]:
+    """From the lowest to the topmost. podman stands on what roles install, so it needs baked hosts."""
+    return ["base", "repo", *(["baked"] if baked or podman else []), *(["podman"] if podman else [])]
 
 
 def _clear(scratch: Path) -> None:
@@ -219,7 +272,16 @@ def _build_baked(release: str, target: Path) -> None:
         chroot(root, BAKE_SCRIPT.format(packages=" ".join(REPO_PACKAGES)))
 
 
-_BUILDERS = {"base": _build_base, "repo": _build_repo, "baked": _build_baked}
+def _build_podman(release: str, target: Path) -> None:
+    progress(f"{release}: installing podman into a layer of its own")
+    scratch = Path(f"{target}.scratch")
+    with mounted(layers(release, baked=True), target, scratch) as root:
+        use_archive(root, release)
+        chroot(root, CONTAINER_SCRIPT.format(packages=" ".join(CONTAINER_PACKAGES)))
+        forget_archive(root)
+
+
+_BUILDERS = {"base": _build_base, "repo": _build_repo, "baked": _build_baked, "podman": _build_podman}
 
 
 @contextlib.contextmanager
@@ -233,10 +295,10 @@ def filled(target: Path) -> Iterator[Path]:
     half.rename(target)
 
 
-def build(releases: Iterable[str] = RELEASES, baked: bool = True) -> None:
+def build(releases: Iterable[str] = RELEASES, baked: bool = True, podman: bool = False) -> None:
     """Make the layers that are missing, two releases side by side. Bookworm is always baked, for the router."""
-    wanted = {release: ["base", "repo", "baked"] if baked else ["base", "repo"] for release in releases}
-    wanted["bookworm"] = ["base", "repo", "baked"]
+    wanted = {release: _kinds(baked, podman) for release in releases}
+    wanted["bookworm"] = _kinds(True, podman and "bookworm" in wanted)
     if all(layer_path(kind, release).is_dir() for release, kinds in wanted.items() for kind in kinds):
         return
     packages.install(packages.IMAGES)

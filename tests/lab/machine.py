@@ -158,7 +158,9 @@ class MachineLab(BaseLab):
     def _here(self) -> Path:
         return self.places.state / "machine"
 
-    def up(self, hosts: str | Sequence[str] | None = None, baked: bool = True) -> None:
+    def up(self, hosts: str | Sequence[str] | None = None, baked: bool = True, podman: bool = False) -> None:
+        if podman:
+            raise LabError("The emulated machine's disk has no podman: use machine='native'.")
         nodes = pick(list(hosts) if hosts and not isinstance(hosts, str) else hosts)
         packages.install(packages.QEMU)
         folder = build_image()

@@ -24,10 +24,10 @@ HERE = Path(__file__).resolve().parent
 class NativeLab(BaseLab):
     machine = "native"
 
-    def up(self, hosts: str | Sequence[str] | None = None, baked: bool = True) -> None:
+    def up(self, hosts: str | Sequence[str] | None = None, baked: bool = True, podman: bool = False) -> None:
         nodes = pick(list(hosts) if hosts and not isinstance(hosts, str) else hosts)
         packages.install(packages.NATIVE)
-        images.build({node.release for node in nodes}, baked=baked)
+        images.build({node.release for node in nodes}, baked=baked, podman=podman)
         with locked(STATE_ROOT / f".{self.name}.lock"):
             known = self.state
             if not known:
@@ -52,7 +52,7 @@ class NativeLab(BaseLab):
             self.write_state(members, baked)
             off = [node for node in nodes if not power.supervisor_pid(self.places, node)]
             for node in off:
-                power.prepare(self.places, node, baked)
+                power.prepare(self.places, node, baked, podman)
                 power.power_on(self.places, node)
             if off:
                 progress(f"booting {', '.join(node.name for node in off)}")
