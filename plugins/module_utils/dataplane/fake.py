@@ -23,6 +23,7 @@ import typing as t
 
 from . import kernel as port
 from .kernel import Address, ForwardingEntry, NeighborEntry
+from .lookup import Lookup
 
 _INTERFACE_SYSCTLS = {
     "net/ipv4/conf/{}/accept_redirects": "1",
@@ -71,6 +72,7 @@ class _Machine:
         self.failures: list[tuple[str, int, str]] = []
         self.violations: list[str] = []
         self.sockets: dict[str, int] = {}
+        self.connections: list[tuple[str, str]] = []
         self.kinds = {"veth", "vxlan", "ipip", "bridge"}
         self.loaded: set[str] = set()
         self.programs = {"iptables", "iptables-save", "iptables-restore", "ipset"}
@@ -296,6 +298,30 @@ class FakeKernel:
             link.peer.home._drop(link.peer)
         self._written()
 
+    def links_delete(self, names: t.Sequence[str]) -> None:
+        for name in names:
+            if name in self._links:
+                self.link_delete(name)
+
+    def write(self, writes: t.Sequence[port.Write]) -> None:
+        refused: t.Optional[port.KernelError] = None
+        for item in writes:
+            try:
+                self._write_one(item)
+            except port.KernelError as error:
+                refused = refused or error
+        if refused is not None:
+            raise refused
+
+    def _write_one(self, item: port.Write) -> None:
+        if isinstance(item, port.LinkChange):
+            self.link_set(item.name, up=item.up, mtu=item.mtu, mac=item.mac, alias=item.alias)
+        elif isinstance(item, port.Address):
+            self.address_add(item)
+        else:
+            for failure in self.route_batch([item]):
+                raise failure.error
+
     # ---- addresses
 
     def addresses(self, device: t.Optional[str] = None) -> list[port.Address]:
@@ -352,6 +378,13 @@ class FakeKernel:
             for key, attributes in self._routes.items()
             if table in (None, key[0]) and protocol in (None, attributes.protocol)
         ]
+
+    def route_to(self, address: str) -> t.Optional[port.RouteAttributes]:
+        for link in self._links.values():
+            if any(mine.address == address for mine in link.addresses):
+                return port.RouteAttributes("local", device="lo", table=255, protocol=port.PROTOCOL_KERNEL)
+        found = Lookup(self.routes(table=254)).route(address)
+        return found if found is not None and found.type == "unicast" else None
 
     def route_batch(self, operations: t.Sequence[port.RouteOperation]) -> list[port.RouteFailure]:
         failures = []
@@ -500,10 +533,15 @@ class FakeKernel:
     def sockets_using(self, address: str) -> int:
         return self.machine.sockets.get(address, 0)
 
+    def conntrack_flush(self, address: str) -> int:
+        connections = self.machine.connections
+        self.machine.connections = [found for found in connections if address not in found]
+        return len(connections) - len(self.machine.connections)
+
     # ---- namespaces
 
     def netns_list(self) -> list[str]:
-        return sorted(self.machine.namespaces)
+        return sorted(name for name in self.machine.namespaces if not name.startswith("/"))
 
     def netns_add(self, name: str, owner: str) -> None:
         self._may_fail("netns_add", name, f"make network namespace {name}")
@@ -528,11 +566,21 @@ class FakeKernel:
     def netns_owners(self) -> dict[str, str]:
         return dict(self.machine.owners)
 
+    def netns_exists(self, netns: str) -> bool:
+        return netns in self.machine.namespaces
+
     def inside(self, netns: str) -> FakeKernel:
         found = self.machine.namespaces.get(netns)
         if found is None:
             raise port.KernelError(errno.ENOENT, f"open network namespace {netns}")
         return found
+
+    def leave(self, netns: str) -> None:
+        """Nothing is open."""
+
+    def look_inside(self, netns: str) -> port.Interior:
+        inner = self.inside(netns)
+        return port.Interior(inner.links(), inner.addresses(), inner.routes(table=254))
 
     def close(self) -> None:
         """Nothing is open."""

@@ -116,6 +116,28 @@ class LinuxKernel:
             )
         return kernel
 
+    def leave(self, netns: str) -> None:
+        kernel = self._inner.pop(netns, None)
+        if kernel is not None:
+            kernel.close()
+
+    def look_inside(self, netns: str) -> port.Interior:
+        kernel = LinuxKernel(netns, netns_folder=self._netns_folder, marker_folder=self._marker_folder)
+        try:
+            links = kernel.links()
+            names = {link.index: link.name for link in links}
+            addresses = rt.dump_addresses(kernel._channel, names)
+            return port.Interior(links, addresses, rt.dump_routes(kernel._channel, names, 254))
+        finally:
+            kernel.close()
+
+    def netns_exists(self, netns: str) -> bool:
+        try:
+            # All namespaces lie on one file system of the kernel's own; a name whose mount is gone is a plain file.
+            return os.stat(os.path.join(self._netns_folder, netns)).st_dev == os.stat("/proc/self/ns/net").st_dev
+        except OSError:
+            return False
+
     def netns_list(self) -> list[str]:
         try:
             return sorted(os.listdir(self._netns_folder))
@@ -208,6 +230,9 @@ class LinuxKernel:
     def routes(self, table: t.Optional[int] = None, protocol: t.Optional[int] = None) -> list[port.KernelRoute]:
         return rt.dump_routes(self._channel, self._names(), table, protocol)
 
+    def route_to(self, address: str) -> t.Optional[port.RouteAttributes]:
+        return rt.get_route(self._channel, self._names, address)
+
     def neighbors(self, device: str) -> list[port.NeighborEntry]:
         link = self.link(device)
         return rt.dump_neighbors(self._channel, device, link.index) if link else []
@@ -252,6 +277,9 @@ class LinuxKernel:
             return found
 
         return self._there(count)
+
+    def conntrack_flush(self, address: str) -> int:
+        return 0
 
     # ---- write
 
@@ -338,6 +366,24 @@ class LinuxKernel:
         operation = f"delete device {name}"
         header = {"index": self._index(name, operation)}
         self._send(_encode_link(rt.RTM_DELLINK, 0, header, []), operation)
+
+    def links_delete(self, names: t.Sequence[str]) -> None:
+        for name in names:
+            try:
+                self.link_delete(name)
+            except port.KernelError as error:
+                if error.errno != errno.ENODEV:
+                    raise
+
+    def write(self, writes: t.Sequence[port.Write]) -> None:
+        for item in writes:
+            if isinstance(item, port.LinkChange):
+                self.link_set(item.name, up=item.up, mtu=item.mtu, mac=item.mac, alias=item.alias)
+            elif isinstance(item, port.Address):
+                self.address_add(item)
+            else:
+                for failure in self.route_batch([item]):
+                    raise failure.error
 
     def _address(self, kind: int, flags: int, address: port.Address, operation: str) -> None:
         header = {

@@ -86,46 +86,99 @@ def _with_note(state: NodeState, change: Change) -> Change:
     return change
 
 
-def plan_node(kernel: Kernel, state: NodeState) -> NodePlan:
-    """Compares; changes nothing and needs the standard library alone. Raises ObserveError or KernelError."""
+#: The drivers by the names under which `plan_node` takes them, in the order of their additions.
+DRIVERS: t.Mapping[str, t.Any] = {
+    "ipset": ipset,
+    "iptables": iptables,
+    "tunnel": tunnel,
+    "workload": workload,
+    "sysctl": sysctl,
+    "neighbor": neighbor,
+    "rule": rule,
+    "route": route,
+}
+
+
+def plan_node(
+    kernel: Kernel,
+    state: NodeState,
+    kinds: t.Optional[t.Collection[str]] = None,
+    interiors: t.Union[bool, t.Collection[str]] = True,
+) -> NodePlan:
+    """Compares; changes nothing and needs the standard library alone. Raises ObserveError or KernelError.
+
+    `kinds` are the drivers that are asked, by their names in DRIVERS; None: all of them, and what BIRD will do besides.
+    `interiors` says whose network namespaces are looked into: all, none, or those of these interfaces.
+    A workload that ended with its namespace is `kept`, and what would lead to it is not wanted.
+    """
+    if kinds is not None and not set(kinds) <= DRIVERS.keys():
+        raise ValueError(f"no such drivers: {', '.join(sorted(set(kinds) - DRIVERS.keys()))}")
     device = underlay.device_of(kernel, state)
     state = underlay.resolve(kernel, state, device)
-    ipsets = ipset.diff(state.ipsets, ipset.observe(kernel, state.ipsets))
-    firewall = iptables.diff(state.iptables, iptables.observe(kernel, state.iptables))
-    devices = tunnel.diff(state.devices, tunnel.observe(kernel, state.devices))
-    workloads = workload.diff(state.workloads, workload.observe(kernel, state.workloads))
-    # What is made anew takes along what was on it or went through it.
-    anew = tunnel.recreated(devices) | workload.recreated(workloads)
-    sysctls_found = {
-        key: None if anew & set(key.split("/")) else value
-        for key, value in sysctl.observe(kernel, state.sysctls).items()
-    }
-    neighbors_wanted: list[neighbor.Entry] = [*state.neighbors, *state.fdb]
-    neighbors_found = {
-        key: value for key, value in neighbor.observe(kernel, neighbors_wanted).items() if key[1] not in anew
-    }
-    routes_found = {
-        key: value for key, value in route.observe(kernel, state.routes).items() if value.device not in anew
-    }
-    groups = (
-        _Group(ipset, ipsets),
-        _Group(iptables, firewall),
-        _Group(tunnel, devices),
-        _Group(workload, workloads),
-        _Group(sysctl, sysctl.diff(state.sysctls, sysctls_found)),
-        _Group(neighbor, neighbor.diff(neighbors_wanted, neighbors_found)),
-        _Group(rule, rule.diff(state.rules, rule.observe(kernel, state.rules))),
-        _Group(route, route.diff(state.routes, routes_found)),
-    )
+    wanted = _without(state, workload.gone(kernel, state.workloads))
+    found: dict[str, list[Change]] = {}
+    anew: set[str] = set()  # what is made anew takes along what was on it or went through it
+    for name in DRIVERS if kinds is None else (name for name in DRIVERS if name in kinds):
+        if name == "workload":
+            found[name] = workload.diff(state.workloads, workload.observe(kernel, state.workloads, interiors))
+        else:
+            found[name] = _PLANS[name](kernel, wanted, anew)
+        if name == "tunnel":
+            anew |= tunnel.recreated(found[name])
+        elif name == "workload":
+            anew |= workload.recreated(found[name])
+    groups = tuple(_Group(DRIVERS[name], changes) for name, changes in found.items())
     return NodePlan(
         state=state,
         underlay=device,
         additions=tuple(change for group in groups for change in group.changes if change.action in "+~!"),
         removals=tuple(change for group in reversed(groups) for change in group.changes if change.action == "-"),
-        expected=tuple(bird_changes(kernel, state)),
+        expected=tuple(bird_changes(kernel, state)) if kinds is None else (),
         kept=tuple(change for group in groups for change in group.changes if change.action == "="),
         groups=groups,
     )
+
+
+def _without(state: NodeState, interfaces: set[str]) -> NodeState:
+    """The state without the routes and sysctls of interfaces that nothing is wanted of any more."""
+    if not interfaces:
+        return state
+    return dataclasses.replace(
+        state,
+        routes=tuple(route for route in state.routes if route.device not in interfaces),
+        sysctls=tuple(sysctl for sysctl in state.sysctls if interfaces.isdisjoint(sysctl.key.split("/"))),
+    )
+
+
+def _plan_sysctls(kernel: Kernel, state: NodeState, anew: set[str]) -> list[Change]:
+    observed = sysctl.observe(kernel, state.sysctls)
+    if anew:
+        observed = {key: None if anew & set(key.split("/")) else value for key, value in observed.items()}
+    return sysctl.diff(state.sysctls, observed)
+
+
+def _plan_neighbors(kernel: Kernel, state: NodeState, anew: set[str]) -> list[Change]:
+    wanted: list[neighbor.Entry] = [*state.neighbors, *state.fdb]
+    observed = neighbor.observe(kernel, wanted)
+    return neighbor.diff(wanted, {key: value for key, value in observed.items() if key[1] not in anew})
+
+
+def _plan_routes(kernel: Kernel, state: NodeState, anew: set[str]) -> list[Change]:
+    observed = route.observe(kernel, state.routes)
+    if anew:
+        observed = {key: value for key, value in observed.items() if value.device not in anew}
+    return route.diff(state.routes, observed)
+
+
+_PLANS: t.Mapping[str, t.Callable[[Kernel, NodeState, set[str]], list[Change]]] = {
+    "ipset": lambda kernel, state, _anew: ipset.diff(state.ipsets, ipset.observe(kernel, state.ipsets)),
+    "iptables": lambda kernel, state, _anew: iptables.diff(state.iptables, iptables.observe(kernel, state.iptables)),
+    "tunnel": lambda kernel, state, _anew: tunnel.diff(state.devices, tunnel.observe(kernel, state.devices)),
+    "sysctl": _plan_sysctls,
+    "neighbor": _plan_neighbors,
+    "rule": lambda kernel, state, _anew: rule.diff(state.rules, rule.observe(kernel, state.rules)),
+    "route": _plan_routes,
+}
 
 
 _BY_LIBRARY = ("device", "address", "workload", "neighbor", "fdb", "rule")

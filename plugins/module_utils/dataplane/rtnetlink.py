@@ -352,6 +352,44 @@ def _decode_route(
     )
 
 
+def get_route(
+    channel: Channel, names: t.Callable[[], t.Mapping[int, str]], address: str
+) -> t.Optional[port.RouteAttributes]:
+    """The kernel's own choice for a packet to `address`; None where it says that it cannot be reached.
+
+    `names` gives {index: device}, and is asked only when there is a device to name.
+    """
+    body = _RTMSG.pack(socket.AF_INET, 32, 0, 0, 0, 0, 0, 0, 0) + attribute(1, socket.inet_aton(address))
+    try:
+        answers = channel.request(RTM_GETROUTE, 0, body, f"look up the route to {address}")
+    except port.KernelError as error:
+        # What a blackhole, unreachable, prohibit or throw route answers, and where there is no route at all.
+        if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL, errno.EAGAIN):
+            return None
+        raise
+    for answer in answers:
+        decoded = _decode_lookup(answer.body, names)
+        if decoded is not None:
+            return decoded
+    return None
+
+
+def _decode_lookup(body: bytes, names: t.Callable[[], t.Mapping[int, str]]) -> t.Optional[port.RouteAttributes]:
+    _family, _bits, _source, _tos, table, protocol, scope, kind, flags = _RTMSG.unpack_from(body)
+    found = attributes(body, 12)
+    index = _U32.unpack(found[4])[0] if 4 in found else 0
+    return port.RouteAttributes(
+        type=ROUTE_TYPES.get(kind, str(kind)),
+        device=names().get(index, str(index)) if index else None,
+        gateway=socket.inet_ntoa(found[5]) if 5 in found else None,
+        onlink=bool(flags & _RTNH_F_ONLINK),
+        table=_U32.unpack(found[15])[0] if 15 in found else table,
+        protocol=protocol,
+        scope=scope,
+        source=socket.inet_ntoa(found[7]) if 7 in found else None,
+    )
+
+
 _ROUTE_ACTIONS = {
     "add": (RTM_NEWROUTE, NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL),
     "replace": (RTM_NEWROUTE, NLM_F_REQUEST | NLM_F_CREATE | NLM_F_REPLACE),

@@ -11,6 +11,9 @@ up, then the route driver writes its route. So a workload is never reachable bef
 
 Marks: the host end's alias `calico: workload <namespace>/<name>`, the inner end's `calico: address <address>`, and the
 marker of a namespace that was made here: no other one is deleted.
+
+A namespace that is not owned (`netns_owned`; CNI's) is never made. When it is gone so is the workload: nothing is
+wanted of it any more, and nothing is repaired.
 """
 
 from __future__ import annotations
@@ -36,6 +39,8 @@ MARK = "calico: workload "
 _ADDRESS_MARK = "calico: address "
 HOST_MAC = "ee:ee:ee:ee:ee:ee"
 GATEWAY = "169.254.1.1"
+#: Note of a workload that ended with its namespace.
+GONE = "its network namespace is gone"
 _GATEWAY_ROUTE = f"{GATEWAY}/32"
 _DEFAULT_ROUTE = "0.0.0.0/0"
 
@@ -51,6 +56,7 @@ class Observed(t.NamedTuple):
     addresses: tuple[Address, ...] = ()
     routes: t.Mapping[str, RouteAttributes] = {}  # {destination: attributes}, gateway and default only
     owned: t.Optional[str] = None  # stale: name of the namespace that was made for it
+    inside: bool = True  # whether the namespace was looked into; only what stands on the host counts otherwise
 
 
 def identity(endpoint: WorkloadEndpoint) -> str:
@@ -61,19 +67,37 @@ def netns_name(endpoint: WorkloadEndpoint) -> str:
     return endpoint.netns or endpoint.name
 
 
-def observe(kernel: Kernel, desired: t.Sequence[WorkloadEndpoint]) -> dict[str, Observed]:
-    """By interface; of those that are no longer desired by `<namespace>/<name>`."""
+def gone(kernel: Kernel, desired: t.Iterable[WorkloadEndpoint]) -> set[str]:
+    """Interfaces of the workloads that ended with their namespace, which is not ours to make anew."""
+    return {
+        endpoint.interface
+        for endpoint in desired
+        if not endpoint.netns_owned and not kernel.netns_exists(netns_name(endpoint))
+    }
+
+
+def observe(
+    kernel: Kernel, desired: t.Sequence[WorkloadEndpoint], interiors: t.Union[bool, t.Collection[str]] = True
+) -> dict[str, Observed]:
+    """By interface; of those that are no longer desired by `<namespace>/<name>`.
+
+    `interiors` says whose namespaces are looked into, which is what costs: all, none, or those of these interfaces.
+    Where the host end is missing or not marked as this workload's it is done in any case.
+    """
     links = {link.name: link for link in kernel.links()}
     namespaces = set(kernel.netns_list())
     owners = kernel.netns_owners()
+    ended = gone(kernel, desired)
     observed: dict[str, Observed] = {}
     for endpoint in desired:
         link = links.get(endpoint.interface)
         name = netns_name(endpoint)
-        if name in namespaces:
-            observed[endpoint.interface] = _inside(kernel.inside(name), endpoint, link)
-        else:
+        if endpoint.interface in ended or (endpoint.netns_owned and name not in namespaces):
             observed[endpoint.interface] = Observed(link)
+        elif interiors is True or (interiors and endpoint.interface in interiors) or not _marked(link, endpoint):
+            observed[endpoint.interface] = _inside(kernel, endpoint, link)
+        else:
+            observed[endpoint.interface] = Observed(link, True, joined=True, inside=False)
     wanted = {endpoint.interface for endpoint in desired}
     used = {netns_name(endpoint) for endpoint in desired}
     made = {owner: name for name, owner in owners.items() if name not in used}
@@ -86,8 +110,18 @@ def observe(kernel: Kernel, desired: t.Sequence[WorkloadEndpoint]) -> dict[str, 
     return observed
 
 
+def _marked(link: t.Optional[Link], endpoint: WorkloadEndpoint) -> bool:
+    return link is not None and link.peer_elsewhere and link.alias == MARK + identity(endpoint)
+
+
 def _inside(kernel: Kernel, endpoint: WorkloadEndpoint, link: t.Optional[Link]) -> Observed:
-    links = {inner.name: inner for inner in kernel.links()}
+    try:
+        interior = kernel.look_inside(netns_name(endpoint))
+    except KernelError as error:
+        if error.errno == errno.ENOENT and not endpoint.netns_owned:  # it ended just now
+            return Observed(link)
+        raise
+    links = {inner.name: inner for inner in interior.links}
     peer = links.get(endpoint.peer_interface)
     joined = (
         link is not None
@@ -99,10 +133,10 @@ def _inside(kernel: Kernel, endpoint: WorkloadEndpoint, link: t.Optional[Link]) 
     )
     routes = {
         destination: attributes
-        for destination, attributes in kernel.routes(table=TABLE_MAIN)
+        for destination, attributes in interior.routes
         if destination in (_GATEWAY_ROUTE, _DEFAULT_ROUTE) and attributes.metric == 0
     }
-    addresses = tuple(kernel.addresses(peer.name)) if peer else ()
+    addresses = tuple(address for address in interior.addresses if peer is not None and address.device == peer.name)
     lo = links.get("lo")
     return Observed(link, True, peer, joined, lo is not None and lo.up, addresses, routes)
 
@@ -134,6 +168,9 @@ def diff(desired: t.Iterable[WorkloadEndpoint], observed: t.Mapping[str, Observe
         keys.add(endpoint.interface)
         have = observed.get(endpoint.interface, Observed())
         subject, after = identity(endpoint), _text(endpoint)
+        if not have.netns and not endpoint.netns_owned:
+            changes.append(Change("workload", "=", subject, None, after, GONE, have, endpoint))
+            continue
         problem = _in_the_way(endpoint, have)
         if problem:
             changes.append(Change("workload", "!", subject, None, after, problem, have, endpoint))
@@ -200,18 +237,33 @@ def _in_the_way(endpoint: WorkloadEndpoint, have: Observed) -> str:
 def _differing(endpoint: WorkloadEndpoint, have: Observed) -> list[tuple[str, str]]:
     """[(before, after)] of what is not as it should be, for a pair that is joined."""
     link, peer = have.link, have.peer
-    if link is None or peer is None:
+    if link is None or (peer is None and have.inside):
         raise AssertionError("only the two ends of a pair that is joined are compared")
-    pairs = [
-        (f"mac {link.mac}", f"mac {HOST_MAC}", link.mac != HOST_MAC),
-        (f"mtu {link.mtu}", f"mtu {endpoint.mtu}", link.mtu != endpoint.mtu),
-        (f"{peer.name} mtu {peer.mtu}", f"{peer.name} mtu {endpoint.mtu}", peer.mtu != endpoint.mtu),
-        (f"alias {link.alias!r}", f"alias {MARK + identity(endpoint)!r}", link.alias != MARK + identity(endpoint)),
-        ("host end down", "host end up", not link.up),
-        ("lo down", "lo up", not have.lo_up),
-        (f"{peer.name} down", f"{peer.name} up", not peer.up),
-    ]
-    found = [(before, after) for before, after, differs in pairs if differs]
+    alias = MARK + identity(endpoint)
+    found = []
+    if link.mac != HOST_MAC:
+        found.append((f"mac {link.mac}", f"mac {HOST_MAC}"))
+    if link.mtu != endpoint.mtu:
+        found.append((f"mtu {link.mtu}", f"mtu {endpoint.mtu}"))
+    if peer is not None and peer.mtu != endpoint.mtu:
+        found.append((f"{peer.name} mtu {peer.mtu}", f"{peer.name} mtu {endpoint.mtu}"))
+    if link.alias != alias:
+        found.append((f"alias {link.alias!r}", f"alias {alias!r}"))
+    if not link.up:
+        found.append(("host end down", "host end up"))
+    if peer is not None:
+        found += _differing_inside(endpoint, have, peer)
+    return found
+
+
+def _differing_inside(endpoint: WorkloadEndpoint, have: Observed, peer: Link) -> list[tuple[str, str]]:
+    found = []
+    if not have.lo_up:
+        found.append(("lo down", "lo up"))
+    if not peer.up:
+        found.append((f"{peer.name} down", f"{peer.name} up"))
+    if endpoint.mac is not None and peer.mac != endpoint.mac:
+        found.append((f"{peer.name} mac {peer.mac}", f"{peer.name} mac {endpoint.mac}"))
     addresses = {address.address for address in have.addresses}
     recorded = _recorded(peer)
     gone = [address for address in recorded if address in addresses and address != endpoint.address]
@@ -267,7 +319,7 @@ def _bring(kernel: Kernel, endpoint: WorkloadEndpoint, have: Observed) -> None:
     if must_recreate(endpoint, have):
         kernel.link_delete(endpoint.interface)
         have = Observed(netns=have.netns)
-    if not have.netns:
+    if not have.netns and endpoint.netns_owned:
         kernel.netns_add(name, identity(endpoint))
     if have.link is None:
         kernel.link_add(
@@ -278,6 +330,7 @@ def _bring(kernel: Kernel, endpoint: WorkloadEndpoint, have: Observed) -> None:
                 mac=HOST_MAC,
                 peer_name=endpoint.peer_interface,
                 peer_netns=name,
+                peer_mac=endpoint.mac,
             )
         )
     link = kernel.link(endpoint.interface)
@@ -289,7 +342,10 @@ def _bring(kernel: Kernel, endpoint: WorkloadEndpoint, have: Observed) -> None:
         mtu = endpoint.mtu if link.mtu > endpoint.mtu else None
         if link.alias != alias or mac or mtu:
             kernel.link_set(link.name, alias=alias, mac=mac, mtu=mtu)
-    _bring_inside(kernel.inside(name), endpoint)
+    try:
+        _bring_inside(kernel.inside(name), endpoint)
+    finally:
+        kernel.leave(name)  # an open socket would keep the namespace alive when its owner deletes it
     if link is not None and link.mtu < endpoint.mtu:
         kernel.link_set(link.name, mtu=endpoint.mtu)
 
@@ -304,8 +360,9 @@ def _bring_inside(inner: Kernel, endpoint: WorkloadEndpoint) -> None:
     recorded = _recorded(peer)
     alias = " ".join([_ADDRESS_MARK.rstrip(), endpoint.address])
     mtu = endpoint.mtu if peer.mtu != endpoint.mtu else None
-    if not peer.up or mtu:
-        inner.link_set(device, up=True, mtu=mtu)
+    mac = endpoint.mac if endpoint.mac is not None and peer.mac != endpoint.mac else None
+    if not peer.up or mtu or mac:
+        inner.link_set(device, up=True, mtu=mtu, mac=mac)
     present = {address.address for address in inner.addresses(device)}
     gone = [address for address in recorded if address in present and address != endpoint.address]
     if gone or endpoint.address not in present:

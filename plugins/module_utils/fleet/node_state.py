@@ -111,10 +111,13 @@ class WorkloadEndpoint:
     mtu: int
     pool: str
     namespace: str = "default"  # Calico's namespace, a label; part of the interface's name
-    netns: str = ""  # name of the network namespace; made if missing
+    netns: str = ""  # name of the network namespace; made if missing. Absolute path where it is not owned, too
     peer_interface: str = "eth0"
     route_mtu: t.Optional[int] = None
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: False: the namespace is somebody else's; never made, never deleted, and when it is gone so is the workload.
+    netns_owned: bool = True
+    mac: t.Optional[str] = None  # of the end inside; None: any
 
 
 @dataclasses.dataclass(frozen=True)
