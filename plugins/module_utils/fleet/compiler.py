@@ -9,10 +9,12 @@ import typing as t
 
 from .. import naming
 from . import firewall
+from .attachment import endpoint_sysctls, own_routes
 from .cidr import number
 from .fleet import Fleet
 from .inventory import FleetNode
 from .node_state import (
+    OVERHEAD,
     UNDERLAY,
     Bird,
     BirdPeer,
@@ -30,8 +32,6 @@ from .node_state import (
     WorkloadEndpoint,
 )
 
-#: Bytes that an encapsulation adds to a packet (RFC 2003; RFC 7348 with an IPv4 underlay).
-OVERHEAD = {"IPIP": 20, "IPIPCrossSubnet": 20, "VXLAN": 50, "VXLANCrossSubnet": 50, "None": 0}
 DEVICE = {
     "IPIP": "tunl0",
     "IPIPCrossSubnet": "tunl0",
@@ -55,6 +55,7 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
             pool.natOutgoing,
             pool.disabled,
             pool.disableBGPExport,
+            settings.underlay_mtu - OVERHEAD[pool.encapsulation],
         )
         for pool in fleet.pools
     )
@@ -66,7 +67,7 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
         (peer, fleet.ipam_of(peer.name)) for peer in fleet.nodes.values() if peer.name != name and peer.workload_node
     ]
     vxlan = next((device for device in devices if device.kind == "vxlan"), None)
-    routes = _own_routes(settings.bgp_enabled, ipam, workloads)
+    routes = own_routes(settings.bgp_enabled, ipam, workloads)
     bird: t.Optional[Bird] = None
     bird_routes: tuple[BirdRoute, ...] = ()
     if settings.bgp_enabled:
@@ -93,6 +94,7 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
         iptables=firewall.tables(pools, devices) if node.workload_node else (),
         bird_routes=bird_routes,
         bird=bird,
+        nodes=fleet.members,
     )
 
 
@@ -132,22 +134,13 @@ def _workloads(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Mapping[str, 
                 netns=workload.name,
                 interface=naming.interface_name(workload.namespace, workload.name),
                 address=address,
-                mtu=fleet.settings.underlay_mtu - OVERHEAD[pool.encapsulation],
+                mtu=pool.workload_mtu,
                 pool=pool.name,
                 labels=workload.labels,
                 peer_interface=workload.endpoint,
             )
         )
     return tuple(endpoints)
-
-
-def _own_routes(bgp: bool, ipam: Ipam, workloads: t.Sequence[WorkloadEndpoint]) -> tuple[Route, ...]:
-    hosts = {f"{workload.address}/32": workload for workload in workloads}
-    # Without BGP the others route to spare blocks already, so what is not used in them has to end here as well.
-    blocks = ipam.blocks if bgp else ipam.blocks + ipam.spare_blocks
-    # A block of one address is its workload's own route: a blackhole would fight it.
-    blackholes = [Route(block.cidr, "blackhole") for block in blocks if block.cidr not in hosts]
-    return tuple(blackholes + [Route(cidr, device=workload.interface) for cidr, workload in hosts.items()])
 
 
 def _tunnelled(node: FleetNode, peer: FleetNode, encapsulation: str) -> str:
@@ -202,10 +195,7 @@ def _sysctls(devices: t.Sequence[TunnelDevice], workloads: t.Sequence[WorkloadEn
     for name in (UNDERLAY, *(device.name for device in devices)):
         yield Sysctl(f"net/ipv4/conf/{name}/rp_filter", "2")
     for workload in workloads:
-        # proxy_delay first: answering late with proxy_arp on and a delay set has crashed kernels (felix #1937).
-        yield Sysctl(f"net/ipv4/neigh/{workload.interface}/proxy_delay", "0")
-        yield Sysctl(f"net/ipv4/conf/{workload.interface}/proxy_arp", "1")
-        yield Sysctl(f"net/ipv4/conf/{workload.interface}/forwarding", "1")
+        yield from endpoint_sysctls(workload)
 
 
 def _bird(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Sequence[Pool]) -> Bird:

@@ -18,7 +18,7 @@ from ..ipam.inputs import NodeEntry, PoolRange, WorkloadRequest
 from .cidr import bounds, number
 from .errors import FleetError
 from .inventory import ExternalPeer, FleetNode, Inventory, Settings, Workload
-from .node_state import Block, Ipam
+from .node_state import Block, FleetMember, Ipam
 
 #: Encapsulation -> kind of tunnel that it needs an address for.
 TUNNEL_KIND = {"IPIP": "ipip", "IPIPCrossSubnet": "ipip", "VXLAN": "vxlan", "VXLANCrossSubnet": "vxlan"}
@@ -36,6 +36,7 @@ class Fleet:
     allocation: AllocationPlan
     digest: str
     pool_ranges: tuple[tuple[int, int, str], ...]  # first address, last address, pool name
+    members: tuple[FleetMember, ...]  # in order of names
 
     @classmethod
     def build(cls, inventory: Inventory, previous: t.Optional[AllocationPlan]) -> Fleet:
@@ -48,6 +49,7 @@ class Fleet:
                 workloads=[WorkloadRequest(w.name, w.node, w.pool, w.address) for w in inventory.workloads],
                 tunnels=_tunnels(inventory),
                 spare_blocks=inventory.settings.spare_blocks,
+                reservations=inventory.settings.ip_reservations,
                 released=inventory.settings.release_blocks,
             )
         except IpamError as error:
@@ -64,6 +66,16 @@ class Fleet:
             allocation=allocation,
             digest=_digest(inventory, allocation),
             pool_ranges=tuple((*bounds(pool.cidr), pool.name) for pool in inventory.pools),
+            members=tuple(
+                FleetMember(
+                    node.name,
+                    f"{node.address}/{node.prefix}",
+                    inventory.settings.as_number,
+                    node.reflector,
+                    node.labels,
+                )
+                for node in inventory.nodes.values()
+            ),
         )
 
     def ipam_of(self, node: str) -> Ipam:
@@ -74,6 +86,7 @@ class Fleet:
             tuple(Block(grant.cidr, grant.pool) for grant in part.spare_blocks),
             dict(part.tunnels),
             dict(part.workloads),
+            self.settings.ip_reservations,
         )
 
     def pool_of_address(self, address: str) -> str:

@@ -53,6 +53,7 @@ class Settings:
     vxlan_port: int
     spare_blocks: int
     release_blocks: tuple[str, ...]
+    ip_reservations: tuple[str, ...] = ()  # CIDRs, in order of their addresses
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,6 +143,7 @@ def _read(hosts: t.Sequence[Host]) -> Inventory:
     pools = _pools(reader, settings)
     nodes = _nodes(hosts)
     _check_underlay(reader, pools, nodes)
+    settings = dataclasses.replace(settings, ip_reservations=_reservations(reader, pools))
     peers = tuple(_peers(reader, hosts, pools, nodes))
     if not settings.bgp_enabled and any(host.reflector for host in hosts):
         raise FleetError(
@@ -372,6 +374,32 @@ def _check_underlay(reader: _Reader, pools: t.Sequence[resources.IPPool], nodes:
                 f"covers {what}. Workload addresses would shadow the underlay.",
                 "Choose a range that no node, peer or gateway uses.",
             )
+
+
+def _reservations(reader: _Reader, pools: t.Sequence[resources.IPPool]) -> tuple[str, ...]:
+    """As CIDRs, each once."""
+    ranges = [ipaddress.IPv4Network(pool.cidr) for pool in pools]
+    found = set()
+    for index, entry in enumerate(reader.get("calico_ip_reservations")):
+        label = f"calico_ip_reservations[{index}]"
+        try:
+            network = ipaddress.IPv4Network(entry if isinstance(entry, str) else "", strict=False)
+        except ValueError:
+            raise FleetError(
+                label,
+                entry,
+                "is not an IPv4 CIDR.",
+                "Write for example 10.244.0.0/28, or 10.244.3.7/32 for one address.",
+            ) from None
+        address = entry.partition("/")[0]
+        if address != str(network.network_address):
+            raise FleetError(label, entry, f"begins inside of {network}.", f"Write {network} or {address}/32.")
+        if not any(network.overlaps(pool) for pool in ranges):
+            raise FleetError(
+                label, entry, "lies in no pool, so it reserves nothing.", "Correct it, or remove it from the list."
+            )
+        found.add(network)
+    return tuple(str(network) for network in sorted(found))
 
 
 _PEER_REMEDY = "Write its IPv4 address alone, for example 10.10.1.1: this release peers over IPv4, at port 179."

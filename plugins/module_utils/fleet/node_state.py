@@ -28,6 +28,9 @@ UNDERLAY = "{underlay}"
 UNDERLAY_GATEWAY = "{{via {}}}"
 _UNDERLAY_GATEWAY = re.compile(r"\{via ([0-9.]+)\}")
 
+#: Bytes that an encapsulation adds to a packet (RFC 2003; RFC 7348 with an IPv4 underlay).
+OVERHEAD = {"IPIP": 20, "IPIPCrossSubnet": 20, "VXLAN": 50, "VXLANCrossSubnet": 50, "None": 0}
+
 TABLE_MAIN = 254
 #: Table, mark and rule priority by which marked probes take a pool's next mode before any live packet does.
 TABLE_PROBE = 179
@@ -37,7 +40,10 @@ PROBE_PRIORITY = 179
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """One IP pool as the node needs it. `encapsulation` is IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet or None."""
+    """One IP pool as the node needs it. `encapsulation` is IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet or None.
+
+    `workload_mtu` and `route_mtu` are what a workload with an address of it gets as its `mtu` and `route_mtu`.
+    """
 
     name: str
     cidr: str
@@ -46,6 +52,8 @@ class Pool:
     nat_outgoing: bool = False
     disabled: bool = False
     disable_bgp_export: bool = False
+    workload_mtu: int = 1500
+    route_mtu: t.Optional[int] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,13 +64,17 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class Ipam:
-    """The node's own part of the lockfile: what was granted to it, and by which generation of the plan."""
+    """The node's own part of the lockfile: what was granted to it, and by which generation of the plan.
+
+    `reservations` are CIDRs out of which no address is chosen, only given to those who ask for it by name.
+    """
 
     generation: int = 0
     blocks: tuple[Block, ...] = ()
     spare_blocks: tuple[Block, ...] = ()
     tunnels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {"ipip"|"vxlan": address}
     workloads: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {workload name: address}
+    reservations: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +115,9 @@ class WorkloadEndpoint:
 
     `mtu` is that of both link ends. `route_mtu`, set only while a pool changes its mode, is put on the routes inside
     the namespace, so that nothing larger is sent while link ends differ (a veth drops what its peer cannot take).
+
+    A namespace that is not `netns_owned` is somebody else's: it is neither made nor deleted, and with it the workload
+    is gone. `netns` may then also be an absolute path (/var/run/netns/x, /proc/1/ns/net).
     """
 
     name: str
@@ -111,11 +126,10 @@ class WorkloadEndpoint:
     mtu: int
     pool: str
     namespace: str = "default"  # Calico's namespace, a label; part of the interface's name
-    netns: str = ""  # name of the network namespace; made if missing. Absolute path where it is not owned, too
+    netns: str = ""  # name of the network namespace; made if missing and netns_owned
     peer_interface: str = "eth0"
     route_mtu: t.Optional[int] = None
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    #: False: the namespace is somebody else's; never made, never deleted, and when it is gone so is the workload.
     netns_owned: bool = True
     mac: t.Optional[str] = None  # of the end inside; None: any
 
@@ -234,6 +248,17 @@ class Bird:
 
 
 @dataclasses.dataclass(frozen=True)
+class FleetMember:
+    """One node of the fleet, itself included: for people who ask a node which nodes there are."""
+
+    name: str
+    address: str  # CIDR
+    as_number: int
+    reflector: bool = False
+    labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
 class NodeState:
     node: str
     address: str  # of the node itself, CIDR: 10.10.1.11/24
@@ -253,6 +278,7 @@ class NodeState:
     iptables: tuple[IptablesTable, ...] = ()
     bird_routes: tuple[BirdRoute, ...] = ()
     bird: t.Optional[Bird] = None  # None: BGP is disabled on this fleet
+    nodes: tuple[FleetMember, ...] = ()
 
     def to_dict(self) -> dict[str, t.Any]:
         """JSON-ready form; `from_dict` reads it back."""
@@ -265,13 +291,15 @@ class NodeState:
         version = fields.pop("version", None)
         if version != VERSION:
             raise ValueError(f"NodeState version {version!r} is not {VERSION}, the one that this release reads")
+        _fill_workload_mtu(fields)
         return t.cast(NodeState, _build(cls, fields))
 
     @property
     def digest(self) -> str:
-        """sha256 hex of the state without `plan` and `phase`: equal when nothing that the node has to have differs."""
-        plain = self.to_dict()
-        for field in ("plan", "phase"):
+        """sha256 hex of the state without `plan`, `phase` and `nodes`: equal when nothing that the node has to have
+        differs."""
+        plain = dataclasses.replace(self, nodes=()).to_dict()
+        for field in ("plan", "phase", "nodes"):
             plain.pop(field)
         plain["ipam"] = {**plain["ipam"], "generation": 0}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
@@ -307,7 +335,18 @@ class NodeState:
                 )
             return value
 
-        return t.cast(NodeState, fill(dataclasses.replace(self, routes=tuple(routes))))
+        filled = fill(dataclasses.replace(self, routes=tuple(routes), nodes=()))
+        return dataclasses.replace(t.cast(NodeState, filled), nodes=self.nodes)
+
+
+def _fill_workload_mtu(fields: dict[str, t.Any]) -> None:
+    """States of the first release lack it; theirs was that of the pool's encapsulation."""
+    pools = fields.get("pools", ())
+    if any("workload_mtu" not in pool for pool in pools):
+        underlay = fields.get("underlay_mtu", NodeState.underlay_mtu)
+        fields["pools"] = [
+            {"workload_mtu": underlay - OVERHEAD.get(pool.get("encapsulation"), 0), **pool} for pool in pools
+        ]
 
 
 def _plain(value: t.Any) -> t.Any:

@@ -9,9 +9,8 @@ import dataclasses
 import typing as t
 
 from .cidr import inside
-from .compiler import OVERHEAD
 from .fleet import TUNNEL_KIND
-from .node_state import Ipam, NodeState
+from .node_state import OVERHEAD, Ipam, NodeState
 
 
 @dataclasses.dataclass(frozen=True)

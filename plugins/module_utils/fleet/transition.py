@@ -25,8 +25,8 @@ import dataclasses
 import typing as t
 
 from .cidr import inside
-from .compiler import OVERHEAD
 from .node_state import (
+    OVERHEAD,
     PROBE_MARK,
     PROBE_PRIORITY,
     TABLE_PROBE,
@@ -37,6 +37,7 @@ from .node_state import (
     IpSet,
     IptablesTable,
     NodeState,
+    Pool,
     Route,
     Rule,
     Sysctl,
@@ -82,6 +83,7 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: str) -
     state = dataclasses.replace(
         target,
         phase=phase,
+        pools=_pools(current, target, limits, changed),
         devices=_devices(current, target, changed),
         neighbors=_union(target.neighbors, current.neighbors, key=lambda entry: (entry.device, entry.address)),
         fdb=_union(target.fdb, current.fdb, key=lambda entry: (entry.device, entry.mac)),
@@ -106,6 +108,9 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
     for workload in current.workloads:
         if workload.route_mtu is not None:
             held[workload.pool] = min(workload.route_mtu, held.get(workload.pool, workload.route_mtu))
+    for pool in current.pools:
+        if pool.route_mtu is not None:
+            held[pool.name] = min(pool.route_mtu, held.get(pool.name, pool.route_mtu))
     for cidr, mtu in _held_by_routes(current):
         name = next((pool.name for pool in current.pools if inside(cidr, pool.cidr)), None)
         if name is not None:
@@ -148,6 +153,21 @@ def _devices(current: NodeState, target: NodeState, changed: bool) -> tuple[Tunn
         for device in target.devices
     ]
     return _union(devices, current.devices, key=lambda device: device.name)
+
+
+def _pools(current: NodeState, target: NodeState, limits: t.Mapping[str, int], changed: bool) -> tuple[Pool, ...]:
+    """What workloads that come and go between runs get meanwhile: the same as those of the inventory."""
+    before = {pool.name: pool.workload_mtu for pool in current.pools}
+    return tuple(
+        dataclasses.replace(
+            pool,
+            workload_mtu=pool.workload_mtu if changed else before.get(pool.name, pool.workload_mtu),
+            route_mtu=limits[pool.name],
+        )
+        if pool.name in limits
+        else pool
+        for pool in target.pools
+    )
 
 
 def _workloads(

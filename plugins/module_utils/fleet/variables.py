@@ -191,6 +191,15 @@ VARIABLES: tuple[Variable, ...] = (
         maximum=64,
     ),
     Variable(
+        "calico_ip_reservations",
+        FLEET,
+        "list",
+        "CIDRs inside the pools out of which no address is chosen for a workload or a tunnel, as reservedCIDRs of "
+        "Calico's IPReservation. One who asks for such an address by name gets it, and what has one already keeps it.",
+        default=[],
+        example="[10.244.0.0/28, 10.244.3.7/32]",
+    ),
+    Variable(
         "calico_release_blocks",
         FLEET,
         "list",

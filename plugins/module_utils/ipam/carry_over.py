@@ -26,6 +26,7 @@ def carry_over(
     declared: Declared,
     needs: Needs,
     released: t.Collection[str],
+    allocated: t.Mapping[str, t.Collection[str]],
 ) -> None:
     """Fills the ledger with what stays of `previous`. Raises PlanError."""
     quarantine = _quarantine(ledger, previous, released)
@@ -34,7 +35,8 @@ def carry_over(
         _block_out(ledger, entry)
     held = {node: _held(ledger, previous, node) for node in ledger.nodes if node in previous.nodes}
     _return_blocks(ledger, held)
-    used = _keep_addresses(ledger, previous, held, requests, declared, needs)
+    used = {*_hold_allocated(ledger, held, allocated)}
+    used |= _keep_addresses(ledger, previous, held, requests, declared, needs)
     _keep_blocks(ledger, held, used)
     _note_freed(ledger, previous)
 
@@ -204,6 +206,20 @@ def _return_blocks(ledger: Ledger, held: dict[str, _Held]) -> None:
             held.setdefault(node.name, _Held({}, {})).open[name, index] = None
 
 
+def _hold_allocated(
+    ledger: Ledger, held: t.Mapping[str, _Held], allocated: t.Mapping[str, t.Collection[str]]
+) -> t.Iterator[Key]:
+    """What agents gave away is a fact: it comes before anything that was only planned. Yields the blocks it lies in."""
+    for node, addresses in sorted(allocated.items()):
+        blocks = held[node].open if node in held else {}
+        for text in addresses:
+            place = _place(ledger, blocks, text)
+            if place is not None:
+                pool, address = place
+                pool.holders[address] = f"a workload that runs on {node}"
+                yield pool.name, pool.space.index_at(address)
+
+
 def _keep_addresses(
     ledger: Ledger,
     previous: AllocationPlan,
@@ -222,7 +238,9 @@ def _keep_addresses(
         blocks = held[name].open
         for kind, text in sorted(part.tunnels.items()):
             place = _place(ledger, blocks, text)
-            if place is not None and _tunnel_stays(ledger, place[0], name, needs.get(name, {}).get(kind)):
+            if place is not None and place[1] in place[0].holders:
+                ledger.warnings.append(_moved(f"the {kind} tunnel of {name}", text))
+            elif place is not None and _tunnel_stays(ledger, place[0], name, needs.get(name, {}).get(kind)):
                 pool, address = place
                 pool.holders[address] = f"the {kind} tunnel of {name}"
                 node.tunnels[kind] = (pool.name, address)
@@ -249,11 +267,19 @@ def _keep_addresses(
                     f"Choose another address, or declare another one for {workload}.",
                 )
             if address in pool.holders:
+                if workload not in declared:
+                    ledger.warnings.append(_moved(f"workload {workload}", text))
                 continue
             pool.holders[address] = f"workload {workload}"
             node.workloads[workload] = place[0].name, address
             used.add((pool.name, pool.space.index_at(address)))
     return used
+
+
+def _moved(what: str, address: str) -> str:
+    return (
+        f"{address}, planned for {what}, was given to a workload there meanwhile, so that {what} gets another address."
+    )
 
 
 def _place(ledger: Ledger, blocks: t.Container[Key], text: str) -> t.Optional[tuple[PoolState, int]]:

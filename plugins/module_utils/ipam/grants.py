@@ -192,11 +192,15 @@ def _from_open_blocks(node: NodeHoldings, pools: t.Sequence[PoolState]) -> t.Opt
 def _from_new_block(
     ledger: Ledger, node: NodeHoldings, pools: t.Sequence[PoolState]
 ) -> t.Optional[tuple[PoolState, int]]:
+    """From the first of the pools that still has a block; its first address, unless that is reserved."""
     for pool in pools:
         index = ledger.next_block(pool, node)
-        if index is not None:
+        while index is not None:
             node.add_open(pool.name, index)
-            return pool, pool.space.first_address(index)
+            address = node.unused_address(pool)
+            if address is not None:
+                return pool, address
+            index = ledger.next_block(pool, node)
     return None
 
 

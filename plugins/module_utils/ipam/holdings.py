@@ -18,6 +18,34 @@ from .inputs import WORKLOAD, NodeEntry, PoolRange
 Key = t.Tuple[str, int]
 
 
+class Reservations:
+    """Ranges of addresses that are given to nobody who does not ask for them by name."""
+
+    def __init__(self, cidrs: t.Iterable[str] = (), version: int = 4) -> None:
+        """Raises ValueError for what is no CIDR."""
+        self._starts: list[int] = []
+        self._ends: list[int] = []  # the first address behind each
+        for found, first, prefix in sorted(parse_cidr(cidr) for cidr in cidrs):
+            end = first + (1 << ((32 if version == 4 else 128) - prefix))
+            if found != version:
+                continue
+            if self._ends and first <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._starts.append(first)
+                self._ends.append(end)
+
+    def __contains__(self, address: int) -> bool:
+        return self.cover(address, address + 1)
+
+    def cover(self, first: int, end: int) -> bool:
+        """Whether all addresses from `first` up to `end` are reserved."""
+        if not self._starts:
+            return False
+        position = bisect.bisect_right(self._starts, first) - 1
+        return position >= 0 and end <= self._ends[position]
+
+
 class PoolState:
     """A pool, who owns which of its blocks and who has which of its addresses."""
 
@@ -38,6 +66,7 @@ class PoolState:
         self.quarantined: dict[int, str] = {}  # block -> node that had it
         self.holders: dict[int, str] = {}  # address -> who has it, in words
         self.selected: set[str] = set()  # nodes
+        self.reserved = Reservations()
         self._lowest: dict[int, int] = {}  # block -> no address below this one is free
 
     def allows(self, use: str) -> bool:
@@ -61,15 +90,20 @@ class PoolState:
         self.free.take(index)
         self.owners[index] = node
 
+    def withheld(self, index: int) -> bool:
+        """Whether all of the block is reserved, so that it would be of no use to anybody."""
+        first = self.space.first_address(index)
+        return self.reserved.cover(first, first + self.space.size)
+
     def lowest_free(self, index: int, avoid: t.Container[int]) -> t.Optional[int]:
-        """The lowest address of the block that nobody has and that is not in `avoid`.
+        """The lowest address of the block that nobody has and that is neither reserved nor in `avoid`.
 
         `avoid` has to be the same in every call: addresses that were passed over are not looked at again.
         """
         first = self.space.first_address(index)
         address = self._lowest.get(index, first)
         end = first + self.space.size
-        while address < end and (address in self.holders or address in avoid):
+        while address < end and (address in self.holders or address in avoid or address in self.reserved):
             address += 1
         self._lowest[index] = address
         return address if address < end else None
@@ -228,6 +262,9 @@ class Ledger:
             self.take_back(pool, index, node)
             return index
         found = pool.free.first(node.name)
+        while found is not None and pool.withheld(found):
+            pool.free.take(found)
+            found = pool.free.first(node.name)
         if found is not None:
             pool.own(found, node.name)
         return found

@@ -13,7 +13,7 @@ from .allocation_plan import AllocationPlan, BlockGrant, NodePlan, PlannedPool, 
 from .block_walk import parse_cidr
 from .carry_over import carry_over
 from .errors import PlanError
-from .holdings import Key, Ledger, NodeHoldings, pools_by_name
+from .holdings import Key, Ledger, NodeHoldings, Reservations, pools_by_name
 from .inputs import NodeEntry, PoolRange, WorkloadRequest
 
 __all__ = ["AllocationPlan", "PlanError", "plan"]
@@ -28,6 +28,9 @@ def plan(
     tunnels: t.Optional[t.Mapping[str, t.Mapping[str, t.Collection[str]]]] = None,
     spare_blocks: int = 1,
     released: t.Collection[str] = (),
+    reservations: t.Collection[str] = (),
+    allocated: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
+    opened: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
 ) -> AllocationPlan:
     """The plan that follows `previous` (None: nothing was planned before).
 
@@ -35,6 +38,9 @@ def plan(
     `tunnels` is {node: {"ipip"|"vxlan": names of the pools that use this encapsulation}}: the address comes from the
     first of the node's blocks in such a pool, else from any of its blocks.
     `released` holds names of removed nodes and CIDRs whose blocks leave quarantine.
+    `reservations` are CIDRs: out of them an address is given only to a workload that declares it.
+    `allocated` is {node: addresses that its agent gave away}, `opened` {node: spare blocks that it opened}: facts,
+    which the plan follows.
 
     What was granted stays: blocks and tunnel addresses while the node is there, a workload's address while the workload
     stays on its node. Each enabled pool gives one open block to every node that it selects, more where addresses need
@@ -48,11 +54,13 @@ def plan(
         (previous.generation if previous else 0) + 1,
         spare_blocks,
     )
+    for state in ledger.pools.values():
+        state.reserved = _reservations(reservations, state.space.version)
     requests = _requests(ledger, workloads)
     declared = grants.declared_addresses(ledger, requests)
     needs = tunnels or {}
     if previous is not None:
-        carry_over(ledger, previous, requests, declared, needs, released)
+        carry_over(ledger, _with_opened(previous, opened or {}), requests, declared, needs, released, allocated or {})
     grants.grant_declared(ledger, requests, declared)
     grants.grant_first_blocks(ledger)
     grants.grant_addresses(ledger, requests, needs)
@@ -61,6 +69,27 @@ def plan(
     if previous is not None and result.same_content(previous):
         return dataclasses.replace(result, generation=previous.generation)
     return result
+
+
+def _reservations(cidrs: t.Collection[str], version: int) -> Reservations:
+    try:
+        return Reservations(cidrs, version)
+    except ValueError as error:
+        raise PlanError(
+            "calico_ip_reservations", None, f"cannot be read: {error}.", "Write CIDRs, for example 10.244.0.0/28."
+        ) from error
+
+
+def _with_opened(previous: AllocationPlan, opened: t.Mapping[str, t.Collection[str]]) -> AllocationPlan:
+    """The last plan with those spare blocks open that the nodes opened since."""
+    nodes = dict(previous.nodes)
+    for name, cidrs in opened.items():
+        part = nodes.get(name, NodePlan())
+        spare = {grant.cidr: grant for grant in part.spare_blocks}
+        taken = [spare.pop(cidr) for cidr in cidrs if cidr in spare]
+        if taken:
+            nodes[name] = dataclasses.replace(part, blocks=(*part.blocks, *taken), spare_blocks=tuple(spare.values()))
+    return dataclasses.replace(previous, nodes=nodes)
 
 
 def _unique(nodes: t.Iterable[NodeEntry]) -> set[str]:

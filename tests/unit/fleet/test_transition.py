@@ -10,7 +10,7 @@ import itertools
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, transition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import attachment, compiler, transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
     PROBE_MARK,
@@ -197,6 +197,32 @@ def test_states_of_phases_do_not_depend_on_whether_they_are_reached_step_by_step
             # A pool without workloads here is held by nothing that the flip leaves behind, and nothing here sends.
             assert now == at_once
             assert transition.phase_state(now, goal[name], phase) == now
+
+
+@settings(max_examples=30, deadline=None)
+@given(changes(3), st.sampled_from(transition.PHASES), st.booleans())
+def test_workloads_of_the_agent_get_what_those_of_the_inventory_get(
+    wanted: list[Wish], stop: str, stepwise: bool
+) -> None:
+    """In every phase, also of a change that comes after one that stopped half-way. Those that go keep their links."""
+    first = wanted[0].fleet()
+    second = wanted[1].fleet(first)
+    third = wanted[2].fleet(second)
+    for name, start in states(first).items():
+        goals = [states(second)[name], states(third)[name]]
+        held = transition.phase_state(start, goals[0], stop)
+        staying = set.intersection(*({found.interface for found in state.workloads} for state in (start, *goals)))
+        for begun, goal in zip((start, held), goals):
+            now = begun
+            for phase in transition.PHASES:
+                reached = transition.phase_state(now if stepwise else begun, goal, phase)
+                pools = {found.name: found for found in reached.pools}
+                for inventorys in reached.workloads:
+                    if inventorys.interface in staying:
+                        own = attachment.Workload("d", "d", addresses=(inventorys.address,), pool=inventorys.pool)
+                        agents = attachment.endpoint(own, pools[inventorys.pool])
+                        assert (agents.mtu, agents.route_mtu) == (inventorys.mtu, inventorys.route_mtu)
+                now = reached
 
 
 # --- single promises ------------------------------------------------------------------------------------------------

@@ -1,0 +1,197 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Workloads that come and go between runs, and what a NodeState becomes with them. Pure.
+
+What a workload needs on its host is said here once, for these and for the inventory's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import typing as t
+
+from .cidr import inside
+from .node_state import OVERHEAD, TABLE_MAIN, Ipam, NodeState, Pool, Route, Sysctl, WorkloadEndpoint
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """A workload that the API, the CNI plugin or a module attached. `id` is unique on the node: CNI's is
+    "<network>.<containerID>.<ifname>", any other's "<namespace>/<name>"."""
+
+    id: str
+    name: str
+    namespace: str = "default"
+    interface: str = ""  # host end
+    netns: str = ""  # name below /run/netns, or absolute path
+    netns_owned: bool = False  # made by us for it
+    peer_interface: str = "eth0"
+    addresses: tuple[str, ...] = ()
+    pool: str = ""
+    labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    mac: t.Optional[str] = None  # asked for
+    mtu: t.Optional[int] = None  # asked for; None: the pool's workload_mtu
+    network: str = ""  # CNI: name of the network
+    container: str = ""  # CNI: id of the container
+    since: str = ""  # ISO 8601, UTC
+
+    def to_dict(self) -> dict[str, t.Any]:
+        """JSON-ready form; `from_dict` reads it back."""
+        return {**self.__dict__, "addresses": list(self.addresses), "labels": dict(self.labels)}
+
+    @classmethod
+    def from_dict(cls, data: t.Any) -> Workload:
+        """Raises ValueError. Fields that a later release may have added are passed over."""
+        if not isinstance(data, dict):
+            raise ValueError("a workload's record is not a JSON object")
+        values = {name: data[name] for name in _READERS if name in data}
+        for name, value in values.items():
+            if not _READERS[name](value):
+                raise ValueError(f"a workload's {name} cannot be {value!r}")
+        for name in ("id", "name"):
+            if not values.get(name):
+                raise ValueError(f"a workload's {name} is missing")
+        if "addresses" in values:
+            values["addresses"] = tuple(values["addresses"])
+        return cls(**values)
+
+
+def _text(value: t.Any) -> bool:
+    return isinstance(value, str)
+
+
+def _addresses(value: t.Any) -> bool:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(entry, str) for entry in value):
+        return False
+    try:
+        for entry in value:
+            ipaddress.ip_address(entry)
+    except ValueError:
+        return False
+    return True
+
+
+def _labels(value: t.Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for item in value.items() for text in item)
+
+
+_READERS: dict[str, t.Callable[[t.Any], bool]] = {
+    "id": _text,
+    "name": _text,
+    "namespace": _text,
+    "interface": _text,
+    "netns": _text,
+    "netns_owned": lambda value: isinstance(value, bool),
+    "peer_interface": _text,
+    "addresses": _addresses,
+    "pool": _text,
+    "labels": _labels,
+    "mac": lambda value: value is None or isinstance(value, str),
+    "mtu": lambda value: value is None or type(value) is int,
+    "network": _text,
+    "container": _text,
+    "since": _text,
+}
+
+
+def endpoint(workload: Workload, pool: Pool) -> WorkloadEndpoint:
+    """What the drivers make of it. Raises ValueError for a workload that has no IPv4 address.
+
+    A container's endpoint is named for its id and interface: its name may come again while it is still being deleted.
+    """
+    address = next((found for found in workload.addresses if ":" not in found), None)
+    if address is None:
+        raise ValueError(f"workload {workload.id} has no IPv4 address")
+    mtu = pool.workload_mtu if workload.mtu is None else min(workload.mtu, pool.workload_mtu)
+    container = bool(workload.container)
+    return WorkloadEndpoint(
+        name=f"{workload.container}.{workload.peer_interface}" if container else workload.name,
+        namespace=workload.network if container else workload.namespace,
+        interface=workload.interface,
+        address=address,
+        mtu=mtu,
+        pool=workload.pool,
+        netns=workload.netns,
+        netns_owned=workload.netns_owned,
+        peer_interface=workload.peer_interface,
+        route_mtu=None if pool.route_mtu is None else min(pool.route_mtu, mtu),
+        labels=workload.labels,
+        mac=workload.mac,
+    )
+
+
+def endpoint_sysctls(workload: WorkloadEndpoint) -> tuple[Sysctl, ...]:
+    """Of its host end, in their order: answering late with proxy_arp on and a delay set has crashed kernels (felix
+    #1937)."""
+    return (
+        Sysctl(f"net/ipv4/neigh/{workload.interface}/proxy_delay", "0"),
+        Sysctl(f"net/ipv4/conf/{workload.interface}/proxy_arp", "1"),
+        Sysctl(f"net/ipv4/conf/{workload.interface}/forwarding", "1"),
+    )
+
+
+def endpoint_route(workload: WorkloadEndpoint) -> Route:
+    return Route(f"{workload.address}/32", device=workload.interface)
+
+
+def own_routes(bgp: bool, ipam: Ipam, workloads: t.Sequence[WorkloadEndpoint]) -> tuple[Route, ...]:
+    """A blackhole for each block that the other nodes send here, and the way to each workload."""
+    hosts = {route.destination: route for route in map(endpoint_route, workloads)}
+    # Without BGP the others route to spare blocks already, so what is not used in them has to end here as well.
+    blocks = ipam.blocks if bgp else ipam.blocks + ipam.spare_blocks
+    # A block of one address is its workload's own route: a blackhole would fight it.
+    blackholes = [Route(block.cidr, "blackhole") for block in blocks if block.cidr not in hosts]
+    return (*blackholes, *hosts.values())
+
+
+def with_opened(ipam: Ipam, opened: t.Collection[str]) -> Ipam:
+    """With those of its spare blocks open that are in `opened`, in the order of `opened`; what else is there counts
+    for nothing."""
+    if not opened:
+        return ipam
+    spare = {block.cidr: block for block in ipam.spare_blocks}
+    taken = [spare.pop(cidr) for cidr in opened if cidr in spare]
+    return dataclasses.replace(ipam, blocks=(*ipam.blocks, *taken), spare_blocks=tuple(spare.values()))
+
+
+def with_workloads(state: NodeState, workloads: t.Iterable[Workload], opened: t.Collection[str]) -> NodeState:
+    """The state with the node's own workloads and the spare blocks that it opened.
+
+    Equal input makes equal output, whatever the order of `workloads`. One without an IPv4 address has nothing that
+    could be on the host yet. Where two would have one interface or one address the inventory's is the one.
+    """
+    ipam = with_opened(state.ipam, opened)
+    pools = {pool.name: pool for pool in state.pools}
+    interfaces = {found.interface for found in state.workloads}
+    addresses = {found.address for found in state.workloads}
+    endpoints: list[WorkloadEndpoint] = []
+    for workload in sorted(workloads, key=lambda found: found.id):
+        if all(":" in address for address in workload.addresses):
+            continue
+        found = endpoint(workload, pools.get(workload.pool) or pool_of(state, workload))
+        if found.interface not in interfaces and found.address not in addresses:
+            interfaces.add(found.interface)
+            addresses.add(found.address)
+            endpoints.append(found)
+    if not endpoints and ipam is state.ipam:
+        return state
+    routes = own_routes(state.bird is not None, ipam, (*state.workloads, *endpoints))
+    hosts = {route.destination for route in routes if route.device}
+    kept = [route for route in state.routes if route.type != "blackhole" or route.destination not in hosts]
+    present = {route.destination for route in kept if route.table == TABLE_MAIN}
+    return dataclasses.replace(
+        state,
+        ipam=ipam,
+        workloads=(*state.workloads, *endpoints),
+        routes=(*kept, *(route for route in routes if route.destination not in present)),
+        sysctls=(*state.sysctls, *(sysctl for found in endpoints for sysctl in endpoint_sysctls(found))),
+    )
+
+
+def pool_of(state: NodeState, workload: Workload) -> Pool:
+    """The pool that its first address lies in by now. A workload whose pool is gone gets what fits in any tunnel."""
+    host = next((f"{address}/32" for address in workload.addresses if ":" not in address), "")
+    found = next((pool for pool in state.pools if host and inside(host, pool.cidr)), None)
+    return found or Pool(workload.pool, "", 0, "None", workload_mtu=state.underlay_mtu - max(OVERHEAD.values()))

@@ -1,0 +1,226 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a NodeState becomes with the workloads that came and the blocks that were opened since it was compiled."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import attachment, compiler
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    Block,
+    FleetMember,
+    NodeState,
+    Pool,
+    Route,
+    Sysctl,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.fleet.fleets import build, pool, stored, workload
+
+POOL = Pool("default", "10.244.0.0/16", 26, "IPIP", workload_mtu=1480)
+CONTAINER = Workload(
+    "podman.3f2a.eth0",
+    "web",
+    interface="cali3f2a",
+    netns="/run/netns/cni-1",
+    addresses=("fd00::1", "10.244.228.200"),
+    pool="default",
+    labels={"app": "web"},
+    mac="02:00:00:00:00:01",
+    network="podman",
+    container="3f2a",
+    since="2026-11-21T20:00:00Z",
+)
+
+
+def state(*pools: t.Mapping[str, t.Any], **rest: t.Any) -> NodeState:
+    return compiler.node_state(build(*pools, **rest), "node1")
+
+
+def attached(number: int, address: str, **fields: t.Any) -> Workload:
+    values = {"name": f"d{number}", "interface": f"calid{number}", "netns": f"d{number}", "pool": "default", **fields}
+    return Workload(f"default/d{number}", addresses=(address,), **values)
+
+
+# --- a workload as a value ------------------------------------------------------------------------------------------
+
+
+def test_a_workload_survives_json() -> None:
+    assert Workload.from_dict(json.loads(json.dumps(CONTAINER.to_dict()))) == CONTAINER
+
+
+def test_a_record_of_a_later_release_is_read() -> None:
+    assert Workload.from_dict({**CONTAINER.to_dict(), "qos": {"ingress": 1}}) == CONTAINER
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ([], "a workload's record is not a JSON object"),
+        ({"name": "web"}, "a workload's id is missing"),
+        ({"id": "default/web"}, "a workload's name is missing"),
+        ({"id": 7, "name": "web"}, "a workload's id cannot be 7"),
+        ({"id": "a", "name": "web", "addresses": ["10.1"]}, "a workload's addresses cannot be ['10.1']"),
+        ({"id": "a", "name": "web", "addresses": "10.0.0.1"}, "a workload's addresses cannot be '10.0.0.1'"),
+        ({"id": "a", "name": "web", "labels": {"a": 1}}, "a workload's labels cannot be {'a': 1}"),
+        ({"id": "a", "name": "web", "mtu": True}, "a workload's mtu cannot be True"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_refused_in_words(record: t.Any, message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Workload.from_dict(record)
+    assert str(caught.value) == message
+
+
+# --- its endpoint ---------------------------------------------------------------------------------------------------
+
+
+def test_an_endpoint_has_what_was_asked_for_and_what_its_pool_says() -> None:
+    found = attachment.endpoint(CONTAINER, dataclasses.replace(POOL, route_mtu=1450))
+    assert (found.namespace, found.name) == ("podman", "3f2a.eth0")
+    assert (found.address, found.mtu, found.route_mtu, found.mac) == ("10.244.228.200", 1480, 1450, CONTAINER.mac)
+    assert (found.netns, found.netns_owned) == ("/run/netns/cni-1", False)
+
+
+@pytest.mark.parametrize(("asked", "mtu", "route"), [(None, 1480, 1450), (9000, 1480, 1450), (1400, 1400, 1400)])
+def test_no_more_than_the_pool_allows(asked: t.Optional[int], mtu: int, route: int) -> None:
+    wanted = dataclasses.replace(CONTAINER, mtu=asked)
+    found = attachment.endpoint(wanted, dataclasses.replace(POOL, route_mtu=1450))
+    assert (found.mtu, found.route_mtu) == (mtu, route)
+
+
+def test_an_endpoint_needs_an_ipv4_address() -> None:
+    with pytest.raises(ValueError, match=r"^workload podman.3f2a.eth0 has no IPv4 address$"):
+        attachment.endpoint(dataclasses.replace(CONTAINER, addresses=("fd00::1",)), POOL)
+
+
+# --- the node's state with them -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bgp", [True, False])
+def test_a_workload_gets_all_that_one_of_the_inventory_gets(bgp: bool) -> None:
+    """Made by the compiler for an inventory, or added to the state without it: the same, but whose the namespace is."""
+    extra = workload("d1", "node1")
+    before = build(pool("vxlan"), bgp_enabled=bgp)
+    after = build(pool("vxlan"), bgp_enabled=bgp, previous=before.allocation, workloads=[
+        *(workload(f"w{n}", f"node{n}") for n in range(1, 5)), extra,
+    ])  # fmt: skip
+    wanted = compiler.node_state(after, "node1")
+    made = next(found for found in wanted.workloads if found.name == "d1")
+    added = Workload(
+        "default/d1", "d1", interface=made.interface, netns="d1", netns_owned=True, addresses=(made.address,),
+        pool="default",
+    )  # fmt: skip
+    found = attachment.with_workloads(compiler.node_state(before, "node1"), [added], ())
+    assert sorted(found.workloads, key=lambda endpoint: endpoint.name) == sorted(
+        wanted.workloads, key=lambda endpoint: endpoint.name
+    )
+    assert set(found.routes) == set(wanted.routes)
+    assert set(found.sysctls) == set(wanted.sysctls)
+
+
+def test_an_opened_block_is_granted_open_and_ends_here() -> None:
+    before = state(spare_blocks=2)
+    first, second = (block.cidr for block in before.ipam.spare_blocks)
+    found = attachment.with_workloads(before, (), [second, "10.99.0.0/26"])
+    assert found.ipam.blocks == (*before.ipam.blocks, Block(second, "default"))
+    assert found.ipam.spare_blocks == (Block(first, "default"),)
+    assert set(found.routes) - set(before.routes) == {Route(second, "blackhole")}
+    assert found.bird == before.bird
+
+
+def test_without_bgp_a_spare_block_ended_here_before() -> None:
+    before = state(pool("vxlan"), bgp_enabled=False)
+    found = attachment.with_workloads(before, (), [before.ipam.spare_blocks[0].cidr])
+    assert found.routes == before.routes
+
+
+def test_a_block_of_one_address_is_the_workloads_own_route() -> None:
+    before = state(pool(blockSize=32), workloads=[])
+    cidr = before.ipam.blocks[0].cidr
+    found = attachment.with_workloads(before, [attached(1, cidr.partition("/")[0])], ())
+    assert [route for route in found.routes if route.destination == cidr] == [Route(cidr, device="calid1")]
+
+
+def test_what_the_inventory_has_is_not_taken_from_it() -> None:
+    before = state()
+    own = before.workloads[0]
+    same_interface = attached(1, "10.244.228.210", interface=own.interface)
+    same_address = attached(2, own.address)
+    assert attachment.with_workloads(before, [same_interface, same_address], ()) == before
+
+
+def test_a_workload_without_an_ipv4_address_has_nothing_here() -> None:
+    before = state()
+    assert attachment.with_workloads(before, [Workload("default/d1", "d1", addresses=("fd00::1",))], ()) is before
+
+
+def test_nothing_more_is_the_state_itself() -> None:
+    before = state()
+    assert attachment.with_workloads(before, (), ()) is before
+
+
+@pytest.mark.parametrize(("name", "cidr", "mtu"), [("renamed", "10.244.0.0/16", 1500), ("gone", "10.245.0.0/16", 1450)])
+def test_a_workload_whose_pool_is_gone_is_kept(name: str, cidr: str, mtu: int) -> None:
+    before = state(pool("direct", name, cidr), workloads=[])
+    found = attachment.with_workloads(before, [attached(1, "10.244.228.210")], ())
+    assert [(endpoint.name, endpoint.mtu) for endpoint in found.workloads] == [("d1", mtu)]
+
+
+@given(st.lists(st.integers(1, 60), unique=True), st.randoms(use_true_random=False))
+def test_the_order_of_the_workloads_makes_no_difference(numbers: list[int], order: random.Random) -> None:
+    workloads = [attached(number, f"10.244.228.{190 + number}") for number in numbers]
+    shuffled = order.sample(workloads, len(workloads))
+    before = BEFORE
+    found = attachment.with_workloads(before, workloads, ())
+    assert attachment.with_workloads(before, shuffled, ()) == found
+    # Address by address: each has one endpoint, one route that leads there, and three settings.
+    taken = {endpoint.address for endpoint in before.workloads}
+    wanted = [entry for entry in workloads if entry.addresses[0] not in taken]
+    assert {endpoint.address for endpoint in found.workloads} == taken | {entry.addresses[0] for entry in wanted}
+    for entry in wanted:
+        ways = [route for route in found.routes if route.destination == f"{entry.addresses[0]}/32"]
+        assert ways == [Route(f"{entry.addresses[0]}/32", device=entry.interface)]
+        assert Sysctl(f"net/ipv4/conf/{entry.interface}/proxy_arp", "1") in found.sysctls
+
+
+BEFORE = state(pool("ipip"))
+
+
+# --- states of other releases ---------------------------------------------------------------------------------------
+
+
+def test_a_state_without_the_fields_of_this_release_is_read() -> None:
+    new = state(pool("vxlan"), underlay_mtu=9000)
+    old = new.to_dict()
+    del old["nodes"], old["ipam"]["reservations"]
+    for entry in old["pools"]:
+        del entry["workload_mtu"], entry["route_mtu"]
+    for entry in old["workloads"]:
+        del entry["netns_owned"], entry["mac"]
+    assert NodeState.from_dict(old) == dataclasses.replace(new, nodes=())
+    assert NodeState.from_dict(old).digest == new.digest
+
+
+def test_every_node_knows_all_nodes() -> None:
+    found = state(reflectors={"rr1": "10.10.1.2/24"}, own={"node2": {"calico_node_labels": {"rack": "a"}}})
+    assert [member.name for member in found.nodes] == ["node1", "node2", "node3", "node4", "rr1"]
+    assert found.nodes[1] == FleetMember(
+        "node2", "10.10.1.12/24", 64512, False, {"rack": "a", "kubernetes.io/hostname": "node2"}
+    )
+    assert found.nodes[4].reflector
+    assert stored(found) == found
+
+
+def test_reservations_reach_the_node_sorted() -> None:
+    found = state(ip_reservations=["10.244.7.7", "10.244.0.0/28", "10.244.7.7/32"])
+    assert found.ipam.reservations == ("10.244.0.0/28", "10.244.7.7/32")
