@@ -118,8 +118,8 @@ SUITES: tuple[Suite, ...] = (
             *("env", "HOST_ROUTING_LAB=scenarios"),
             *PYTEST,
             "tests/lab/scenarios",
-            # Suites of their own, with labs of their own: lab-modes and lab-installation.
-            *(f"--ignore=tests/lab/scenarios/test_{name}.py" for name in ("modes", "installation")),
+            # Suites of their own, with labs of their own: lab-modes, lab-installation and lab-agent.
+            *(f"--ignore=tests/lab/scenarios/test_{name}.py" for name in ("modes", "installation", "agent")),
         ),
         limit=2700,
         covers=("tests/lab/scenarios",),
@@ -143,6 +143,15 @@ SUITES: tuple[Suite, ...] = (
         (*PYTEST, "tests/lab/scenarios/test_installation.py"),
         limit=1200,
         clean_up=("tests/lab/lab", "down", "--name", "scenarios-install"),
+        part="lab",
+        root=True,
+    ),
+    Suite(
+        "lab-agent",
+        "containers of podman on four hosts; agents restarted, upgraded and killed; reboots",
+        (*PYTEST, "tests/lab/scenarios/test_agent.py"),
+        limit=1500,
+        clean_up=("tests/lab/lab", "down", "--name", "scenarios-agent"),
         part="lab",
         root=True,
     ),

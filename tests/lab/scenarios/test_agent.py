@@ -1,0 +1,266 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Containers come and go after site.yml: podman on four hosts, a reboot, and a minute in which agents are killed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.lab import Lab, containers
+from tests.lab.containers import Container
+from tests.lab.fleet import workloads
+from tests.lab.handle import BaseLab
+from tests.lab.streams import Stream, Streams
+
+from .conftest import Fleet
+
+NODES = ("node1", "node2", "node3", "node4")
+CHAOS_SECONDS = 60
+#: A little more than is asserted: a busy machine drops ticks.
+PPS = 600
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[BaseLab]:
+    lab = Lab("scenarios-agent")
+    lab.down()
+    lab.up(podman=True)
+    yield lab
+    lab.down()
+
+
+@pytest.fixture(scope="module")
+def fleet(lab: BaseLab) -> Fleet:
+    fleet = Fleet(lab)
+    fleet.site().check()
+    return fleet
+
+
+@pytest.fixture(scope="module")
+def boxes(lab: BaseLab, fleet: Fleet) -> dict[str, Container]:
+    """One container a node."""
+    return {node: containers.run(lab, node, f"box-{node}") for node in NODES}
+
+
+def ipam_is_clean(lab: BaseLab) -> None:
+    for node in NODES:
+        done = lab.exec(node, ["calicoctl", "ipam", "check"], check=False)
+        assert done.returncode == 0, (node, done.stdout, done.stderr)
+        assert "found 0 problems" in done.stdout, (node, done.stdout)
+
+
+def session_ages(lab: BaseLab) -> dict[tuple[str, str], str]:
+    """{(node, session): since when it stands}, for those of the fleet."""
+    found = {}
+    for node in NODES:
+        done = lab.exec(node, ["birdc", "-s", "/run/calico/bird.ctl", "show", "protocols"])
+        for line in done.stdout.splitlines():
+            words = line.split()
+            if len(words) >= 6 and words[1] == "BGP":
+                found[node, words[0]] = f"{words[4]} {words[5]}"
+    return found
+
+
+def in_sync(lab: BaseLab, node: str) -> bool:
+    done = lab.exec(node, ["calicoctl", "status", "-o", "json"], check=False)
+    return done.returncode == 0 and json.loads(done.stdout)["in_sync"]
+
+
+def wait(what: str, condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
+        time.sleep(0.25)
+
+
+def mesh(boxes: dict[str, Container]) -> list[Stream]:
+    return [
+        Stream(one.node, one.netns, other.node, other.netns, other.address, size, PPS)
+        for (one, other), size in zip(itertools.permutations(boxes.values(), 2), itertools.cycle((64, "full")))
+    ]
+
+
+def test_agents_run_and_agree_with_the_inventory(lab: BaseLab, fleet: Fleet) -> None:
+    for node in NODES:
+        assert in_sync(lab, node)
+        state = lab.exec(node, ["systemctl", "show", "-p", "ActiveState,SubState,NRestarts", "calico-agent"]).stdout
+        assert state.splitlines() == ["NRestarts=0", "ActiveState=active", "SubState=running"] or set(
+            state.splitlines()
+        ) == {"NRestarts=0", "ActiveState=active", "SubState=running"}
+    run = fleet.site().check()
+    assert {host: entry["changed"] for host, entry in run.recap().items()} == dict.fromkeys(NODES, 0), run.output
+
+
+def test_containers_reach_each_other_across_subnets(lab: BaseLab, boxes: dict[str, Container]) -> None:
+    assert len({box.address for box in boxes.values()}) == len(NODES)
+    for one, other in itertools.permutations(boxes.values(), 2):
+        assert containers.ping(lab, one, other.address), (one, other)
+    for box in boxes.values():
+        for workload in workloads(lab):
+            assert containers.ping(lab, box, workload.address), (box, workload)
+    ipam_is_clean(lab)
+
+
+def test_a_run_of_the_site_leaves_the_containers_alone(lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]) -> None:
+    with Streams(lab, mesh(boxes)) as streams:
+        run = fleet.site().check()
+        report = streams.stop()
+    assert {host: entry["changed"] for host, entry in run.recap().items()} == dict.fromkeys(NODES, 0), run.output
+    assert report.lost == 0, report.summary()
+
+
+def test_status_of_the_fleet_is_one_table(lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]) -> None:
+    run = fleet.play("status.yml").check()
+    for node in NODES:
+        [line] = [line for line in run.output.splitlines() if line.strip().startswith(f"{node} ")][:1]
+        assert " ok " in line and "2/" in line, run.output  # the inventory's workload and the container
+
+
+@pytest.mark.parametrize("way", ["restart", "kill -9", "upgrade"])
+def test_an_agent_that_begins_anew_loses_nothing(
+    lab: BaseLab,
+    fleet: Fleet,
+    boxes: dict[str, Container],
+    way: str,
+    record_property: Callable[[str, object], None],
+) -> None:
+    ages = session_ages(lab)
+    with Streams(lab, mesh(boxes)) as streams:
+        if way == "upgrade":
+            # Another setting is handed over as another release is: the role brings it, the agent begins anew.
+            run = fleet.site("-e", "calico_node_agent_resync_interval=45").check()
+            assert all(entry["changed"] for entry in run.recap().values()), run.output
+        else:
+            for node in NODES:
+                lab.exec(
+                    node,
+                    "systemctl restart calico-agent" if way == "restart" else "systemctl kill -s KILL calico-agent",
+                )
+        for node in NODES:
+            wait(f"{node} is in sync", lambda node=node: in_sync(lab, node))
+        report = streams.stop()
+    record_property("loss", f"{way}: {report.summary()}")
+    assert report.lost == 0, report.summary()
+    assert min(result.rate for result in report.streams) >= 500, report.summary()
+    assert session_ages(lab) == ages
+    ipam_is_clean(lab)
+
+
+def test_a_pool_changes_its_mode_under_containers(lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]) -> None:
+    """What agents attached follows the phases of a change as the inventory's workloads do."""
+    with Streams(lab, mesh(boxes)) as streams:
+        fleet.switch("direct").check()
+        wide = streams.status()
+        fleet.switch("vxlan").check()
+        report = streams.stop()
+    assert wide["missing"] == 0, report.summary()
+    assert report.lost == 0, report.summary()
+
+
+def test_a_rebooted_node_gives_no_address_twice(lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]) -> None:
+    """podman starts its containers again with their old ids; they get the addresses that they had."""
+    before = boxes["node3"]
+    lab.reboot("node3")
+    wait("node3 is in sync", lambda: in_sync(lab, "node3"))
+    other = containers.run(lab, "node3", "stranger")
+    lab.exec("node3", ["podman", "start", before.name])
+    after = containers.inspect(lab, "node3", before.name)
+    assert after.address == before.address != other.address
+    boxes["node3"] = after
+    for box in boxes.values():
+        if box is not after:
+            wait(f"{box.name} reaches {after.name}", lambda box=box: containers.ping(lab, box, after.address))
+            assert containers.ping(lab, box, other.address)
+    containers.remove(lab, other)
+    ipam_is_clean(lab)
+
+
+class Visitors:
+    """Workloads that come and go on a node all the time, as a runtime brings them: retried until taken."""
+
+    def __init__(self, lab: BaseLab, node: str) -> None:
+        self.lab, self.node = lab, node
+        self.rounds = 0
+        self.failures: list[str] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            name = f"visitor-{self.rounds}"
+            box = containers.Container(self.node, name, "", name)
+            try:
+                self._until("add", f"ip netns add {name}; calicoctl workload add {name} --netns {name}")
+                self._until("delete", f"calicoctl workload delete {name}")
+                self.lab.exec(self.node, ["ip", "netns", "del", name])
+            except Exception as error:  # noqa: BLE001  told at the end, in the thread that asks
+                self.failures.append(f"{box}: {error}")
+                return
+            self.rounds += 1
+
+    def _until(self, what: str, command: str) -> None:
+        deadline = time.monotonic() + 30
+        while True:
+            done = self.lab.exec(self.node, command, check=False)
+            if done.returncode == 0:
+                return
+            assert time.monotonic() < deadline, f"{what}: {done.stdout}{done.stderr}"
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(60)
+
+
+def test_a_minute_of_killed_agents_loses_nothing(
+    lab: BaseLab, fleet: Fleet, boxes: dict[str, Container], record_property: Callable[[str, object], None]
+) -> None:
+    chance = random.Random(179)
+    ages, kills = session_ages(lab), 0
+    with Streams(lab, mesh(boxes)) as streams:
+        visitors = [Visitors(lab, node) for node in NODES]
+        end = time.monotonic() + CHAOS_SECONDS
+        while time.monotonic() < end:
+            node = chance.choice(NODES)
+            lab.exec(node, "systemctl kill -s KILL calico-agent", check=False)
+            kills += 1
+            time.sleep(chance.uniform(0.2, 2.0))
+        for visitor in visitors:
+            visitor.stop()
+        for node in NODES:
+            wait(f"{node} is in sync", lambda node=node: in_sync(lab, node))
+        report = streams.stop()
+    rounds = {visitor.node: visitor.rounds for visitor in visitors}
+    record_property("chaos", f"{kills} kills, workloads come and gone {rounds}\n{report.summary()}")
+    assert [failure for visitor in visitors for failure in visitor.failures] == []
+    assert all(rounds.values()), rounds
+    assert report.lost == 0 and not report.silent_hosts, report.summary()
+    assert session_ages(lab) == ages
+    for node in NODES:
+        left = [name for name in containers.workload_addresses(lab, node) if name.startswith("visitor-")]
+        assert left == [], (node, left)
+    ipam_is_clean(lab)
+    run = fleet.site().check()
+    assert all(entry["failed"] == 0 for entry in run.recap().values())
+
+
+def test_containers_leave_nothing(lab: BaseLab, boxes: dict[str, Container]) -> None:
+    for box in boxes.values():
+        containers.remove(lab, box)
+    for node in NODES:
+        wait(
+            f"{node} has the inventory's workload alone",
+            lambda node=node: (
+                len([link for link in lab.json(node, ["ip", "-j", "link"]) if link["ifname"].startswith("cali")]) == 1
+            ),
+        )
+    ipam_is_clean(lab)
