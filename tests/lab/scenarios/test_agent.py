@@ -26,6 +26,7 @@ NODES = ("node1", "node2", "node3", "node4")
 CHAOS_SECONDS = 60
 #: A little more than is asserted: a busy machine drops ticks.
 PPS = 600
+_VERBS = {"restart": "restart", "kill -9": "kill -s KILL"}
 
 
 @pytest.fixture(scope="module")
