@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "bird": {"dataplane", "fleet", "naming"},
     "preflight": {"bird", "dataplane", "fleet", "naming"},
     "node": {"dataplane", "bird", "preflight", "fleet", "naming"},
+    "agent": {"node", "dataplane", "bird", "preflight", "ipam", "fleet", "resources", "naming"},
 }
 # What the rooms right of NodeState may import from fleet.
 KNOWN_OF_FLEET = {"node_state", "errors"}

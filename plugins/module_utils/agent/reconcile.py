@@ -1,0 +1,438 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The reconciler: keeps the kernel at what is desired, whoever changes it.
+
+    monitor, polling, timers ── mark(kind) ──► dirty kinds ──► look ──► repair
+                                                               reads    plans again and applies, under `turn`
+
+Nobody tells it what happened, only where to look. A look reads without holding anything up; what it finds may be half
+of an attachment that is just being made, so a repair plans afresh once it has the turn, and reads what is desired then:
+nothing is judged by a desired state that is older than the kernel it is compared with. All additions of a pass come
+first, kind by kind, in the drivers' order; then removals the other way, if they are allowed and nothing they could
+cut off has failed. The turn is let go between the kinds.
+
+A kind that failed is tried again after 0.1 s, 0.2 s and so on up to 10 s, and at once when it is marked; the others go
+on. What waits for its device is not a failure: the device's coming is an event. Passes follow at once on an event after
+quiet times, and at most ten a second, by a leaky bucket, in a storm of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import typing as t
+
+from ..dataplane import node
+from ..dataplane.change import Change
+from ..dataplane.kernel import Kernel
+from ..fleet.node_state import NodeState
+from . import repair
+from .driver_thread import DriverThread, Worker
+
+RESYNC = 90.0  # seconds between two looks at everything, on the average
+
+_FIRST_RETRY, _LAST_RETRY = 0.1, 10.0  # seconds
+_RATE = 10.0  # passes a second in the long run
+_WINDOW = 0.1  # seconds that marks are gathered at most
+_WITHHELD = 1.0  # seconds until it is asked again whether what is too much may go
+
+
+class Outcome(t.NamedTuple):
+    """Of a pass: what was changed, what could not be done and why, what waits for a device, and whether all is well.
+
+    `in_sync` is False while something failed; what waits or is withheld from removal does not count against it.
+    """
+
+    changes: tuple[Change, ...] = ()
+    problems: tuple[str, ...] = ()
+    in_sync: bool = False
+    waiting: tuple[str, ...] = ()
+
+
+class _Bucket:
+    """Lets single passes through at once and slows a stream of them down to `_RATE`."""
+
+    def __init__(self) -> None:
+        self._level = 0.0
+        self._at = 0.0
+
+    def delay(self, now: float) -> float:
+        """Seconds to wait before a pass."""
+        self._level = max(0.0, self._level - (now - self._at) * _RATE)
+        self._at = now
+        return min(_WINDOW, self._level * _WINDOW / 10) if self._level >= 1 else 0.0
+
+    def passed(self) -> None:
+        self._level = min(self._level + 1, 20.0)
+
+
+class Reconciler:
+    """Belongs to the running event loop; `run` is to be a task of it for as long as the agent lives.
+
+    `desired` gives what the node shall have now, None before that is known; it is asked on the loop, while looking and
+    again under `turn`. Whoever changes both what is desired and the kernel holds `turn` over both changes.
+    `removals`: whether what is not desired may go now. `on_change(change, drift)` is told of every change made; drift
+    is what nobody asked for: a change that the desired state before this one would have brought as well. What is found
+    by the first look after the start is not. `on_step(kinds, seconds)` is told how long `turn` was held.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        desired: t.Callable[[], t.Optional[NodeState]],
+        turn: asyncio.Lock,
+        *,
+        removals: t.Callable[[], bool],
+        on_change: t.Callable[[Change, bool], None],
+        on_step: t.Callable[[tuple[str, ...], float], None] = lambda kinds, seconds: None,
+        worker: t.Optional[Worker] = None,
+        interval: float = RESYNC,
+        chance: t.Callable[[], float] = random.random,
+    ) -> None:
+        self._kernel = kernel
+        self._desired = desired
+        self._turn = turn
+        self._may_remove = removals
+        self._on_change = on_change
+        self._on_step = on_step
+        self._worker: Worker = worker if worker is not None else DriverThread()
+        self._interval = interval
+        self._chance = chance
+        self._wake = asyncio.Event()
+        self._passing = asyncio.Lock()
+        self._bucket = _Bucket()
+        self._dirty: set[str] = set(repair.KINDS)
+        self._problems: dict[str, tuple[str, ...]] = {}
+        self._waiting: dict[str, tuple[str, ...]] = {}
+        self._withheld: set[str] = set()  # has too much of it, and that may not go yet
+        self._blocked: set[str] = set()  # has too much of it, and something failed that needs it
+        self._removing: set[str] = set()  # of the kinds with problems, those where only removing fails
+        self._attempts: dict[str, int] = {}
+        self._retry_at: dict[str, float] = {}
+        # The last states of which nothing was missing, and of which nothing was too much.
+        self._complete: dict[str, NodeState] = {}
+        self._lean: dict[str, NodeState] = {}
+        self.state: t.Optional[NodeState] = None  # what was desired at the last look
+
+    # ---- for others
+
+    def mark(self, kind: t.Optional[str] = None) -> None:
+        """Something of this kind (of any kind: None) may have changed: look at it soon."""
+        self._dirty.update(repair.KINDS if kind is None else (kind,))
+        self._wake.set()
+
+    @property
+    def in_sync(self) -> bool:
+        """Everything was looked at, and nothing is known to be other than desired."""
+        return self._in_sync_but_for(()) and not self._dirty
+
+    @property
+    def problems(self) -> dict[str, tuple[str, ...]]:
+        """{kind: what could not be done, and why}"""
+        return dict(self._problems)
+
+    @property
+    def waiting(self) -> dict[str, tuple[str, ...]]:
+        """{kind: what waits for its device}"""
+        return dict(self._waiting)
+
+    @property
+    def dirty(self) -> tuple[str, ...]:
+        """Kinds that will be looked at next."""
+        return tuple(kind for kind in repair.KINDS if kind in self._dirty)
+
+    async def run(self) -> None:
+        """Until cancelled. A pass that has begun in the driver thread is finished first."""
+        loop = asyncio.get_running_loop()
+        resync_at = loop.time() + self._jittered(self._interval)
+        while True:
+            now = loop.time()
+            if now >= resync_at:
+                resync_at = now + self._jittered(self._interval)
+                self.mark()
+            self._dirty.update(kind for kind, at in self._retry_at.items() if at <= now)
+            if not self._dirty and self._withheld and self._may_remove():
+                self._dirty |= self._withheld
+            if not self._dirty or self._desired() is None:
+                await self._sleep(min([resync_at, *self._retry_at.values()]) - now)
+                continue
+            delay = self._bucket.delay(now)
+            if delay:
+                await asyncio.sleep(delay)
+            self._bucket.passed()
+            await self._pass()
+
+    async def resync(self) -> Outcome:
+        """Looks at everything once, now, and repairs it."""
+        return await self._pass(repair.KINDS)
+
+    async def plan(self, state: NodeState) -> node.NodePlan:
+        """What it would take to bring the node to `state`; changes nothing. Raises ObserveError or KernelError."""
+
+        def look() -> node.NodePlan:
+            return node.plan_node(self._kernel, state)
+
+        found = await self._worker(look)
+        if not found.changed:
+            return found
+        async with self._turn:
+            return await self._worker(look)
+
+    # ---- passes
+
+    async def _sleep(self, seconds: float) -> None:
+        """Until marked, or for so long; while something may be removed later only until that may be so."""
+        self._wake.clear()
+        if self._dirty and self._desired() is not None:
+            return
+        seconds = min(seconds, _WITHHELD) if self._withheld or self._dirty else seconds
+        try:
+            await asyncio.wait_for(self._wake.wait(), max(seconds, 0.0))
+        except asyncio.TimeoutError:
+            pass
+
+    def _jittered(self, seconds: float) -> float:
+        """Nodes that started together do not stay together."""
+        return seconds * (0.9 + 0.2 * self._chance())
+
+    async def _pass(self, kinds: t.Collection[str] = ()) -> Outcome:
+        async with self._passing:
+            self._dirty.update(kinds)
+            self._wake.clear()
+            if self._desired() is None:
+                return Outcome(problems=("What this node shall have is not known yet.",))
+            taken, self._dirty = self._dirty, set()
+            changes: list[Change] = []
+            superfluous: set[str] = set()
+            try:
+                for step in repair.STEPS:
+                    here = taken.intersection(step)
+                    if here:
+                        found = await self._look(here)
+                        if found is None:
+                            continue
+                        superfluous |= found.removed
+                        if found.added:
+                            done = await self._repair(step, found.added)
+                            changes += done
+                            taken.update(_followers(done))
+                for step in reversed(repair.STEPS):
+                    going = superfluous.intersection(step)
+                    if going:
+                        changes += await self._remove(going)
+            except asyncio.CancelledError:
+                self._dirty |= taken
+                raise
+            # One reason may have kept several kinds from being read.
+            problems = tuple(dict.fromkeys(text for kind in repair.KINDS for text in self._problems.get(kind, ())))
+            waiting = tuple(text for kind in repair.KINDS for text in self._waiting.get(kind, ()))
+            return Outcome(tuple(changes), problems, self._in_sync_but_for(self._dirty), waiting)
+
+    def _in_sync_but_for(self, marked: t.Collection[str]) -> bool:
+        """What was marked during a pass is no fault of that pass."""
+        return not self._problems and all(kind in self._complete for kind in repair.KINDS if kind not in marked)
+
+    async def _look(self, kinds: t.Collection[str]) -> t.Optional[_Found]:
+        """Reads these kinds. None when that failed: they are tried again later."""
+        state = self._desired()
+        if state is None:
+            self._dirty.update(kinds)
+            return None
+        self.state = state
+        wanted = state
+        try:
+            planned = await self._worker(lambda: repair.plan(self._kernel, wanted, kinds))
+        except repair.ERRORS as error:
+            if len(kinds) == 1:
+                self._failed(kinds, [str(error)])
+                return None
+            alone = [await self._look([kind]) for kind in kinds]
+            return _Found(*(set().union(*parts) for parts in zip(*filter(None, alone)))) if any(alone) else None
+        added = {_kind(change) for change in planned.additions}
+        removed = {_kind(change) for change in planned.removals}
+        for kind in kinds:
+            if kind not in removed:
+                self._lean[kind] = state
+                self._withheld.discard(kind)
+                self._blocked.discard(kind)
+            if kind not in added:
+                self._complete[kind] = state
+                if kind not in removed:
+                    self._well(kind)
+        return _Found(added, removed)
+
+    async def _repair(self, step: t.Sequence[str], kinds: t.Collection[str]) -> list[Change]:
+        """Plans these kinds of a step again, now that nobody else writes, and makes what is missing."""
+        kinds = [kind for kind in step if kind in kinds or kind in _followers_of(kinds)]
+        for kind in kinds:
+            blocking = [other for other in repair.GUARDED.get(kind, ()) if other in self._problems]
+            if blocking:
+                self._failed([kind], [f"{kind}: not before {' and '.join(blocking)} stand, which guard it."])
+                return []
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            began = loop.time()
+            state = self._desired()
+            if state is None:
+                self._dirty.update(kinds)
+                return []
+            wanted, before = state, {kind: self._complete.get(kind) for kind in kinds}
+
+            def work() -> tuple[repair.Applied, set[tuple[t.Any, ...]]]:
+                planned = repair.plan(self._kernel, wanted, kinds)
+                drift = _drift(self._kernel, planned.additions, wanted, before)
+                return repair.additions(self._kernel, planned), drift
+
+            try:
+                applied, drift = await self._worker(work)
+            except repair.ERRORS as error:
+                self._failed(kinds, [str(error)])
+                return []
+            finally:
+                self._on_step(tuple(kinds), loop.time() - began)
+        self._note(kinds, applied, state)
+        return self._told(applied.done, drift)
+
+    async def _remove(self, kinds: t.Collection[str]) -> list[Change]:
+        """Removes what is too much of these kinds, unless that may not be yet."""
+        ready = []
+        for kind in kinds:
+            needed = [other for other in repair.NEEDED[kind] if other in self._problems and other not in self._removing]
+            if not self._may_remove():
+                self._withheld.add(kind)
+            elif needed:
+                self._blocked.add(kind)
+            else:
+                ready.append(kind)
+        if not ready:
+            return []
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            began = loop.time()
+            state = self._desired()
+            if state is None or not self._may_remove():
+                self._withheld.update(ready)
+                return []
+            wanted, before = state, {kind: self._lean.get(kind) for kind in ready}
+
+            def work() -> tuple[repair.Applied, set[tuple[t.Any, ...]]]:
+                planned = repair.plan(self._kernel, wanted, ready)
+                drift = _drift(self._kernel, planned.removals, wanted, before)
+                return repair.removals(self._kernel, planned), drift
+
+            try:
+                applied, drift = await self._worker(work)
+            except repair.ERRORS as error:
+                self._failed(ready, [str(error)])
+                return []
+            finally:
+                self._on_step(tuple(ready), loop.time() - began)
+        failed = _by_kind(applied.failed)
+        for kind in ready:
+            self._withheld.discard(kind)
+            if kind in failed:
+                self._failed([kind], failed[kind])
+                self._removing.add(kind)
+            else:
+                self._lean[kind] = state
+                self._well(kind)
+        return self._told(applied.done, drift)
+
+    # ---- what became of it
+
+    def _told(self, done: t.Sequence[Change], drift: t.Collection[tuple[t.Any, ...]]) -> list[Change]:
+        for change in done:
+            self._on_change(change, repair.same(change) in drift)
+        return list(done)
+
+    def _note(self, kinds: t.Collection[str], applied: repair.Applied, state: NodeState) -> None:
+        failed = _by_kind(applied.failed)
+        for kind in kinds:
+            if kind in failed:
+                self._failed([kind], failed[kind])
+                continue
+            self._complete[kind] = state
+            self._well(kind)
+            waiting = [change for change in applied.waiting if _kind(change) == kind]
+            if waiting:
+                self._waiting[kind] = tuple(f"{c.kind} {c.subject} waits for its device." for c in waiting)
+
+    def _well(self, kind: str) -> None:
+        if self._problems.pop(kind, None):
+            # What had to wait for it can go now.
+            self._dirty |= self._blocked
+            self._blocked.clear()
+        self._attempts.pop(kind, None)
+        self._retry_at.pop(kind, None)
+        self._waiting.pop(kind, None)
+        self._removing.discard(kind)
+
+    def _failed(self, kinds: t.Iterable[str], texts: t.Sequence[str]) -> None:
+        now = asyncio.get_running_loop().time()
+        for kind in kinds:
+            attempt = self._attempts.get(kind, 0)
+            self._attempts[kind] = attempt + 1
+            self._problems[kind] = tuple(texts)
+            self._retry_at[kind] = now + self._jittered(min(_LAST_RETRY, _FIRST_RETRY * 2 ** min(attempt, 10)))
+
+
+class _Found(t.NamedTuple):
+    """Kinds of which something is missing or wrong, and kinds of which there is too much."""
+
+    added: set[str]
+    removed: set[str]
+
+
+_KIND_OF = {"device": "tunnel", "address": "tunnel", "fdb": "neighbor"}
+
+
+def _kind(change: Change) -> str:
+    """The driver's name."""
+    return _KIND_OF.get(change.kind, change.kind)
+
+
+def _followers(changes: t.Iterable[Change]) -> set[str]:
+    return _followers_of({_kind(change) for change in changes})
+
+
+def _followers_of(kinds: t.Iterable[str]) -> set[str]:
+    return {follower for kind in kinds for follower in repair.FOLLOWERS.get(kind, ())}
+
+
+def _by_kind(failed: t.Iterable[tuple[Change, str]]) -> dict[str, list[str]]:
+    """{kind: what failed and why}"""
+    texts: dict[str, list[str]] = {}
+    for change, reason in failed:
+        texts.setdefault(_kind(change), []).append(f"{change.kind} {change.subject}: {reason}")
+    return texts
+
+
+def _drift(
+    kernel: Kernel,
+    changes: t.Sequence[Change],
+    state: NodeState,
+    before: t.Mapping[str, t.Optional[NodeState]],
+) -> set[tuple[t.Any, ...]]:
+    """Of these changes, those that the state which each kind was last brought to would bring as well."""
+    kinds = {_kind(change) for change in changes}
+    if not kinds:
+        return set()
+    drift = set()
+    asked: list[tuple[NodeState, list[str]]] = []
+    for kind in kinds:
+        earlier = before.get(kind)
+        if earlier is None:
+            continue
+        if earlier is state or earlier == state:
+            drift |= {repair.same(change) for change in changes if _kind(change) == kind}
+            continue
+        same = next((kinds_ for state_, kinds_ in asked if state_ is earlier), None)
+        if same is None:
+            asked.append((earlier, [kind]))
+        else:
+            same.append(kind)
+    for earlier, kinds_ in asked:
+        planned = repair.plan(kernel, earlier, kinds_)
+        drift |= {repair.same(change) for change in planned.changes}
+    return drift
