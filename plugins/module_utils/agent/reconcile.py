@@ -103,6 +103,7 @@ class Reconciler:
         self._passing = asyncio.Lock()
         self._bucket = _Bucket()
         self._dirty: set[str] = set(repair.KINDS)
+        self._interiors: set[str] = set()
         self._problems: dict[str, tuple[str, ...]] = {}
         self._waiting: dict[str, tuple[str, ...]] = {}
         self._withheld: set[str] = set()  # has too much of it, and that may not go yet
@@ -117,9 +118,13 @@ class Reconciler:
 
     # ---- for others
 
-    def mark(self, kind: t.Optional[str] = None) -> None:
-        """Something of this kind (of any kind: None) may have changed: look at it soon."""
+    def mark(self, kind: t.Optional[str] = None, interiors: t.Collection[str] = ()) -> None:
+        """Something of this kind (of any kind: None) may have changed: look at it soon.
+
+        `interiors`: host ends of workloads whose namespaces are to be looked into as well.
+        """
         self._dirty.update(repair.KINDS if kind is None else (kind,))
+        self._interiors.update(interiors)
         self._wake.set()
 
     @property
@@ -164,7 +169,10 @@ class Reconciler:
             await self._pass()
 
     async def resync(self) -> Outcome:
-        """Looks at everything once, now, and repairs it."""
+        """Looks at everything once, now, namespaces included, and repairs it."""
+        state = self._desired()
+        if state is not None:
+            self._interiors.update(endpoint.interface for endpoint in state.workloads)
         return await self._pass(repair.KINDS)
 
     async def plan(self, state: NodeState) -> node.NodePlan:
@@ -240,15 +248,17 @@ class Reconciler:
             self._dirty.update(kinds)
             return None
         self.state = state
-        wanted = state
+        wanted, interiors = state, self._inside(state) if "workload" in kinds else set()
         try:
-            planned = await self._worker(lambda: repair.plan(self._kernel, wanted, kinds))
+            planned = await self._worker(lambda: repair.plan(self._kernel, wanted, kinds, interiors))
         except repair.ERRORS as error:
+            self._interiors |= interiors
             if len(kinds) == 1:
                 self._failed(kinds, [str(error)])
                 return None
             alone = [await self._look([kind]) for kind in kinds]
             return _Found(*(set().union(*parts) for parts in zip(*filter(None, alone)))) if any(alone) else None
+        self._interiors.update(_interfaces(planned.additions))  # to be seen again by the repair
         added = {_kind(change) for change in planned.additions}
         removed = {_kind(change) for change in planned.removals}
         for kind in kinds:
@@ -278,9 +288,10 @@ class Reconciler:
                 self._dirty.update(kinds)
                 return []
             wanted, before = state, {kind: self._complete.get(kind) for kind in kinds}
+            interiors = self._inside(state) if "workload" in kinds else set()
 
             def work() -> tuple[repair.Applied, set[tuple[t.Any, ...]]]:
-                planned = repair.plan(self._kernel, wanted, kinds)
+                planned = repair.plan(self._kernel, wanted, kinds, interiors)
                 drift = _drift(self._kernel, planned.additions, wanted, before)
                 return repair.additions(self._kernel, planned), drift
 
@@ -293,6 +304,17 @@ class Reconciler:
                 self._on_step(tuple(kinds), loop.time() - began)
         self._note(kinds, applied, state)
         return self._told(applied.done, drift)
+
+    def _inside(self, state: NodeState) -> set[str]:
+        """The namespaces to look into: those marked, and those of which something else is desired than last."""
+        interiors, self._interiors = self._interiors, set()
+        earlier = self._complete.get("workload")
+        if earlier is not None and earlier.workloads is not state.workloads:
+            known = {endpoint.interface: endpoint for endpoint in earlier.workloads}
+            for endpoint in state.workloads:
+                if known.get(endpoint.interface, endpoint) != endpoint:
+                    interiors.add(endpoint.interface)
+        return interiors
 
     async def _remove(self, kinds: t.Collection[str]) -> list[Change]:
         """Removes what is too much of these kinds, unless that may not be yet."""
@@ -392,6 +414,10 @@ def _kind(change: Change) -> str:
     return _KIND_OF.get(change.kind, change.kind)
 
 
+def _interfaces(changes: t.Iterable[Change]) -> set[str]:
+    return {change.new.interface for change in changes if change.kind == "workload"}
+
+
 def _followers(changes: t.Iterable[Change]) -> set[str]:
     return _followers_of({_kind(change) for change in changes})
 
@@ -414,7 +440,7 @@ def _drift(
     state: NodeState,
     before: t.Mapping[str, t.Optional[NodeState]],
 ) -> set[tuple[t.Any, ...]]:
-    """Of these changes, those that the state which each kind was last brought to would bring as well."""
+    """`same` of these changes that the state which each kind was last brought to would bring as well."""
     kinds = {_kind(change) for change in changes}
     if not kinds:
         return set()
@@ -433,6 +459,6 @@ def _drift(
         else:
             same.append(kind)
     for earlier, kinds_ in asked:
-        planned = repair.plan(kernel, earlier, kinds_)
+        planned = repair.plan(kernel, earlier, kinds_, _interfaces(changes))
         drift |= {repair.same(change) for change in planned.changes}
     return drift

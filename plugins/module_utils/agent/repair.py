@@ -18,7 +18,7 @@ from ..dataplane.kernel import Kernel, MissingLibrary
 from ..fleet.node_state import NodeState
 
 #: The drivers in the order of their additions; removals go the other way.
-KINDS = ("ipset", "iptables", "tunnel", "workload", "sysctl", "neighbor", "rule", "route")
+KINDS = tuple(node.DRIVERS)
 
 #: Kinds that one application takes together: a host end is set up between its sysctls and its routes.
 STEPS = (("ipset", "iptables"), ("tunnel",), ("workload", "sysctl"), ("neighbor",), ("rule", "route"))
@@ -60,10 +60,11 @@ class Applied(t.NamedTuple):
     waiting: tuple[Change, ...] = ()
 
 
-def plan(kernel: Kernel, state: NodeState, kinds: t.Collection[str]) -> node.NodePlan:
-    """The part of the node's plan that belongs to these kinds. Raises one of ERRORS."""
-    whole = node.plan_node(kernel, state)
-    return _part(whole, kinds, "+~!-")
+def plan(
+    kernel: Kernel, state: NodeState, kinds: t.Collection[str], interiors: t.Union[bool, t.Collection[str]] = False
+) -> node.NodePlan:
+    """The part of the node's plan that belongs to these kinds; see plan_node. Raises one of ERRORS."""
+    return node.plan_node(kernel, state, kinds, interiors)
 
 
 def additions(kernel: Kernel, planned: node.NodePlan) -> Applied:
@@ -95,10 +96,10 @@ def sentence(change: Change, drift: bool) -> str:
 
 
 def _apply(kernel: Kernel, planned: node.NodePlan, actions: str) -> Applied:
-    planned = _part(planned, KINDS, actions)
+    planned = _part(planned, actions)
     waiting = _waiting(kernel, planned.additions)
     if waiting:
-        planned = _part(planned, KINDS, actions, without=waiting)
+        planned = _part(planned, actions, without=waiting)
     try:
         node.apply_node(kernel, planned)
     except ApplyError as error:
@@ -143,16 +144,13 @@ def _device(change: Change) -> str:
     return ""
 
 
-def _part(
-    planned: node.NodePlan, kinds: t.Collection[str], actions: str, without: t.Sequence[Change] = ()
-) -> node.NodePlan:
+def _part(planned: node.NodePlan, actions: str, without: t.Sequence[Change] = ()) -> node.NodePlan:
     left_out = {id(change) for change in without}
     groups = tuple(
         group._replace(
             changes=[change for change in group.changes if change.action in actions and id(change) not in left_out]
         )
         for group in planned.groups
-        if group.driver.__name__.rpartition(".")[2] in kinds
     )
     return dataclasses.replace(
         planned,
