@@ -19,7 +19,8 @@ from .node_state import OVERHEAD, TABLE_MAIN, Ipam, NodeState, Pool, Route, Sysc
 @dataclasses.dataclass(frozen=True)
 class Workload:
     """A workload that the API, the CNI plugin or a module attached. `id` is unique on the node: CNI's is
-    "<network>.<containerID>.<ifname>", any other's "<namespace>/<name>"."""
+    "<network>.<containerID>.<ifname>", any other's "<namespace>/<name>". So is "<namespace>/<name>", which marks its link.
+    """
 
     id: str
     name: str
@@ -97,18 +98,14 @@ _READERS: dict[str, t.Callable[[t.Any], bool]] = {
 
 
 def endpoint(workload: Workload, pool: Pool) -> WorkloadEndpoint:
-    """What the drivers make of it. Raises ValueError for a workload that has no IPv4 address.
-
-    A container's endpoint is named for its id and interface: its name may come again while it is still being deleted.
-    """
+    """What the drivers make of it. Raises ValueError for a workload that has no IPv4 address."""
     address = next((found for found in workload.addresses if ":" not in found), None)
     if address is None:
         raise ValueError(f"workload {workload.id} has no IPv4 address")
     mtu = pool.workload_mtu if workload.mtu is None else min(workload.mtu, pool.workload_mtu)
-    container = bool(workload.container)
     return WorkloadEndpoint(
-        name=f"{workload.container}.{workload.peer_interface}" if container else workload.name,
-        namespace=workload.network if container else workload.namespace,
+        name=workload.name,
+        namespace=workload.namespace,
         interface=workload.interface,
         address=address,
         mtu=mtu,

@@ -56,6 +56,7 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
             pool.disabled,
             pool.disableBGPExport,
             settings.underlay_mtu - OVERHEAD[pool.encapsulation],
+            node_selector=pool.nodeSelector or "all()",
         )
         for pool in fleet.pools
     )

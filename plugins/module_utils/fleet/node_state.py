@@ -54,6 +54,7 @@ class Pool:
     disable_bgp_export: bool = False
     workload_mtu: int = 1500
     route_mtu: t.Optional[int] = None
+    node_selector: str = "all()"
 
 
 @dataclasses.dataclass(frozen=True)

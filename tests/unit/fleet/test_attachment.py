@@ -86,7 +86,7 @@ def test_a_record_that_cannot_be_read_is_refused_in_words(record: t.Any, message
 
 def test_an_endpoint_has_what_was_asked_for_and_what_its_pool_says() -> None:
     found = attachment.endpoint(CONTAINER, dataclasses.replace(POOL, route_mtu=1450))
-    assert (found.namespace, found.name) == ("podman", "3f2a.eth0")
+    assert (found.namespace, found.name) == ("default", "web")
     assert (found.address, found.mtu, found.route_mtu, found.mac) == ("10.244.228.200", 1480, 1450, CONTAINER.mac)
     assert (found.netns, found.netns_owned) == ("/run/netns/cni-1", False)
 
