@@ -28,12 +28,31 @@ from . import atomic_file
 ROOT = "/usr/local/lib/calico"
 PACKAGE = "host_routing"
 
-#: What a node needs, below module_utils: folders whole, and single files.
-ROOMS = ("bird", "dataplane", "node")
-FILES = ("__init__.py", "fleet/__init__.py", "fleet/node_state.py")
+#: What a node needs, below module_utils: folders whole, and single files. The fleet's compiler is not among them.
+ROOMS = ("agent", "bird", "cli", "dataplane", "ipam", "node", "preflight", "resources")
+FILES = (
+    "__init__.py",
+    "fleet/__init__.py",
+    "fleet/attachment.py",
+    "fleet/cidr.py",
+    "fleet/errors.py",
+    "fleet/node_state.py",
+    "naming.py",
+    "selectors.py",
+)
 
-_MAIN = """# Runs the engine that lies beside this file; see host_routing/node/command.py.
+_MAIN = """# Runs the engine that lies beside this file: the agent, calicoctl, or a command of host_routing/node/command.py.
 import sys
+
+command, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
+if command == "agent":
+    from host_routing.agent.daemon import main
+
+    sys.exit(main(arguments))
+if command == "calicoctl":
+    from host_routing.cli.command import main
+
+    sys.exit(main(arguments))
 
 from host_routing.node.command import main
 

@@ -26,11 +26,11 @@ ALLOWED: dict[str, set[str]] = {
     "dataplane": {"fleet", "naming"},
     "bird": {"dataplane", "fleet", "naming"},
     "preflight": {"bird", "dataplane", "fleet", "naming"},
-    "node": {"dataplane", "bird", "preflight", "fleet", "naming"},
+    "node": {"dataplane", "bird", "preflight", "ipam", "fleet", "naming"},
     "agent": {"node", "dataplane", "bird", "preflight", "ipam", "fleet", "resources", "naming"},
 }
 # What the rooms right of NodeState may import from fleet.
-KNOWN_OF_FLEET = {"node_state", "errors"}
+KNOWN_OF_FLEET = {"node_state", "attachment", "cidr", "errors"}
 # What rooms beside the drivers may import from them: the port through which a host is read, and the word for a change.
 KNOWN_OF_DATAPLANE = {"kernel", "change"}
 

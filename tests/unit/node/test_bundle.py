@@ -21,7 +21,7 @@ SOURCE = str(pathlib.Path(bundle.__file__).resolve().parent.parent)
 def source(tmp_path):
     """A small engine, with everything that bundle.FILES names."""
     folder = tmp_path / "source"
-    for name in (*bundle.FILES, "node/__init__.py", "dataplane/__init__.py", "bird/__init__.py", "ipam/plan.py"):
+    for name in (*bundle.FILES, "node/__init__.py", "dataplane/__init__.py", "bird/__init__.py", "fleet/compiler.py"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("")
     (folder / "node" / "command.py").write_text("def main(argv):\n    print('engine 1', *argv)\n    return 7\n")
@@ -38,7 +38,7 @@ def test_equal_code_is_an_equal_bundle_and_other_code_another(source):
     (source / "node" / "__pycache__").mkdir()
     (source / "node" / "__pycache__" / "x.py").write_text("1")
     os.utime(source / "node" / "command.py", (1, 1))
-    (source / "ipam" / "plan.py").write_text("not a room of a node")
+    (source / "fleet" / "compiler.py").write_text("not a room of a node")
     assert bundle.build(str(source)) == first
     assert bundle.bundle_digest(str(source)) == digest
     (source / "dataplane" / "new.py").write_text("x = 1\n")
