@@ -38,6 +38,7 @@ FILES = (
     "fleet/errors.py",
     "fleet/node_state.py",
     "naming.py",
+    "release.py",
     "selectors.py",
 )
 

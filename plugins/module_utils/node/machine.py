@@ -26,6 +26,11 @@ class Machine:
     bird_socket: str = client.SOCKET
     bird_program: str = version.PROGRAM
     systemctl: str = units.PROGRAM
+    ipam: str = "/var/lib/calico/ipam"
+    cni_deleted: str = "/var/lib/calico/cni/deleted"
+    workloads: str = "/run/calico/workloads"
+    agent_socket: str = "/run/calico/agent.sock"
+    writer_lock: str = "/run/calico/writer.lock"  # held by the agent as long as it lives
     lock_timeout: float = 60.0  # seconds that a module waits for another one
     boot_wait: float = 60.0  # seconds that the boot unit waits for the node's address
 

@@ -28,7 +28,13 @@ ALLOWED: dict[str, set[str]] = {
     "preflight": {"bird", "dataplane", "fleet", "naming"},
     "node": {"dataplane", "bird", "preflight", "ipam", "fleet", "naming"},
     "agent": {"node", "dataplane", "bird", "preflight", "ipam", "fleet", "resources", "naming"},
+    # Of the agent it knows how to ask it, see KNOWN_OF_AGENT.
+    "cli": {"agent", "node", "dataplane", "bird", "preflight", "ipam", "fleet", "resources", "selectors", "naming"},
 }
+# What no room is: any may know which release it is.
+ALLOWED = {room: {*allowed, "release"} for room, allowed in ALLOWED.items()} | {"release": set()}
+# What others may import from the agent.
+KNOWN_OF_AGENT = {"client", "protocol"}
 # What the rooms right of NodeState may import from fleet.
 KNOWN_OF_FLEET = {"node_state", "attachment", "cidr", "errors"}
 # What rooms beside the drivers may import from them: the port through which a host is read, and the word for a change.
@@ -45,9 +51,9 @@ IMPURE_CALLS = {"open", "input", "print", "exec", "eval", "compile", "__import__
 CLOCK_CALLS = {"now", "utcnow", "today"}
 
 # Third-party libraries, and the rooms inside whose functions they may be imported. PyYAML reads the lockfile: only the
-# controller does that, where Ansible brings it.
+# controller does that, where Ansible brings it; and what `calicoctl validate` is given, on hosts that have it.
 LIBRARY = "pyroute2"
-LIBRARIES = {LIBRARY: {"dataplane"}, "yaml": {"ipam"}}
+LIBRARIES = {LIBRARY: {"dataplane"}, "yaml": {"ipam", "cli"}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,6 +154,18 @@ def test_drivers_know_the_contract_and_not_the_compiler() -> None:
         and room_of(found.path) in ALLOWED.keys() - PURE
         and found.target.split(".")[0] == "fleet"
         and found.target.split(".")[1] not in KNOWN_OF_FLEET
+    ]
+    assert wrong == []
+
+
+def test_the_command_line_asks_the_agent_and_is_no_part_of_it() -> None:
+    wrong = [
+        str(found)
+        for found in ALL_IMPORTS
+        if found.relative
+        and room_of(found.path) == "cli"
+        and room_of_target(found.target) == "agent"
+        and found.target.split(".")[1] not in KNOWN_OF_AGENT
     ]
     assert wrong == []
 

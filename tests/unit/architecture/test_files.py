@@ -67,6 +67,11 @@ def test_no_file_is_a_drawer_for_everything() -> None:
     assert [name(path) for path in known_to_git() if path.stem.lower() in stems] == []
 
 
+def test_the_engine_knows_its_release() -> None:
+    galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text("utf-8"))
+    assert constant_of(ROOT / "plugins" / "module_utils" / "release.py", "VERSION") == galaxy["version"]
+
+
 def test_every_module_is_in_the_action_group_and_no_other() -> None:
     group = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text("utf-8"))["action_groups"]["host_routing"]
     modules = {path.stem for path in (ROOT / "plugins" / "modules").glob("*.py") if path.stem != "__init__"}

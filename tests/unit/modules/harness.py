@@ -42,6 +42,11 @@ class Host:
             bird_config=str(folder / "bird.cfg"),
             bird_socket=str(folder / "bird.ctl"),
             bird_program=str(bird),
+            workloads=str(folder / "run" / "workloads"),
+            ipam=str(folder / "calico" / "ipam"),
+            cni_deleted=str(folder / "calico" / "cni" / "deleted"),
+            agent_socket=str(folder / "run" / "agent.sock"),
+            writer_lock=str(folder / "run" / "writer.lock"),
             boot_wait=0.0,
         )
         self.stdout = None
