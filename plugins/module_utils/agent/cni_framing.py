@@ -1,0 +1,92 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the CNI plugin's shim speaks on the agent's socket, so simple that a shell can:
+
+    > CNI 1
+    > CNI_COMMAND=ADD            the environment, NAME=value per line
+    > CNI_CONTAINERID=...
+    >                            an empty line
+    > {"cniVersion": ...}        the plugin's stdin, until the shim shuts down its side
+    < 0{"cniVersion": ...}       one byte, the exit status 0 or 1, and what the plugin prints
+
+Errors are those of the CNI specification (1.1.0, section "Error"), never the API's own. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+#: How a connection begins that is to be served in this framing. Later ones may have another number.
+GREETING = b"CNI 1\n"
+PREFIX = b"CNI "
+
+# Codes of the specification; 100 and more are a plugin's own, and 999 is what libcni takes for an internal error.
+INVALID_ENVIRONMENT = 4
+NOT_DECODED = 6
+TRY_AGAIN = 11
+FORBIDDEN = 100
+INTERNAL = 999
+
+_VERSION = "1.1.0"
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=.*", re.DOTALL)
+
+
+class CniRefusal(Exception):
+    """Why the request never came as far as the plugin."""
+
+    def __init__(self, code: int, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+
+def parse(data: bytes) -> tuple[dict[str, str], bytes]:
+    """(environment, stdin) of a request, all of it without the greeting. Raises CniRefusal, whatever the bytes."""
+    end = 0 if data.startswith(b"\n") else data.find(b"\n\n") + 1
+    if end == 0 and not data.startswith(b"\n"):
+        raise CniRefusal(
+            NOT_DECODED,
+            "the request has no end of its environment",
+            "After the lines NAME=value comes an empty one, then the network configuration. The shim was cut short: "
+            "try again.",
+        )
+    environment: dict[str, str] = {}
+    for line in data[:end].split(b"\n"):
+        if not line:
+            continue
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise CniRefusal(
+                INVALID_ENVIRONMENT, f"a variable is not UTF-8: {line[:60]!r}", "Correct it where the runtime sets it."
+            ) from None
+        if not _VARIABLE.fullmatch(text) or "\0" in text:
+            raise CniRefusal(
+                INVALID_ENVIRONMENT,
+                f"a line of the environment is not NAME=value: {text[:60]!r}",
+                "No variable that CNI knows holds a line break. Correct it where the runtime sets it.",
+            )
+        name, dummy, value = text.partition("=")
+        environment[name] = value
+    return environment, data[end + 1 :]
+
+
+def answer(status: int, output: bytes) -> bytes:
+    return (b"1" if status else b"0") + output
+
+
+def refusal(error: CniRefusal, stdin: bytes = b"") -> bytes:
+    """The answer for a request that the plugin never saw; in the version of its configuration if that can be read."""
+    told = {"cniVersion": _version(stdin), "code": error.code, "msg": error.message, "details": error.details}
+    return answer(1, json.dumps(told).encode() + b"\n")
+
+
+def _version(stdin: bytes) -> str:
+    try:
+        found = json.loads(stdin)["cniVersion"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return _VERSION
+    return found if isinstance(found, str) and re.fullmatch(r"\d+\.\d+\.\d+", found) else _VERSION

@@ -1,0 +1,186 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is spoken on the agent's socket: one JSON object per line, requests and answers in the same order.
+
+    > {"version": 1, "id": 7, "method": "workload.get", "params": {"id": "default/web"}}
+    < {"id": 7, "result": {...}}
+    < {"id": 7, "error": {"code": "not_found", "message": "...", "data": {}}}
+
+`version`, `id` and `params` may be left out. A method that streams answers with any number of {"id": 7, "event": {...}}
+and, when there is no more to come, with a result. A connection whose first line is `CNI 1` speaks cni_framing instead.
+
+Pure, and cheap to import: clients are short-lived programs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import typing as t
+
+VERSION = 1
+SOCKET = "/run/calico/agent.sock"
+#: Members may read; only root may change anything.
+GROUP = "calico"
+
+LINE_LIMIT = 1 << 20  # bytes of a request, its newline included
+DEADLINE = 30.0  # seconds for the answer to a request
+IDLE = 30.0  # seconds until a connection's next request is complete
+
+INVALID_PARAMS = "invalid_params"
+UNKNOWN_METHOD = "unknown_method"
+FORBIDDEN = "forbidden"
+NOT_FOUND = "not_found"
+CONFLICT = "conflict"
+NO_ADDRESS = "no_address"
+TRY_AGAIN = "try_again"
+IN_THE_WAY = "in_the_way"
+NOT_WRITTEN = "not_written"
+KERNEL = "kernel"
+UNAVAILABLE = "unavailable"
+TOO_LARGE = "too_large"
+TIMEOUT = "timeout"
+INTERNAL = "internal"
+CODES = frozenset(
+    {
+        INVALID_PARAMS, UNKNOWN_METHOD, FORBIDDEN, NOT_FOUND, CONFLICT, NO_ADDRESS, TRY_AGAIN, IN_THE_WAY, NOT_WRITTEN,
+        KERNEL, UNAVAILABLE, TOO_LARGE, TIMEOUT, INTERNAL,
+    }
+)  # fmt: skip
+
+Id = t.Union[int, str, None]
+_FIELDS = ("version", "id", "method", "params")
+_FORM = 'A request is {"version": 1, "id": N, "method": "...", "params": {}} on one line.'
+#: Longer ones are no number that any method takes, and are slow to convert.
+_DIGITS = 20
+
+
+class AgentError(Exception):
+    """A refusal, as it is answered: `code` is one of CODES, `message` is for people, `data` for machines."""
+
+    def __init__(self, code: str, message: str, data: t.Optional[t.Mapping[str, t.Any]] = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = dict(data or {})
+
+
+class Request(t.NamedTuple):
+    id: Id
+    method: str
+    params: dict[str, t.Any]
+
+
+class BadRequest(AgentError):
+    """A line that is no request. `id` is the request's where it could be read."""
+
+    def __init__(self, message: str, id: Id = None) -> None:
+        super().__init__(INVALID_PARAMS, message)
+        self.id = id
+
+
+def parse(line: bytes) -> Request:
+    """The request on one line (its newline may be there). Raises BadRequest, whatever the bytes."""
+    data = _object(line)
+    id = data.get("id")
+    if isinstance(id, bool) or not (id is None or isinstance(id, (int, str))):
+        raise BadRequest(f"id must be a number without a fraction or a text, not {_shown(id)}. {_FORM}")
+    unknown = sorted(data.keys() - set(_FIELDS))
+    if unknown:
+        raise BadRequest(f"a request has no field {_shown(unknown[0])}. {_FORM}", id)
+    version = data.get("version", VERSION)
+    if isinstance(version, bool) or version != VERSION:
+        raise BadRequest(
+            f"version {_shown(version)} is not spoken by this agent, which speaks {VERSION}. "
+            "Use the client of the same release; the role installs both.",
+            id,
+        )
+    method = data.get("method")
+    if not isinstance(method, str):
+        raise BadRequest(f"method must be the name of a method, not {_shown(method)}. {_FORM}", id)
+    params = data.get("params", {})
+    if not isinstance(params, dict):
+        raise BadRequest(f"params must be an object, not {_shown(params)}. {_FORM}", id)
+    return Request(id, method, params)
+
+
+def request(id: Id, method: str, params: t.Mapping[str, t.Any]) -> bytes:
+    return _line({"version": VERSION, "id": id, "method": method, "params": dict(params)})
+
+
+def result(id: Id, value: t.Mapping[str, t.Any]) -> bytes:
+    """Raises TypeError or ValueError for what JSON cannot say."""
+    return _line({"id": id, "result": value})
+
+
+def event(id: Id, value: t.Mapping[str, t.Any]) -> bytes:
+    """One of a stream. Raises as result() does."""
+    return _line({"id": id, "event": value})
+
+
+def failure(id: Id, error: AgentError) -> bytes:
+    """Always succeeds: data that JSON cannot say is left out."""
+    told = {"code": error.code, "message": error.message, "data": error.data}
+    try:
+        return _line({"id": id, "error": told})
+    except (TypeError, ValueError, RecursionError):
+        return _line({"id": id, "error": dict(told, data={})})
+
+
+def _line(value: t.Mapping[str, t.Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def _object(line: bytes) -> dict[str, t.Any]:
+    try:
+        text = line.decode("utf-8")
+        data = json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
+        if "\\u" in text:
+            # A lone half of a surrogate pair is valid JSON, but no text that could be stored.
+            json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"the request is not UTF-8 at byte {error.start}. {_FORM}") from None
+    except UnicodeEncodeError:
+        raise BadRequest(f"the request holds half of a surrogate pair, which is no character. {_FORM}") from None
+    except RecursionError:
+        raise BadRequest(f"the request is nested too deeply. {_FORM}") from None
+    except json.JSONDecodeError as error:
+        raise BadRequest(f"the request is not JSON: {error.msg} at column {error.colno}. {_FORM}") from None
+    except ValueError as error:
+        raise BadRequest(f"the request is not JSON: {error}. {_FORM}") from None
+    if not isinstance(data, dict):
+        raise BadRequest(f"the request is {_shown(data)}, not an object. {_FORM}")
+    return data
+
+
+def _no_number(text: str) -> t.NoReturn:
+    raise ValueError(f"{text} is not a number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{_cut(text)} is too large a number")
+    return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise ValueError(f"{_cut(text)} is too large a number")
+    return int(text)
+
+
+def _shown(value: object) -> str:
+    """A value of a request in a text: as JSON, short."""
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    return _cut(json.dumps(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
