@@ -23,25 +23,23 @@ FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChec
 REQUEST = b'{"version":1,"id":7,"method":"echo","params":{"a":[1,2.5,"\\u00e9"],"b":{"c":null}}}\n'
 CNI = b'CNI 1\nCNI_COMMAND=ADD\nCNI_ARGS=A=1\n\n{"cniVersion":"1.1.0","name":"n"}'
 PIECES = [
-    *(
-        b"\n",
-        b"\0",
-        b"\xff",
-        b"{",
-        b"}",
-        b"[",
-        b'"',
-        b"\\u",
-        b"\\ud800",
-        b"NaN",
-        b"1e999",
-        b"-",
-        b"CNI ",
-        b"CNI 1\n",
-        b"=",
-    ),
-    *(b'"method":"fail"', b'"method":"refuse"', b'"method":"odd"', b'"id":[]', b" ", b"9" * 30, b"\r\n"),
+    b"\n",
+    b"\0",
+    b"\xff",
+    b"{",
+    b"}",
+    b"[",
+    b'"',
+    b"\\u",
+    b"\\ud800",
+    b"NaN",
+    b"1e999",
+    b"-",
+    b"=",
+    b" ",
+    b"\r\n",
 ]
+PIECES += [b"CNI ", b"CNI 1\n", b'"method":"fail"', b'"method":"refuse"', b'"method":"odd"', b'"id":[]', b"9" * 30]
 
 
 @st.composite
