@@ -8,7 +8,8 @@
     > CNI_CONTAINERID=...
     >                            an empty line
     > {"cniVersion": ...}        the plugin's stdin, until the shim shuts down its side
-    < 0{"cniVersion": ...}       one byte, the exit status 0 or 1, and what the plugin prints
+    < 0                          the exit status, 0 or 1
+    < {"cniVersion": ...}        what the plugin prints, until the agent closes
 
 Errors are those of the CNI specification (1.1.0, section "Error"), never the API's own. Pure.
 """
@@ -75,7 +76,7 @@ def parse(data: bytes) -> tuple[dict[str, str], bytes]:
 
 
 def answer(status: int, output: bytes) -> bytes:
-    return (b"1" if status else b"0") + output
+    return (b"1\n" if status else b"0\n") + output
 
 
 def refusal(error: CniRefusal, stdin: bytes = b"") -> bytes:

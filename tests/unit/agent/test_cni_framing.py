@@ -63,7 +63,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:
         cni_framing.parse(data)
     except CniRefusal as error:
-        assert json.loads(cni_framing.refusal(error, data)[1:])["msg"] == error.message
+        assert json.loads(cni_framing.refusal(error, data)[2:])["msg"] == error.message
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 )
 def test_a_refusal_is_in_the_version_of_the_configuration(stdin: bytes, version: str) -> None:
     refused = cni_framing.refusal(CniRefusal(11, "not now", "Try again."), stdin)
-    assert refused[:1] == b"1"
-    assert json.loads(refused[1:]) == {"cniVersion": version, "code": 11, "msg": "not now", "details": "Try again."}
+    assert refused[:2] == b"1\n"
+    assert json.loads(refused[2:]) == {"cniVersion": version, "code": 11, "msg": "not now", "details": "Try again."}
 
 
-def test_the_status_is_one_byte() -> None:
-    assert cni_framing.answer(0, b"{}") == b"0{}"
-    assert cni_framing.answer(1, b"{}") == b"1{}"
-    assert cni_framing.answer(7, b"") == b"1"
+def test_the_status_is_a_line_of_its_own() -> None:
+    assert cni_framing.answer(0, b"{}") == b"0\n{}"
+    assert cni_framing.answer(1, b"{}") == b"1\n{}"
+    assert cni_framing.answer(7, b"") == b"1\n"

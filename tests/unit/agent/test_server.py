@@ -273,7 +273,7 @@ def test_one_connection_too_many_is_told_why(serve: Serve) -> None:
         error("try_again", message, 1)
     ]
     eventually(lambda: len(live.server._connections) == 2)
-    assert json.loads(live.say(b"CNI 1\nCNI_COMMAND=ADD\n\n{}")[1:])["msg"] == message
+    assert json.loads(live.say(b"CNI 1\nCNI_COMMAND=ADD\n\n{}")[2:])["msg"] == message
     eventually(lambda: len(live.server._connections) == 2)
     third = live.connect()
     eventually(lambda: len(live.server._connections) == 3)
@@ -299,7 +299,7 @@ def test_who_says_nothing_is_left_alone_for_a_while(serve: Serve) -> None:
 
 
 def test_a_cni_request(live: LiveServer) -> None:
-    assert live.say(b"CNI 1\nCNI_COMMAND=ADD\n\n{}") == b"0ADD {}"
+    assert live.say(b"CNI 1\nCNI_COMMAND=ADD\n\n{}") == b"0\nADD {}"
 
 
 @pytest.mark.parametrize("cut", range(1, len(b"CNI 1\nCNI_COMMAND=ADD\n\n{}")))
@@ -310,12 +310,12 @@ def test_a_cni_request_in_pieces(live: LiveServer, cut: int) -> None:
         live.do(asyncio.sleep(0))
         connection.sendall(data[cut:])
         connection.shutdown(socket.SHUT_WR)
-        assert everything(connection) == b"0ADD {}"
+        assert everything(connection) == b"0\nADD {}"
 
 
 def cni_error(said: bytes) -> tuple[int, str, str]:
-    assert said[:1] == b"1"
-    told = json.loads(said[1:])
+    assert said[:2] == b"1\n"
+    told = json.loads(said[2:])
     assert told["cniVersion"] in ("1.0.0", "1.1.0") and told.keys() == {"cniVersion", "code", "msg", "details"}
     return told["code"], told["msg"], told["details"]
 

@@ -69,9 +69,9 @@ def check(served: LiveServer, said: bytes) -> None:
     heard = served.say(said)
     assert b"Traceback" not in heard and b"secret detail" not in heard
     if said.startswith(b"CNI "):
-        assert heard[:1] in (b"0", b"1")
+        assert heard[:2] in (b"0\n", b"1\n")
         if heard[:1] == b"1":
-            assert json.loads(heard[1:]).keys() == {"cniVersion", "code", "msg", "details"}
+            assert json.loads(heard[2:]).keys() == {"cniVersion", "code", "msg", "details"}
     else:
         lines = heard.splitlines()
         for line in lines:
