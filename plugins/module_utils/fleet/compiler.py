@@ -57,6 +57,8 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
             pool.disableBGPExport,
             settings.underlay_mtu - OVERHEAD[pool.encapsulation],
             node_selector=pool.nodeSelector or "all()",
+            allowed_uses=pool.allowedUses,
+            assignment_mode=pool.assignmentMode,
         )
         for pool in fleet.pools
     )

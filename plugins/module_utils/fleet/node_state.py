@@ -55,6 +55,8 @@ class Pool:
     workload_mtu: int = 1500
     route_mtu: t.Optional[int] = None
     node_selector: str = "all()"
+    allowed_uses: tuple[str, ...] = ("Workload", "Tunnel")
+    assignment_mode: str = "Automatic"  # Manual: its addresses go only to who asks for the pool or for one of them
 
 
 @dataclasses.dataclass(frozen=True)

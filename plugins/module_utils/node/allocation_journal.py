@@ -52,6 +52,14 @@ class AllocationJournal:
         self.writes = 0
 
     @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def empty(self) -> bool:
+        return self._size == 0
+
+    @property
     def grown(self) -> bool:
         """Whether it is time to `compact`."""
         return self._size > self._limit
@@ -75,7 +83,10 @@ class AllocationJournal:
                 if number == len(lines) - 1 and not lines[-1].strip(b"\0") and b"\0" in line:
                     break
                 raise IpamUnreadable(unreadable(self._path, f"line {number} is not what was written"))
-            records.extend(json.loads(line[9:]))
+            try:
+                records.extend(json.loads(line[9:]))
+            except ValueError as error:
+                raise IpamUnreadable(unreadable(self._path, f"line {number}: {error}")) from error
             self._crc = crc
             self._size += len(line) + 1
         self._clean = self._named = False
@@ -86,16 +97,15 @@ class AllocationJournal:
         line, crc = _line(records, self._crc)
         try:
             handle = self._opened()
+            if not self._named:
+                atomic_file.sync_folder(os.path.dirname(self._path))
+                self._named = True
             if not self._clean:
                 os.ftruncate(handle, self._size)
-                self._clean = True
             self._clean = False
             _write(handle, line, self._size)
             os.fdatasync(handle)
             self._clean = True
-            if not self._named:
-                atomic_file.sync_folder(os.path.dirname(self._path))
-                self._named = True
         except OSError as error:
             self._take_back()
             raise IpamNotWritten(

@@ -1,0 +1,223 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether the addresses that one node gave away are those that are used on it: what `calicoctl ipam check` prints.
+
+The text follows that of Calico's command. What it looks at is one node, which is all that there is to know: no address
+of a block is given by anybody but the block's node.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from .allocations import Allocation
+from .block_walk import parse_address, parse_cidr
+
+
+class Grants(t.NamedTuple):
+    """What the plan says of the node. `pools` are the active ones, {name: CIDR}; `blocks` are (CIDR, pool, whether it
+    is a spare one that is not opened); `planned` is {address: handle} of tunnels and of the inventory's workloads."""
+
+    node: str
+    pools: t.Mapping[str, str]
+    blocks: t.Sequence[tuple[str, str, bool]]
+    planned: t.Mapping[str, str]
+
+
+class Use(t.NamedTuple):
+    """An address and who has it."""
+
+    address: str
+    handle: str
+
+
+class Mismatch(t.NamedTuple):
+    """An address that IPAM gave to `handle` and that `user` has."""
+
+    address: str
+    handle: str
+    user: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """`lines` are for people. The lists are in order of addresses; each entry of them is a problem."""
+
+    lines: tuple[str, ...]
+    leaked: tuple[Allocation, ...]  # allocated, not in use
+    unused: tuple[Use, ...]  # planned for a tunnel or an inventory workload, not in use
+    missing: tuple[Use, ...]  # in use, in an active pool, not allocated
+    outside: tuple[Use, ...]  # in use, in no active pool, not allocated
+    mismatched: tuple[Mismatch, ...]
+    duplicate: tuple[tuple[str, tuple[str, ...]], ...]  # in use in several places
+    invalid: tuple[str, ...]  # sentences
+
+    @property
+    def problems(self) -> int:
+        found: tuple[t.Sized, ...] = (self.leaked, self.unused, self.missing, self.outside, self.mismatched)
+        return sum(map(len, (*found, self.duplicate, self.invalid)))
+
+    def to_dict(self) -> dict[str, t.Any]:
+        """JSON-ready form."""
+        return {
+            "lines": list(self.lines),
+            "problems": self.problems,
+            "leaked": [found._asdict() for found in self.leaked],
+            "unused": [found._asdict() for found in self.unused],
+            "missing": [found._asdict() for found in self.missing],
+            "outside": [found._asdict() for found in self.outside],
+            "mismatched": [found._asdict() for found in self.mismatched],
+            "duplicate": [{"address": address, "users": list(users)} for address, users in self.duplicate],
+            "invalid": list(self.invalid),
+        }
+
+
+def check(
+    allocations: t.Sequence[Allocation],
+    workloads: t.Mapping[str, t.Sequence[str]],
+    tunnels: t.Mapping[str, str],
+    grants: Grants,
+) -> Report:
+    """`workloads` is {handle: addresses that it has}, those of the inventory included, `tunnels` {handle: address}."""
+    users: dict[str, list[str]] = {}
+    for handle, addresses in [*workloads.items(), *((handle, (address,)) for handle, address in tunnels.items())]:
+        for address in addresses:
+            users.setdefault(address, []).append(handle)
+    given = {held.address: held.handle for held in allocations}
+    booked = {**given, **grants.planned}
+
+    leaked = [held for held in allocations if held.address not in users]
+    unused = [Use(address, handle) for address, handle in grants.planned.items() if address not in users]
+    stray = [Use(address, handles[0]) for address, handles in users.items() if address not in booked]
+    pools = [parse_cidr(cidr) for cidr in grants.pools.values()]
+    outside = [use for use in stray if not _in_any(use.address, pools)]
+    missing = [use for use in stray if use not in outside]
+    mismatched = [
+        Mismatch(address, handle, users[address][0])
+        for address, handle in booked.items()
+        if address in users and handle not in users[address]
+    ]
+    duplicate = [(address, tuple(handles)) for address, handles in users.items() if len(handles) > 1]
+    report = Report(
+        (),
+        leaked=tuple(sorted(leaked, key=_by_address)),
+        unused=tuple(sorted(unused, key=_by_address)),
+        missing=tuple(sorted(missing, key=_by_address)),
+        outside=tuple(sorted(outside, key=_by_address)),
+        mismatched=tuple(sorted(mismatched, key=_by_address)),
+        duplicate=tuple(sorted(duplicate, key=_by_address)),
+        invalid=tuple(_invalid(allocations, grants, given)),
+    )
+    text = _text(report, allocations, workloads, tunnels, grants, users, booked)
+    return dataclasses.replace(report, lines=tuple(text))
+
+
+def _invalid(allocations: t.Sequence[Allocation], grants: Grants, given: t.Mapping[str, str]) -> t.Iterator[str]:
+    blocks = [(parse_cidr(cidr), cidr, pool, spare) for cidr, pool, spare in grants.blocks]
+    opened = [bounds for bounds, _cidr, _pool, spare in blocks if not spare]
+    for (version, first, prefix), cidr, pool, _spare in blocks:
+        outer = grants.pools.get(pool)
+        if outer is not None and not (
+            _in_any_number(version, first, [parse_cidr(outer)]) and parse_cidr(outer)[2] <= prefix
+        ):
+            yield f"block {cidr} lies outside of pool {pool} ({outer})"
+    ordered = sorted((bounds, cidr) for bounds, cidr, _pool, _spare in blocks)
+    for (one, one_cidr), (other, other_cidr) in zip(ordered, ordered[1:]):
+        if _in_any_number(other[0], other[1], [one]):
+            yield f"blocks {one_cidr} and {other_cidr} overlap"
+    for held in allocations:
+        if not _in_any(held.address, opened):
+            yield f"{held.address} of {held.handle} lies in no open block of this node"
+    for address, handle in grants.planned.items():
+        if not _in_any(address, opened):
+            yield f"{address} of {handle} lies in no open block of this node"
+        if address in given:
+            yield f"{address} is planned for {handle} and allocated to {given[address]}"
+
+
+def _text(
+    report: Report,
+    allocations: t.Sequence[Allocation],
+    workloads: t.Mapping[str, t.Sequence[str]],
+    tunnels: t.Mapping[str, str],
+    grants: Grants,
+    users: t.Mapping[str, t.Sequence[str]],
+    booked: t.Mapping[str, str],
+) -> t.Iterator[str]:
+    blocks = [cidr for cidr, dummy, spare in grants.blocks if not spare]
+    yield "Checking IPAM for inconsistencies..."
+    yield ""
+    yield "Loading all IPAM blocks..."
+    yield f"Found {len(blocks)} IPAM blocks."
+    for cidr in blocks:
+        yield f" IPAM block {cidr} affinity=host:{grants.node}:"
+    yield f"IPAM blocks record {len(booked)} allocations."
+    yield ""
+    yield "Loading all IPAM pools..."
+    for cidr in grants.pools.values():
+        yield f"  {cidr}"
+    yield f"Found {len(grants.pools)} active IP pools."
+    yield ""
+    yield "Loading all nodes."
+    yield f"Found {len(tunnels)} node tunnel IPs."
+    yield ""
+    yield "Loading all workload endpoints."
+    yield f"Found {sum(map(len, workloads.values()))} workload IPs."
+    yield f"Workloads and nodes are using {len(users)} IPs."
+    yield ""
+    yield "Loading all handles"
+    yield "Looking for top (up to 20) nodes by allocations..."
+    yield f"  {grants.node} has {len(booked)} allocations"
+    yield f"Node with most allocations has {len(booked)}; median is {len(booked)}"
+    yield ""
+    yield "Scanning for IPs that are allocated but not actually in use..."
+    for held in report.leaked:
+        attributes = {"handle_id": held.handle, **dict(sorted(held.attributes.items()))}
+        yield f"  {held.address} leaked; attrs {' '.join(f'{name}={value}' for name, value in attributes.items())}"
+    for use in report.unused:
+        yield f"  {use.address} planned for {use.handle}, which does not have it"
+    yield (f"Found {len(report.leaked) + len(report.unused)} IPs that are allocated in IPAM but not actually in use.")
+    yield "Scanning for IPs that are in use by a workload or node but not allocated in IPAM..."
+    for use in report.outside:
+        yield f"  {use.address} in use by {use.handle}, not in any active IP pool"
+    yield f"Found {len(report.outside)} in-use IPs that are not in active IP pools."
+    for use in report.missing:
+        yield f"  {use.address} in use by {use.handle}, not allocated"
+    yield (
+        f"Found {len(report.missing)} in-use IPs that are in active IP pools but have no corresponding IPAM allocation."
+    )
+    yield "Scanning for IPs that are in use by another than they were allocated to, or by several..."
+    for mismatch in report.mismatched:
+        yield f"  {mismatch.address} in use by {mismatch.user}, allocated to {mismatch.handle}"
+    yield f"Found {len(report.mismatched)} IPs in use by another than IPAM says."
+    for address, handles in report.duplicate:
+        yield f"  {address} in use by {', '.join(handles)}"
+    yield f"Found {len(report.duplicate)} IPs in use in several places."
+    yield ""
+    # Handles are what allocations are kept by: neither can be without the other here.
+    yield "Scanning for IPAM handles with no matching IPs..."
+    yield f"Found 0 handles with no matching IPs (and {len(set(booked.values()))} handles with matches)."
+    yield "Scanning for IPs with missing handle..."
+    yield "Found 0 handles mentioned in blocks with no matching handle resource."
+    yield "Validating IPAMBlock structures..."
+    for sentence in report.invalid:
+        yield f"  {sentence}"
+    yield f"Found {len(report.invalid)} invalid IPAMBlocks."
+    yield f"Check complete; found {report.problems} problems."
+
+
+def _by_address(entry: t.Any) -> tuple[int, int]:
+    return parse_address(entry[0])
+
+
+def _in_any(address: str, cidrs: t.Iterable[tuple[int, int, int]]) -> bool:
+    return _in_any_number(*parse_address(address), cidrs)
+
+
+def _in_any_number(version: int, value: int, cidrs: t.Iterable[tuple[int, int, int]]) -> bool:
+    bits = 32 if version == 4 else 128
+    return any(
+        family == version and first >> (bits - prefix) == value >> (bits - prefix) for family, first, prefix in cidrs
+    )
