@@ -10,7 +10,7 @@ import dataclasses
 from ..bird import client, configuration, version
 from ..dataplane.kernel import Kernel
 from ..dataplane.linux import LinuxKernel
-from . import bundle, lock, store, units
+from . import bundle, endpoints, local_ipam, lock, store, units
 
 
 @dataclasses.dataclass
@@ -26,9 +26,9 @@ class Machine:
     bird_socket: str = client.SOCKET
     bird_program: str = version.PROGRAM
     systemctl: str = units.PROGRAM
-    ipam: str = "/var/lib/calico/ipam"
+    ipam: str = local_ipam.FOLDER
     cni_deleted: str = "/var/lib/calico/cni/deleted"
-    workloads: str = "/run/calico/workloads"
+    workloads: str = endpoints.FOLDER
     agent_socket: str = "/run/calico/agent.sock"
     writer_lock: str = "/run/calico/writer.lock"  # held by the agent as long as it lives
     lock_timeout: float = 60.0  # seconds that a module waits for another one
