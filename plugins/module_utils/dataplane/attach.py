@@ -1,38 +1,35 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One workload attached and detached, as the drivers would do it, at the price of a few system calls.
+"""One workload attached and detached: what the drivers would do, at the price of a few system calls.
 
-    attach(kernel, endpoint)              # afterwards plan_node finds nothing to do for it
+    attach(kernel, endpoint)              # attach_link, then attach_route: reachable last
     detach_route(kernel, endpoint)        # unreachable at once
-    detach_links(kernel, endpoints)       # the pairs; 25 ms in the kernel, for one or for many
+    detach_links(kernel, endpoints)       # the pairs: 25 ms in the kernel, for one or for many
 
-An endpoint of which something stands already is brought into order by the drivers themselves; what is written out here
-is the making of a new one. Order as there: pair, inside, sysctls, host end up, route. Reachable last.
+Afterwards plan_node finds nothing to do for it. The making of a new one is written out here; an endpoint of which
+something stands already is brought into order by the drivers themselves, and they also say what stands in the way.
+All of these may be repeated, and called from any thread that has a Kernel of its own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import typing as t
 
-from ..fleet.node_state import ROUTE_PROTOCOL, Route, Sysctl, WorkloadEndpoint
+from ..fleet.attachment import endpoint_route, endpoint_sysctls
+from ..fleet.node_state import TABLE_MAIN, WorkloadEndpoint
 from . import route, sysctl, workload
-from .change import ApplyError
-from .kernel import SCOPE_LINK, Kernel, RouteAttributes, RouteOperation
-
-_GATEWAY_MISSING = (
-    "This host has no route to {gateway}, the gateway of all workloads, so its kernel does not answer their ARP"
-    " requests for it. Nothing was attached. Give the host a default route, or that address on its loopback"
-    " (ip address add {gateway}/32 dev lo), then try again."
-)
+from .change import ApplyError, Change
+from .kernel import Address, Kernel, KernelError, LinkChange, NewLink, RouteOperation
 
 
 class AttachError(Exception):
-    """Why a workload could not be attached, what was found and how to go on; nothing of it was left behind.
+    """Why a workload could not be attached, and how to go on; nothing of it was left behind.
 
-    `code` is in_the_way (something of somebody else), not_found (its namespace), kernel (refused) or unavailable
-    (the host is not able to serve workloads).
+    `code` is in_the_way (something of somebody else's), not_found (its namespace), unavailable (this host cannot serve
+    workloads) or kernel (refused).
     """
 
     def __init__(self, code: str, text: str) -> None:
@@ -41,100 +38,229 @@ class AttachError(Exception):
 
 
 class Attached(t.NamedTuple):
-    mac: str  # of the end inside
+    """The end inside as it is."""
+
+    mac: str
     mtu: int
 
 
-def sysctls(interface: str) -> tuple[Sysctl, ...]:
-    """What a host end needs, in this order: an answer delayed with proxy_arp on has crashed kernels (felix #1937)."""
-    return (
-        Sysctl(f"net/ipv4/neigh/{interface}/proxy_delay", "0"),
-        Sysctl(f"net/ipv4/conf/{interface}/proxy_arp", "1"),
-        Sysctl(f"net/ipv4/conf/{interface}/forwarding", "1"),
-    )
-
-
-def routes(endpoint: WorkloadEndpoint) -> tuple[Route, ...]:
-    return (Route(f"{endpoint.address}/32", device=endpoint.interface),)
-
-
 def attach(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
-    """Raises AttachError or MissingLibrary."""
-    gateway = kernel.route_to(workload.GATEWAY)
-    if gateway is None or gateway.device == endpoint.interface:
-        raise AttachError("unavailable", _GATEWAY_MISSING.format(gateway=workload.GATEWAY))
-    return _by_drivers(kernel, endpoint)
+    """Raises AttachError; nothing is left behind then."""
+    attached = attach_link(kernel, endpoint)
+    try:
+        attach_route(kernel, endpoint)
+    except AttachError:
+        _take_away(kernel, endpoint)
+        raise
+    return attached
 
 
-def _by_drivers(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
+def attach_link(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
+    """All but the route by which the host reaches it. Raises AttachError; nothing is left behind then."""
+    try:
+        _check_gateway(kernel, endpoint)
+        if kernel.link(endpoint.interface) is not None:
+            return _bring_into_order(kernel, endpoint)
+        with contextlib.ExitStack() as undo:
+            attached = _make(kernel, endpoint, undo)
+            undo.pop_all()
+            return attached
+    except KernelError as error:
+        raise _explained(kernel, endpoint, error) from error
+
+
+def attach_route(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
+    """From here on it is reachable, and BIRD may tell others. A route of ours to another device is taken over.
+
+    Raises AttachError; the link stays as it is then.
+    """
+    wanted = endpoint_route(endpoint)
+    try:
+        kernel.write([RouteOperation("add", wanted.destination, route.attributes_of(wanted))])
+        return
+    except KernelError:
+        pass  # the driver finds out why
+    try:
+        place = (TABLE_MAIN, wanted.destination, 0)
+        found = {key: have for key, have in route.observe(kernel, [wanted]).items() if key == place}
+        route.apply(kernel, route.diff([wanted], found))
+    except ApplyError as error:
+        raise AttachError("in_the_way" if error.change.action == "!" else "kernel", error.reason) from error
+    except KernelError as error:
+        raise _refused(endpoint, error) from error
+
+
+def _check_gateway(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
+    """The kernel answers a workload's ARP for its gateway only if it would send such packets out elsewhere itself."""
+    found = kernel.route_to(workload.GATEWAY)
+    if found is None or found.device == endpoint.interface:
+        raise AttachError(
+            "unavailable",
+            f"This host has no route to {workload.GATEWAY}, the gateway of all workloads, so its kernel would not"
+            f" answer for it and {workload.identity(endpoint)} would reach nothing. It was not attached. Give the host"
+            f" a default route, or that address on its loopback (ip address add {workload.GATEWAY}/32 dev lo), then"
+            " try again.",
+        )
+
+
+def _make(kernel: Kernel, endpoint: WorkloadEndpoint, undo: contextlib.ExitStack) -> Attached:
+    """A new pair, one end born inside, in order and up. `undo` learns how to take away what was made."""
+    name, peer = workload.netns_name(endpoint), endpoint.peer_interface
+    if endpoint.netns_owned and not kernel.netns_exists(name):
+        kernel.netns_add(name, workload.identity(endpoint))
+        undo.callback(_quietly, kernel.netns_delete, name)
+    kernel.link_add(
+        NewLink(
+            endpoint.interface,
+            "veth",
+            mtu=endpoint.mtu,
+            mac=workload.HOST_MAC,
+            peer_name=peer,
+            peer_netns=name,
+            peer_mac=endpoint.mac,
+        )
+    )
+    undo.callback(_quietly, kernel.links_delete, [endpoint.interface])
+    kernel.write([LinkChange(endpoint.interface, alias=workload.MARK + workload.identity(endpoint))])
+
+    inner = kernel.inside(name)
+    try:
+        inner.write(
+            [
+                LinkChange("lo", up=True),
+                LinkChange(peer, alias=workload.address_mark(endpoint), up=True),
+                Address(peer, endpoint.address, 32),
+                *(RouteOperation("add", to, through) for to, through in workload.wanted_routes(endpoint).items()),
+            ]
+        )
+        made = inner.link(peer)
+    finally:
+        kernel.leave(name)  # an open socket would keep the namespace alive when its owner deletes it
+    if made is None:
+        raise KernelError(errno.ENODEV, f"set up {peer}", f"there is no device {peer} inside")
+
+    for setting in endpoint_sysctls(endpoint):
+        kernel.sysctl_write(setting.key, setting.value)
+    kernel.write([LinkChange(endpoint.interface, up=True)])
+    return Attached(made.mac, made.mtu)
+
+
+def _bring_into_order(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
+    """By the drivers, what a stopped attach left or an earlier one made. Raises KernelError too."""
     name = workload.netns_name(endpoint)
-    if not endpoint.netns_owned and not kernel.netns_exists(name):
-        raise AttachError("not_found", f"There is no network namespace {name} for {workload.identity(endpoint)}.")
-    observed = {endpoint.interface: workload.observe(kernel, [endpoint])[endpoint.interface]}
-    changes = workload.diff([endpoint], observed)
+    changes = _planned(kernel, endpoint)
     for change in changes:
         if change.action == "!":
             raise AttachError("in_the_way", change.note)
+        if change.action == "=":
+            raise _no_namespace(endpoint)
     try:
         workload.apply(kernel, changes)
-        wanted = sysctls(endpoint.interface)
+        wanted = endpoint_sysctls(endpoint)
         sysctl.apply(kernel, sysctl.diff(wanted, sysctl.observe(kernel, wanted)))
         workload.activate(kernel, changes)
-        own = {(254, item.destination, 0): item for item in routes(endpoint)}
-        found = {key: value for key, value in route.observe(kernel, tuple(own.values())).items() if key in own}
-        route.apply(kernel, route.diff(tuple(own.values()), found))
     except ApplyError as error:
-        detach_route(kernel, endpoint)
-        detach_link(kernel, endpoint)
+        _take_away(kernel, endpoint)
         raise AttachError("kernel", error.reason) from error
-    peer = next(link for link in kernel.look_inside(name).links if link.name == endpoint.peer_interface)
-    return Attached(peer.mac, peer.mtu)
+    made = next(link for link in kernel.look_inside(name).links if link.name == endpoint.peer_interface)
+    return Attached(made.mac, made.mtu)
+
+
+def _planned(kernel: Kernel, endpoint: WorkloadEndpoint) -> list[Change]:
+    observed = workload.observe(kernel, [endpoint])[endpoint.interface]
+    return workload.diff([endpoint], {endpoint.interface: observed})
+
+
+def _explained(kernel: Kernel, endpoint: WorkloadEndpoint, error: KernelError) -> AttachError:
+    """What was made is gone again: if something of others stands in the way, the driver sees it now."""
+    try:
+        for change in _planned(kernel, endpoint):
+            if change.action == "=":
+                return _no_namespace(endpoint)
+            if change.action == "!":
+                return AttachError("in_the_way", change.note)
+    except KernelError:
+        pass
+    return _refused(endpoint, error)
+
+
+def _no_namespace(endpoint: WorkloadEndpoint) -> AttachError:
+    return AttachError(
+        "not_found",
+        f"There is no network namespace {workload.netns_name(endpoint)} to attach {workload.identity(endpoint)} to."
+        " Make it first (or see why its container is gone), then try again.",
+    )
+
+
+def _refused(endpoint: WorkloadEndpoint, error: KernelError) -> AttachError:
+    return AttachError(
+        "kernel",
+        f"{workload.identity(endpoint)} could not be attached: the kernel refused to {error.operation}."
+        f" It said: {error.said}. Nothing of it was left behind; put that right, then try again.",
+    )
+
+
+def _take_away(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
+    _quietly(detach_route, kernel, endpoint)
+    detach_links(kernel, [endpoint])
+
+
+def _quietly(undo: t.Callable[..., None], *arguments: t.Any) -> None:
+    """While undoing: the reason for it is what is to be told, not what came of it."""
+    with contextlib.suppress(KernelError):
+        undo(*arguments)
 
 
 def detach_route(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
-    """Makes it unreachable at once: what is sent to it now meets the block's blackhole. Nothing to do is no error."""
-    operations = [
-        RouteOperation(
-            "delete",
-            item.destination,
-            RouteAttributes(device=item.device, protocol=ROUTE_PROTOCOL, scope=SCOPE_LINK),
-        )
-        for item in routes(endpoint)
-    ]
-    for failure in kernel.route_batch(operations):
+    """Unreachable at once: what is sent to it now meets the blackhole of its block. Raises KernelError."""
+    wanted = endpoint_route(endpoint)
+    operation = RouteOperation("delete", wanted.destination, route.attributes_of(wanted))
+    for failure in kernel.route_batch([operation]):
         if failure.error.errno not in (errno.ESRCH, errno.ENODEV):
             raise failure.error
 
 
 def detach_link(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
-    detach_links(kernel, [endpoint])
+    """As detach_links for one. Raises AttachError."""
+    for text in detach_links(kernel, [endpoint]).values():
+        raise AttachError("kernel", text)
 
 
-def detach_links(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> None:
+def detach_links(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> dict[str, str]:
     """Deletes pairs, all at the price of about one, and the namespaces that were made for them.
 
-    A device of such a name that does not carry the workload's mark is somebody else's and stays. Nothing to do is no
-    error. Raises KernelError.
+    A device of such a name that is not this workload's stays: it is somebody else's. Returns {interface: why it could
+    not be deleted}; the others are gone.
     """
-    names = []
+    failed: dict[str, str] = {}
+    present: list[str] = []
     for endpoint in endpoints:
-        link = kernel.link(endpoint.interface)
-        if link is not None and link.alias == workload.MARK + workload.identity(endpoint):
-            names.append(link.name)
-    if names:
-        kernel.links_delete(names)
-    owned = [endpoint for endpoint in endpoints if endpoint.netns_owned]
-    owners = kernel.netns_owners() if owned else {}
+        try:
+            link = kernel.link(endpoint.interface)
+        except KernelError as error:
+            failed[endpoint.interface] = str(error)
+            continue
+        if link is not None and workload.ours(link, endpoint):
+            present.append(link.name)
+    try:
+        kernel.links_delete(present)
+    except KernelError as error:
+        failed.update(dict.fromkeys(present, str(error)))
+    owners = kernel.netns_owners() if any(endpoint.netns_owned for endpoint in endpoints) else {}
     for endpoint in endpoints:
         name = workload.netns_name(endpoint)
         kernel.leave(name)
         if endpoint.netns_owned and owners.get(name) == workload.identity(endpoint):
-            kernel.netns_delete(name)
+            try:
+                kernel.netns_delete(name)
+            except KernelError as error:
+                failed[endpoint.interface] = str(error)
+    return failed
 
 
 def conntrack_flush(kernel: Kernel, address: str) -> int:
-    """Forgets the connections of an address whose workload is gone: its next owner does not inherit them.
+    """Forgets the connections of an address whose workload is gone, so that its next owner does not inherit them.
 
-    Returns how many there were. Raises KernelError.
+    Returns how many there were; 0 where the kernel tracks none. Raises KernelError.
     """
     return kernel.conntrack_flush(address)

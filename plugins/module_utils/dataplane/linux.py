@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """LinuxKernel: the Kernel port on a running Linux.
 
-Reads and bulk routes go through rtnetlink.py. Links, addresses, neighbours and rules are encoded by pyroute2, which is
-imported at the first such write, and sent by the same channel: it is the only part of pyroute2 that is alike in the
-versions of Debian 12 (0.7.2), Debian 13 (0.7.7) and PyPI (0.9), and the error texts of the kernel stay ours to show.
+Reads and bulk routes go through rtnetlink.py, the links and addresses of workloads through links_packed.py. New tunnel
+devices, neighbours and rules are encoded by pyroute2, which is imported at the first such write, and sent by the same
+channel: it is the only part of pyroute2 that is alike in the versions of Debian 12 (0.7.2), Debian 13 (0.7.7) and PyPI
+(0.9), and the error texts of the kernel stay ours to show.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import subprocess
 import threading
 import typing as t
 
+from . import conntrack
 from . import kernel as port
+from . import links_packed as packed
 from . import rtnetlink as rt
 
 _T = t.TypeVar("_T")
@@ -28,9 +31,14 @@ _T = t.TypeVar("_T")
 _CLONE_NEWNET = 0x40000000
 _MS_BIND, _MS_REC, _MS_SHARED = 4096, 16384, 1 << 20
 _MNT_DETACH = 2
+_TABLE_MAIN = 254
+_FEW = 16  # devices up to which asking for each is cheaper than a list of all
 
 NETNS_FOLDER = "/run/netns"
 MARKER_FOLDER = "/run/calico/netns"
+
+#: Device groups (`ip link set group`) of this and above are chosen at random, each for one deletion.
+_PRIVATE_GROUPS = 0x43000000
 
 
 @functools.cache
@@ -62,6 +70,41 @@ def _in_thread(work: t.Callable[[], _T]) -> _T:
     return results[0]
 
 
+class _Visit:
+    """The calling thread in another network namespace for the time of a few system calls.
+
+    A thread of its own would cost ten times as much. The way back is tried before it is needed: who may leave his
+    namespace but not return (in a user namespace) is refused here.
+    """
+
+    def __init__(self, path: str, name: str) -> None:
+        self._path = path
+        self._name = name
+        self._home = -1
+
+    def __enter__(self) -> None:
+        operation = f"enter network namespace {self._name}"
+        try:
+            there = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise port.KernelError(error.errno or errno.EIO, f"open network namespace {self._name}") from error
+        try:
+            self._home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            _call(operation, "setns", self._home, _CLONE_NEWNET)
+            _call(operation, "setns", there, _CLONE_NEWNET)
+        except BaseException:
+            if self._home >= 0:
+                os.close(self._home)
+            raise
+        finally:
+            os.close(there)
+
+    def __exit__(self, *_exception: object) -> None:
+        if _libc().setns(self._home, _CLONE_NEWNET) != 0:
+            os.abort()  # whatever this thread did next it would do to somebody else's network
+        os.close(self._home)
+
+
 class LinuxKernel:
     """`netns` names the namespace below `netns_folder` to look into; None is the one of the calling process."""
 
@@ -76,6 +119,7 @@ class LinuxKernel:
         self._netns_folder = netns_folder
         self._marker_folder = marker_folder
         self._channel = rt.Channel(self._open_socket)
+        self._tracker = rt.Channel(self._open_tracker)
         self._inner: dict[str, LinuxKernel] = {}
 
     def close(self) -> None:
@@ -83,6 +127,7 @@ class LinuxKernel:
             kernel.close()
         self._inner.clear()
         self._channel.close()
+        self._tracker.close()
 
     # ---- namespaces
 
@@ -90,23 +135,14 @@ class LinuxKernel:
         """Runs `work` in this kernel's network namespace."""
         if self._netns is None:
             return work()
-        path = os.path.join(self._netns_folder, self._netns)
-
-        def enter() -> _T:
-            try:
-                handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError as error:
-                raise port.KernelError(error.errno or errno.EIO, f"open network namespace {self._netns}") from error
-            try:
-                _call(f"enter network namespace {self._netns}", "setns", handle, _CLONE_NEWNET)
-            finally:
-                os.close(handle)
+        with _Visit(os.path.join(self._netns_folder, self._netns), self._netns):
             return work()
 
-        return _in_thread(enter)
-
     def _open_socket(self) -> socket.socket:
-        return self._there(rt.open_socket)
+        return self._there(rt.open_socket)  # a socket belongs for good to the namespace that it was opened in
+
+    def _open_tracker(self) -> socket.socket:
+        return self._there(conntrack.open_socket)
 
     def inside(self, netns: str) -> LinuxKernel:
         kernel = self._inner.get(netns)
@@ -127,7 +163,7 @@ class LinuxKernel:
             links = kernel.links()
             names = {link.index: link.name for link in links}
             addresses = rt.dump_addresses(kernel._channel, names)
-            return port.Interior(links, addresses, rt.dump_routes(kernel._channel, names, 254))
+            return port.Interior(links, addresses, rt.dump_routes(kernel._channel, names, _TABLE_MAIN))
         finally:
             kernel.close()
 
@@ -212,8 +248,8 @@ class LinuxKernel:
 
     # ---- observe
 
-    def _names(self) -> dict[int, str]:
-        return {link.index: link.name for link in rt.dump_links(self._channel)}
+    def _names(self) -> rt.DeviceNames:
+        return rt.DeviceNames(self._channel)
 
     def links(self) -> list[port.Link]:
         return rt.dump_links(self._channel)
@@ -231,7 +267,7 @@ class LinuxKernel:
         return rt.dump_routes(self._channel, self._names(), table, protocol)
 
     def route_to(self, address: str) -> t.Optional[port.RouteAttributes]:
-        return rt.get_route(self._channel, self._names, address)
+        return rt.get_route(self._channel, self._names(), address)
 
     def neighbors(self, device: str) -> list[port.NeighborEntry]:
         link = self.link(device)
@@ -247,12 +283,17 @@ class LinuxKernel:
     def sysctl_read(self, key: str) -> t.Optional[str]:
         def read() -> t.Optional[str]:
             try:
-                with open(f"/proc/sys/{key}", encoding="ascii") as stream:
-                    return stream.read().strip()
+                handle = os.open(f"/proc/sys/{key}", os.O_RDONLY | os.O_CLOEXEC)
             except (FileNotFoundError, NotADirectoryError):
                 return None
             except OSError as error:
                 raise port.KernelError(error.errno or errno.EIO, f"read sysctl {key}") from error
+            try:
+                return os.read(handle, 4096).decode("ascii").strip()
+            except OSError as error:
+                raise port.KernelError(error.errno or errno.EIO, f"read sysctl {key}") from error
+            finally:
+                os.close(handle)
 
         return self._there(read)
 
@@ -279,14 +320,14 @@ class LinuxKernel:
         return self._there(count)
 
     def conntrack_flush(self, address: str) -> int:
-        return 0
+        return conntrack.flush(self._tracker, address)
 
     # ---- write
 
     def ready_to_write(self) -> None:
         _codec("ifinfmsg")
 
-    def _send(self, encoded: _Encoded, operation: str) -> None:
+    def _send(self, encoded: packed.Packed, operation: str) -> None:
         self._channel.request(encoded.type, encoded.flags, encoded.body, operation)
 
     def _index(self, device: str, operation: str) -> int:
@@ -297,45 +338,43 @@ class LinuxKernel:
 
     def link_add(self, link: port.NewLink) -> None:
         operation = f"make device {link.name}"
+        if link.kind == "veth":
+            self._veth_add(link, operation)
+            return
         attributes: list[tuple[str, t.Any]] = [("IFLA_IFNAME", link.name)]
         if link.mtu is not None:
             attributes.append(("IFLA_MTU", link.mtu))
         if link.mac is not None:
             attributes.append(("IFLA_ADDRESS", link.mac))
         data: list[tuple[str, t.Any]] = []
-        handle = -1
+        if link.kind == "vxlan":
+            data += [("IFLA_VXLAN_ID", link.vni), ("IFLA_VXLAN_LEARNING", int(link.learning))]
+            if link.port is not None:
+                data.append(("IFLA_VXLAN_PORT", link.port))
+            if link.local is not None:
+                data.append(("IFLA_VXLAN_LOCAL", link.local))
+        elif link.kind == "ipip" and link.local is not None:
+            data.append(("IFLA_IPIP_LOCAL", link.local))
+        info: list[tuple[str, t.Any]] = [("IFLA_INFO_KIND", link.kind)]
+        if data:
+            info.append(("IFLA_INFO_DATA", {"attrs": data}))
+        attributes.append(("IFLA_LINKINFO", {"attrs": info}))
+        flags = rt.NLM_F_CREATE | rt.NLM_F_EXCL
+        self._send(_encode("ifinfmsg", rt.RTM_NEWLINK, flags, {"family": socket.AF_UNSPEC}, attributes), operation)
+
+    def _veth_add(self, link: port.NewLink, operation: str) -> None:
+        if not link.peer_netns:
+            self._send(packed.veth_add(link), operation)
+            return
         try:
-            if link.kind == "vxlan":
-                data += [("IFLA_VXLAN_ID", link.vni), ("IFLA_VXLAN_LEARNING", int(link.learning))]
-                if link.port is not None:
-                    data.append(("IFLA_VXLAN_PORT", link.port))
-                if link.local is not None:
-                    data.append(("IFLA_VXLAN_LOCAL", link.local))
-            elif link.kind == "ipip" and link.local is not None:
-                data.append(("IFLA_IPIP_LOCAL", link.local))
-            elif link.kind == "veth":
-                peer: list[tuple[str, t.Any]] = [("IFLA_IFNAME", link.peer_name)]
-                if link.mtu is not None:
-                    peer.append(("IFLA_MTU", link.mtu))
-                if link.peer_mac is not None:
-                    peer.append(("IFLA_ADDRESS", link.peer_mac))
-                if link.peer_netns:
-                    try:
-                        path = os.path.join(self._netns_folder, link.peer_netns)
-                        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                    except OSError as error:
-                        words = f"there is no network namespace {link.peer_netns}"
-                        raise port.KernelError(error.errno or errno.EIO, operation, words) from error
-                    peer.append(("IFLA_NET_NS_FD", handle))
-                data.append(("VETH_INFO_PEER", {"attrs": peer}))
-            info: list[tuple[str, t.Any]] = [("IFLA_INFO_KIND", link.kind)]
-            if data:
-                info.append(("IFLA_INFO_DATA", {"attrs": data}))
-            attributes.append(("IFLA_LINKINFO", {"attrs": info}))
-            self._send(_encode_link(rt.RTM_NEWLINK, rt.NLM_F_CREATE | rt.NLM_F_EXCL, {}, attributes), operation)
+            handle = os.open(os.path.join(self._netns_folder, link.peer_netns), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            words = f"there is no network namespace {link.peer_netns}"
+            raise port.KernelError(error.errno or errno.EIO, operation, words) from error
+        try:
+            self._send(packed.veth_add(link, handle), operation)
         finally:
-            if handle >= 0:
-                os.close(handle)
+            os.close(handle)
 
     def link_set(
         self,
@@ -346,67 +385,70 @@ class LinuxKernel:
         mac: t.Optional[str] = None,
         alias: t.Optional[str] = None,
     ) -> None:
-        operation = f"change device {name}"
-        header: dict[str, t.Any] = {"index": self._index(name, operation)}
-        attributes: list[tuple[str, t.Any]] = []
-        if mtu is not None:
-            attributes.append(("IFLA_MTU", mtu))
-        if mac is not None:
-            attributes.append(("IFLA_ADDRESS", mac))
-        if up is not None:
-            header.update(flags=1 if up else 0, change=1)
-        if attributes or up is not None:
-            self._send(_encode_link(rt.RTM_NEWLINK, 0, header, attributes), operation)
-        if alias is not None:
-            # Only an attribute of no length at all removes an alias; pyroute2 ends its strings with a zero byte.
-            body = rt.IFINFO.pack(socket.AF_UNSPEC, 0, header["index"], 0, 0) + rt.attribute(20, alias.encode())
-            self._channel.request(rt.RTM_NEWLINK, 0, body, operation)
+        self.write([port.LinkChange(name, up, mtu, mac, alias)])
 
     def link_delete(self, name: str) -> None:
         operation = f"delete device {name}"
-        header = {"index": self._index(name, operation)}
-        self._send(_encode_link(rt.RTM_DELLINK, 0, header, []), operation)
+        try:
+            self._send(packed.link_delete(name), operation)
+        except port.KernelError as error:
+            raise _about(error, name) from None
 
     def links_delete(self, names: t.Sequence[str]) -> None:
-        for name in names:
-            try:
-                self.link_delete(name)
-            except port.KernelError as error:
-                if error.errno != errno.ENODEV:
-                    raise
+        operation = f"delete {len(names)} devices"
+        # A group that nobody else uses: deleting one takes along whatever is in it.
+        group = _PRIVATE_GROUPS | int.from_bytes(os.urandom(3), "big")
+        gathered = len(names)
+        for _position, number, extack in self._batch([packed.link_group(name, group) for name in names], operation):
+            if number != errno.ENODEV:
+                raise port.KernelError(number, operation, extack)
+            gathered -= 1
+        if gathered:
+            self._send(packed.group_delete(group), operation)
+
+    def _indexes(self, devices: t.Collection[str]) -> dict[str, int]:
+        """{device: index} of those of them that are there."""
+        if len(devices) > _FEW:
+            return {link.name: link.index for link in rt.dump_links(self._channel)}
+        found = ((name, self.link(name)) for name in devices)
+        return {name: link.index for name, link in found if link is not None}
+
+    def _batch(self, messages: t.Sequence[packed.Packed], operation: str) -> list[tuple[int, int, str]]:
+        parts = [rt.parts(message.type, message.flags, message.body) for message in messages]
+        return self._channel.batch(parts, operation)
 
     def write(self, writes: t.Sequence[port.Write]) -> None:
+        named = {item.device for item in writes if isinstance(item, port.Address)}
+        named |= {item.attributes.device or "" for item in writes if isinstance(item, port.RouteOperation)}
+        indexes = self._indexes(named - {""})
+        messages = []
         for item in writes:
             if isinstance(item, port.LinkChange):
-                self.link_set(item.name, up=item.up, mtu=item.mtu, mac=item.mac, alias=item.alias)
-            elif isinstance(item, port.Address):
-                self.address_add(item)
+                messages.append(packed.link_change(item))
             else:
-                for failure in self.route_batch([item]):
-                    raise failure.error
-
-    def _address(self, kind: int, flags: int, address: port.Address, operation: str) -> None:
-        header = {
-            "family": socket.AF_INET,
-            "prefixlen": address.prefix_length,
-            "scope": address.scope,
-            "index": self._index(address.device, operation),
-        }
-        attributes = [("IFA_LOCAL", address.address), ("IFA_ADDRESS", address.address)]
-        self._send(_encode("ifaddrmsg", kind, flags, header, attributes), operation)
+                device = item.device if isinstance(item, port.Address) else item.attributes.device
+                if device is not None and device not in indexes:
+                    raise port.KernelError(errno.ENODEV, _doing(item), f"there is no device {device}")
+                if isinstance(item, port.Address):
+                    messages.append(packed.address_add(item, indexes[item.device]))
+                else:
+                    messages.append(packed.Packed(*rt.route_message(item, indexes)))
+        for position, number, extack in self._batch(messages, "write links, addresses and routes"):
+            error = port.KernelError(number, _doing(writes[position]), extack)
+            change = writes[position]
+            raise _about(error, change.name) if isinstance(change, port.LinkChange) else error
 
     def address_add(self, address: port.Address) -> None:
-        operation = f"add address {address.address}/{address.prefix_length} to {address.device}"
-        self._address(rt.RTM_NEWADDR, rt.NLM_F_CREATE | rt.NLM_F_EXCL, address, operation)
+        self.write([address])
 
     def address_delete(self, address: port.Address) -> None:
         operation = f"delete address {address.address}/{address.prefix_length} from {address.device}"
-        self._address(rt.RTM_DELADDR, 0, address, operation)
+        self._send(packed.address_delete(address, self._index(address.device, operation)), operation)
 
     def route_batch(self, operations: t.Sequence[port.RouteOperation]) -> list[port.RouteFailure]:
         if not operations:
             return []
-        indexes = {link.name: link.index for link in rt.dump_links(self._channel)}
+        indexes = self._indexes({operation.attributes.device or "" for operation in operations} - {""})
         return rt.write_routes(self._channel, indexes, operations)
 
     def _neighbor(self, kind: int, flags: int, header: dict[str, t.Any], data: list[t.Any], operation: str) -> None:
@@ -460,8 +502,11 @@ class LinuxKernel:
     def sysctl_write(self, key: str, value: str) -> None:
         def write() -> None:
             try:
-                with open(f"/proc/sys/{key}", "w", encoding="ascii") as stream:
-                    stream.write(value)
+                handle = os.open(f"/proc/sys/{key}", os.O_WRONLY | os.O_CLOEXEC)
+                try:
+                    os.write(handle, value.encode("ascii"))
+                finally:
+                    os.close(handle)
             except OSError as error:
                 raise port.KernelError(error.errno or errno.EIO, f"write sysctl {key}") from error
 
@@ -499,28 +544,32 @@ def _is_a_kernel(kernel: LinuxKernel) -> port.Kernel:
     return kernel  # the type checker holds the class to the port
 
 
-class _Encoded(t.NamedTuple):
-    type: int
-    flags: int
-    body: bytes
+def _doing(item: port.Write) -> str:
+    """What a write is, for its error."""
+    if isinstance(item, port.LinkChange):
+        return f"change device {item.name}"
+    if isinstance(item, port.Address):
+        return f"add address {item.address}/{item.prefix_length} to {item.device}"
+    return f"{item.action} route {item.destination}"
 
 
-def _encode_link(
-    kind: int, flags: int, header: t.Mapping[str, t.Any], attributes: t.Sequence[tuple[str, t.Any]]
-) -> _Encoded:
-    return _encode("ifinfmsg", kind, flags, {"family": socket.AF_UNSPEC, **header}, attributes)
+def _about(error: port.KernelError, device: str) -> port.KernelError:
+    """The same, with the name of the device that is not there; the kernel does not say it."""
+    if error.errno != errno.ENODEV:
+        return error
+    return port.KernelError(errno.ENODEV, error.operation, f"there is no device {device}")
 
 
 def _encode(
     codec: str, kind: int, flags: int, header: t.Mapping[str, t.Any], attributes: t.Sequence[tuple[str, t.Any]]
-) -> _Encoded:
+) -> packed.Packed:
     """Body of a message by pyroute2's codec; the netlink header in front of it is ours."""
     message = _codec(codec)()
     for name, value in header.items():
         message[name] = value
     message["attrs"] = list(attributes)
     message.encode()
-    return _Encoded(kind, flags, bytes(message.data[16:]))
+    return packed.Packed(kind, flags, bytes(message.data[16:]))
 
 
 def _codec(name: str) -> t.Any:
@@ -529,10 +578,6 @@ def _codec(name: str) -> t.Any:
             from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
             return ifinfmsg
-        if name == "ifaddrmsg":
-            from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
-
-            return ifaddrmsg
         if name == "ndmsg":
             from pyroute2.netlink.rtnl.ndmsg import ndmsg
 
@@ -542,6 +587,6 @@ def _codec(name: str) -> t.Any:
         return fibmsg
     except ImportError as error:
         raise port.MissingLibrary(
-            "The Python library pyroute2, which writes network devices, addresses and neighbours, is not installed"
+            "The Python library pyroute2, which writes tunnel devices, neighbours and rules, is not installed"
             " for this interpreter. Install it with `apt-get install python3-pyroute2` (Debian), then run again."
         ) from error

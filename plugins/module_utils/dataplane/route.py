@@ -78,13 +78,13 @@ def _wanted(desired: t.Iterable[Route]) -> dict[Key, RouteAttributes]:
             or route.onlink != last.onlink
         ):
             shape = (route.device, route.gateway, route.type, route.table, route.mtu, route.onlink)
-            attributes = known.get(shape) or known.setdefault(shape, _attributes(route))
+            attributes = known.get(shape) or known.setdefault(shape, attributes_of(route))
             last = route
         wanted[(route.table, route.destination, 0)] = attributes
     return wanted
 
 
-def _attributes(route: Route) -> RouteAttributes:
+def attributes_of(route: Route) -> RouteAttributes:
     link = route.type == "unicast" and route.gateway is None
     return RouteAttributes(
         type=route.type,

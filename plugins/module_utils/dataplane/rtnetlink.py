@@ -89,9 +89,9 @@ def _mac(data: bytes) -> str:
     return data.hex(":") if len(data) == 6 else ""
 
 
-def open_socket() -> socket.socket:
-    """A NETLINK_ROUTE socket of the calling thread's network namespace."""
-    netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+def open_socket(protocol: int = socket.NETLINK_ROUTE) -> socket.socket:
+    """A netlink socket of the calling thread's network namespace."""
+    netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
     try:
         try:
             netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
@@ -125,7 +125,12 @@ class Channel:
 
     def _open(self) -> socket.socket:
         if self._socket is None:
-            self._socket = self._opener()
+            try:
+                self._socket = self._opener()
+            except port.KernelError:
+                raise
+            except OSError as error:
+                raise port.KernelError(error.errno or errno.EIO, "open a netlink socket") from error
         return self._socket
 
     def _receive(self, operation: str) -> bytes:
@@ -233,6 +238,11 @@ class Channel:
         return failures
 
 
+def parts(kind: int, flags: int, body: bytes) -> tuple[bytes, bytes]:
+    """One message as `Channel.batch` takes it."""
+    return struct.pack("=IHH", 16 + len(body), kind, flags | NLM_F_REQUEST), bytes(4) + body
+
+
 _SEQUENCES = [_U32.pack(number) for number in range(1, _BATCH + 1)]
 
 
@@ -262,12 +272,46 @@ def _failure(message: bytes, flags: int) -> tuple[int, str]:
     return number, _text(attributes(message, offset).get(1, b""))
 
 
+class Names(t.Protocol):
+    """{index: device}"""
+
+    def get(self, index: int, default: str) -> str: ...
+
+
+class DeviceNames:
+    """The names of devices, asked for one by one while they are few, then all at once. Not while a dump is read."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._known: dict[int, str] = {}
+        self._asked = 0
+
+    def get(self, index: int, default: str) -> str:
+        if index not in self._known:
+            self._ask(index)
+        return self._known.get(index, default)
+
+    def _ask(self, index: int) -> None:
+        self._asked += 1
+        if self._asked > 8:
+            if self._asked == 9:
+                self._known.update(dump_names(self._channel))
+            return
+        try:
+            answers = self._channel.request(RTM_GETLINK, 0, IFINFO.pack(0, 0, index, 0, 0) + _BRIEF, "look up link")
+        except port.KernelError as error:
+            if error.errno != errno.ENODEV:
+                raise
+            return
+        self._known[index] = _text(attributes(answers[0].body, 16).get(3, b""))
+
+
 # ---- routes
 
 
 def dump_routes(
     channel: Channel,
-    names: t.Mapping[int, str],
+    names: Names,
     table: t.Optional[int] = None,
     protocol: t.Optional[int] = None,
 ) -> list[port.KernelRoute]:
@@ -306,7 +350,7 @@ _DESTINATION = _ATTRIBUTE.pack(8, 1)
 
 
 def _decode_route(
-    message: bytes, names: t.Mapping[int, str], table: t.Optional[int], protocol: t.Optional[int]
+    message: bytes, names: Names, table: t.Optional[int], protocol: t.Optional[int]
 ) -> t.Optional[tuple[str, port.RouteAttributes]]:
     """(`/32`, the rest); None for what was not asked for."""
     family, bits, _source, tos, table_, protocol_, scope, kind, flags = _RTMSG.unpack_from(message, 16)
@@ -352,13 +396,8 @@ def _decode_route(
     )
 
 
-def get_route(
-    channel: Channel, names: t.Callable[[], t.Mapping[int, str]], address: str
-) -> t.Optional[port.RouteAttributes]:
-    """The kernel's own choice for a packet to `address`; None where it says that it cannot be reached.
-
-    `names` gives {index: device}, and is asked only when there is a device to name.
-    """
+def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.RouteAttributes]:
+    """The kernel's own choice for a packet to `address`; None where it says that it cannot be reached."""
     body = _RTMSG.pack(socket.AF_INET, 32, 0, 0, 0, 0, 0, 0, 0) + attribute(1, socket.inet_aton(address))
     try:
         answers = channel.request(RTM_GETROUTE, 0, body, f"look up the route to {address}")
@@ -368,19 +407,17 @@ def get_route(
             return None
         raise
     for answer in answers:
-        decoded = _decode_lookup(answer.body, names)
-        if decoded is not None:
-            return decoded
+        return _decode_lookup(answer.body, names)
     return None
 
 
-def _decode_lookup(body: bytes, names: t.Callable[[], t.Mapping[int, str]]) -> t.Optional[port.RouteAttributes]:
+def _decode_lookup(body: bytes, names: Names) -> port.RouteAttributes:
     _family, _bits, _source, _tos, table, protocol, scope, kind, flags = _RTMSG.unpack_from(body)
     found = attributes(body, 12)
     index = _U32.unpack(found[4])[0] if 4 in found else 0
     return port.RouteAttributes(
         type=ROUTE_TYPES.get(kind, str(kind)),
-        device=names().get(index, str(index)) if index else None,
+        device=names.get(index, str(index)) if index else None,
         gateway=socket.inet_ntoa(found[5]) if 5 in found else None,
         onlink=bool(flags & _RTNH_F_ONLINK),
         table=_U32.unpack(found[15])[0] if 15 in found else table,
@@ -436,6 +473,16 @@ def write_routes(
     return failures
 
 
+def route_message(operation: port.RouteOperation, indexes: t.Mapping[str, int]) -> tuple[int, int, bytes]:
+    """Type, flags and body of the one message; its device must be in `indexes`."""
+    address, _slash, bits = operation.destination.partition("/")
+    template = _encode_route(operation.action, operation.attributes, int(bits), indexes)
+    if template is None:
+        raise KeyError(operation.attributes.device)
+    kind, flags = _ROUTE_ACTIONS[operation.action]
+    return kind, flags & ~NLM_F_REQUEST, template[1][4:] + socket.inet_aton(address) + template[2]
+
+
 def _encode_route(
     action: str, wanted: port.RouteAttributes, bits: int, indexes: t.Mapping[str, int]
 ) -> t.Optional[tuple[bytes, bytes, bytes]]:
@@ -474,9 +521,22 @@ def _encode_route(
 
 # ---- links
 
+_BRIEF = attribute(29, _U32.pack(8))  # IFLA_EXT_MASK: RTEXT_FILTER_SKIP_STATS
+
+
+def dump_names(channel: Channel) -> dict[int, str]:
+    """{index: device} of all."""
+    found = {}
+    for message in channel.dump(RTM_GETLINK, IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + _BRIEF, "list links"):
+        index = IFINFO.unpack_from(message, 16)[2]
+        length, kind = _ATTRIBUTE.unpack_from(message, 32)  # the name comes first
+        name = message[36 : 32 + length] if kind == 3 else attributes(message, 32).get(3, b"")
+        found[index] = _text(name)
+    return found
+
 
 def dump_links(channel: Channel) -> list[port.Link]:
-    body = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + attribute(29, _U32.pack(8))  # RTEXT_FILTER_SKIP_STATS
+    body = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + _BRIEF
     return [_decode_link(message[16:]) for message in channel.dump(RTM_GETLINK, body, "list links")]
 
 
@@ -484,9 +544,8 @@ def get_link(channel: Channel, name: str) -> t.Optional[port.Link]:
     if not 0 < len(name.encode()) < 16:
         return None
     body = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + attribute(3, name.encode() + b"\0")
-    body += attribute(29, _U32.pack(8))
     try:
-        answers = channel.request(RTM_GETLINK, 0, body, f"look up link {name}")
+        answers = channel.request(RTM_GETLINK, 0, body + _BRIEF, f"look up link {name}")
     except port.KernelError as error:
         if error.errno == errno.ENODEV:
             return None
@@ -532,7 +591,7 @@ def _decode_link(body: bytes) -> port.Link:
 # ---- addresses, neighbours, forwarding entries, rules
 
 
-def dump_addresses(channel: Channel, names: t.Mapping[int, str], index: int = 0) -> list[port.Address]:
+def dump_addresses(channel: Channel, names: Names, index: int = 0) -> list[port.Address]:
     """Of the device `index`, or of all (0)."""
     found: list[port.Address] = []
     try:

@@ -110,6 +110,13 @@ def observe(
     return observed
 
 
+def ours(link: Link, endpoint: WorkloadEndpoint) -> bool:
+    """Whether a device is the host end of this workload: marked, or just made by whoever was stopped before marking."""
+    return link.alias == MARK + identity(endpoint) or (
+        (link.kind, link.mac, link.alias, link.name) == ("veth", HOST_MAC, "", endpoint.interface)
+    )
+
+
 def _marked(link: t.Optional[Link], endpoint: WorkloadEndpoint) -> bool:
     return link is not None and link.peer_elsewhere and link.alias == MARK + identity(endpoint)
 
@@ -141,7 +148,7 @@ def _inside(kernel: Kernel, endpoint: WorkloadEndpoint, link: t.Optional[Link]) 
     return Observed(link, True, peer, joined, lo is not None and lo.up, addresses, routes)
 
 
-def _wanted_routes(endpoint: WorkloadEndpoint) -> dict[str, RouteAttributes]:
+def wanted_routes(endpoint: WorkloadEndpoint) -> dict[str, RouteAttributes]:
     device, mtu = endpoint.peer_interface, endpoint.route_mtu
     return {
         _GATEWAY_ROUTE: RouteAttributes(device=device, scope=SCOPE_LINK, mtu=mtu, protocol=PROTOCOL_BOOT),
@@ -223,7 +230,7 @@ def _in_the_way(endpoint: WorkloadEndpoint, have: Observed) -> str:
             f"Network namespace {name} has a device {endpoint.peer_interface} already, which is not this workload's."
             " It was not touched. Give the workload another endpoint name or another namespace, then run again."
         )
-    for destination, want in _wanted_routes(endpoint).items():
+    for destination, want in wanted_routes(endpoint).items():
         found = have.routes.get(destination)
         if found is not None and found.device != want.device:
             shown = "default" if destination == _DEFAULT_ROUTE else destination
@@ -271,7 +278,7 @@ def _differing_inside(endpoint: WorkloadEndpoint, have: Observed, peer: Link) ->
         found.append((f"address {gone[0] if gone else 'none'}", f"address {endpoint.address}"))
     elif recorded != [endpoint.address]:
         found.append((f"{peer.name} unmarked", f"{peer.name} marked"))
-    for destination, want in _wanted_routes(endpoint).items():
+    for destination, want in wanted_routes(endpoint).items():
         have_route = have.routes.get(destination)
         shown = "default" if destination == _DEFAULT_ROUTE else GATEWAY
         if have_route is None:
@@ -284,6 +291,11 @@ def _differing_inside(endpoint: WorkloadEndpoint, have: Observed, peer: Link) ->
 def _words(attributes: RouteAttributes) -> str:
     via = f"via {attributes.gateway}" if attributes.gateway else f"dev {attributes.device}"
     return f"{via} mtu {attributes.mtu}" if attributes.mtu else via
+
+
+def address_mark(endpoint: WorkloadEndpoint) -> str:
+    """Alias of the inner end: which address on it is ours."""
+    return f"{_ADDRESS_MARK}{endpoint.address}"
 
 
 def _recorded(peer: Link) -> list[str]:
@@ -358,7 +370,7 @@ def _bring_inside(inner: Kernel, endpoint: WorkloadEndpoint) -> None:
     if peer is None:
         raise KernelError(errno.ENODEV, f"set up {device}", f"there is no device {device} inside")
     recorded = _recorded(peer)
-    alias = " ".join([_ADDRESS_MARK.rstrip(), endpoint.address])
+    alias = address_mark(endpoint)
     mtu = endpoint.mtu if peer.mtu != endpoint.mtu else None
     mac = endpoint.mac if endpoint.mac is not None and peer.mac != endpoint.mac else None
     if not peer.up or mtu or mac:
@@ -372,7 +384,7 @@ def _bring_inside(inner: Kernel, endpoint: WorkloadEndpoint) -> None:
         inner.address_add(Address(device, endpoint.address, 32))
     routes = dict(inner.routes(table=TABLE_MAIN))
     operations = []
-    for destination, want in _wanted_routes(endpoint).items():
+    for destination, want in wanted_routes(endpoint).items():
         have = routes.get(destination)
         if have is None or have.metric != 0 or not _alike(have, want):
             action = "replace" if have is not None and have.metric == 0 else "add"

@@ -21,9 +21,9 @@ def test_writing_without_pyroute2_says_what_to_install(monkeypatch):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyroute2", None)  # importing it fails
     with pytest.raises(MissingLibrary) as caught:
-        LinuxKernel().link_add(NewLink("cali1", "veth", peer_name="eth0"))
+        LinuxKernel().link_add(NewLink("vxlan.calico", "vxlan", vni=4096))
     assert str(caught.value) == (
-        "The Python library pyroute2, which writes network devices, addresses and neighbours, is not installed for this"
+        "The Python library pyroute2, which writes tunnel devices, neighbours and rules, is not installed for this"
         " interpreter. Install it with `apt-get install python3-pyroute2` (Debian), then run again."
     )
 
