@@ -1,0 +1,39 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The program: `python3 -I /usr/local/lib/calico/current calicoctl ...`, on nodes /usr/local/bin/calicoctl."""
+
+from __future__ import annotations
+
+import os
+import sys
+import typing as t
+
+from ..node import machine as machines
+from . import parser
+from .errors import MISUNDERSTOOD, PROBLEMS, CommandError, UsageError
+from .sources import Sources
+
+
+def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = None, program: str = "calicoctl") -> int:
+    """The exit status: 0 done, 1 problems were found or it failed, 2 misunderstood."""
+    try:
+        parsed = parser.build(program).parse_args(list(arguments))
+    except SystemExit as done:  # --help, or an error that was said
+        return int(done.code or 0)
+    try:
+        with Sources(machine or machines.here()) as sources:
+            status: int = parsed.run(parsed, sources)
+        sys.stdout.flush()
+        return status
+    except UsageError as error:
+        sys.stderr.write(f"{program}: {error}\n")
+        return MISUNDERSTOOD
+    except CommandError as error:
+        sys.stderr.write(f"{program}: {error}\n")
+        return PROBLEMS
+    except BrokenPipeError:  # `| head` has seen enough; nothing must be written at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PROBLEMS
+    except KeyboardInterrupt:
+        return PROBLEMS

@@ -1,0 +1,129 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl node status`: the table of BGP sessions that Calico's users know; its exit status says if all are up."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import re
+import sys
+import typing as t
+
+from ..bird import status
+from ..bird.errors import BirdError
+from ..bird.status import Session
+from ..fleet.node_state import Bird
+from . import tables
+from .errors import DONE, PROBLEMS
+from .sources import Sources
+
+#: How Calico names the sessions, by the first word of the protocol's name.
+TYPES = {"Mesh": "node-to-node mesh", "Node": "node specific", "Global": "global"}
+
+_HEADING = ("PEER ADDRESS", "PEER TYPE", "STATE", "SINCE", "INFO")
+_SINCE = re.compile(r"(?:(\d{4}-\d\d-\d\d)\s*)?(\d\d:\d\d:\d\d)?(?:\.\d+)?")
+
+
+def run(arguments: argparse.Namespace, sources: Sources) -> int:
+    planned = sources.state().bird
+    agent = sources.agent_runs()
+    observed: t.Optional[status.Status] = None
+    error = ""
+    if planned is not None:
+        try:
+            observed = status.observe(sources.machine.bird_socket)
+        except BirdError as failure:
+            error = str(failure)
+    sessions = _sessions(planned, observed) if planned else []
+    good = not error and all(session.established for session in sessions)
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(_plain(agent, planned, observed, error, sessions, good), indent=2) + "\n")
+    else:
+        sys.stdout.write(f"Calico process is {'running' if agent else 'not running'}.\n\n")
+        sys.stdout.write(_text(planned, error, sessions, datetime.date.today()))
+    if error:
+        sys.stderr.write(f"{error}\n")
+    return DONE if good else PROBLEMS
+
+
+def _sessions(planned: Bird, observed: t.Optional[status.Status]) -> list[Session]:
+    """Those that BIRD has, and those that it should have and has not."""
+    found = {session.name: session for session in observed.sessions} if observed else {}
+    for peer in planned.peers:
+        if peer.name not in found and observed is not None:
+            found[peer.name] = Session(peer.name, "none", "", address=peer.address, error="not in BIRD's configuration")
+    return [found[name] for name in sorted(found)]
+
+
+def _text(planned: t.Optional[Bird], error: str, sessions: t.Sequence[Session], today: datetime.date) -> str:
+    if planned is None:
+        return "None of the BGP backend processes (BIRD or GoBGP) are running.\n"
+    if error:
+        return "IPv4 BGP status\nThe BGP backend process (BIRD) is not running.\n"
+    parts = []
+    for version in (4, 6):
+        own = [session for session in sessions if (":" in session.address) == (version == 6)]
+        rows = [(session.address, kind_of(session), session.state, since(session.since, today), info(session))
+                for session in own]  # fmt: skip
+        table = tables.boxed(_HEADING, rows) if rows else f"No IPv{version} peers found.\n"
+        parts.append(f"IPv{version} BGP status\n{table}")
+    return "\n".join(parts)
+
+
+def kind_of(session: Session) -> str:
+    return TYPES.get(session.name.partition("_")[0], "other")
+
+
+def since(text: str, today: datetime.date) -> str:
+    """BIRD's time as Calico shows it: the time of day, or the date where that was another day."""
+    found = _SINCE.match(text)
+    if not found or not (found.group(1) or found.group(2)):
+        return text
+    date, time = found.groups()
+    return time if time and date in (None, today.isoformat()) else date
+
+
+def info(session: Session) -> str:
+    return " ".join(part for part in (session.bgp_state, session.error) if part)
+
+
+def _plain(
+    agent: bool,
+    planned: t.Optional[Bird],
+    observed: t.Optional[status.Status],
+    error: str,
+    sessions: t.Sequence[Session],
+    good: bool,
+) -> dict[str, t.Any]:
+    nodes = {peer.name: peer.node for peer in planned.peers} if planned else {}
+    return {
+        "agent": {"running": agent},
+        "bgp": {
+            "enabled": planned is not None,
+            "running": observed is not None,
+            "version": observed.version if observed else None,
+            "routerID": observed.router_id if observed else None,
+            "error": error or None,
+        },
+        "allUp": good,
+        "peers": [
+            {
+                "name": session.name,
+                "address": session.address,
+                "node": nodes.get(session.name, ""),
+                "type": kind_of(session),
+                "state": session.state,
+                "since": session.since,
+                "bgpState": session.bgp_state,
+                "error": session.error,
+                "asNumber": session.neighbor_as,
+                "imported": session.imported,
+                "exported": session.exported,
+                "gracefulRestart": session.graceful_restart,
+            }
+            for session in sessions
+        ],
+    }

@@ -1,0 +1,197 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command line: all commands with their options, and what is said to one that was mistyped."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import sys
+import typing as t
+
+from . import agent_status, diagnostics, get, ipam, node_status, refusal, system_check, validate, version, workloads
+from .errors import MISUNDERSTOOD
+
+_EPILOG = "Exit status: 0 done, 1 problems were found or it failed, 2 the command line was not understood."
+_CHOICE = re.compile(r"invalid choice: '([^']*)'")
+_UNKNOWN = re.compile(r"unrecognized arguments: (\S+)")
+
+
+class Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong, what was probably meant, and where help is."""
+
+    def __init__(self, prog: t.Optional[str] = None, **named: t.Any) -> None:
+        named.update(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+        super().__init__(prog, **named)
+
+    def error(self, message: str) -> t.NoReturn:
+        choice, option = _CHOICE.search(message), _UNKNOWN.search(message)
+        if choice:
+            message = f"unknown command '{choice.group(1)}'." + _hint(choice.group(1), self._commands())
+        elif option:
+            word = option.group(1).partition("=")[0]
+            kind = "option" if word.startswith("-") else "argument"
+            message = f"unknown {kind} '{word}'." + (_hint(word, self._options()) if kind == "option" else "")
+        else:
+            message = f"{message[:1].upper()}{message[1:]}."
+        sys.stderr.write(f"{self.prog}: {message} See `{self.prog} --help`.\n")
+        sys.exit(MISUNDERSTOOD)
+
+    def _subparsers_of(self) -> t.Iterator[tuple[str, Parser]]:
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                yield from action.choices.items()
+
+    def _commands(self) -> list[str]:
+        return [name for name, dummy in self._subparsers_of()]
+
+    def _options(self) -> list[str]:
+        """Of this parser and all below: those that are not known are reported by the outermost one."""
+        own = [option for action in self._actions for option in action.option_strings]
+        return own + [option for dummy, parser in self._subparsers_of() for option in parser._options()]
+
+
+def _hint(word: str, known: t.Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, known, 1)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def build(program: str = "calicoctl") -> Parser:
+    """Parsed arguments have `run`, the function of the command: (arguments, sources) -> exit status."""
+    parser = Parser(
+        prog=program,
+        description="Look at this node of the fleet, and at the workloads on it. What it is to have is said by the\n"
+        "Ansible inventory: commands that change it in Calico say here which variable to edit.",
+        epilog=_EPILOG,
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
+    _get(commands)
+    _node(commands)
+    _ipam(commands)
+    _workload(commands)
+    _agent(commands)
+    _files(commands)
+    _refused(commands)
+    return parser
+
+
+def _command(commands: t.Any, name: str, run: t.Any, help: str, text: str = "") -> Parser:
+    description = text or f"{help[:1].upper()}{help[1:]}."
+    made: Parser = commands.add_parser(name, help=help, description=description, epilog=_EPILOG)
+    if run:
+        made.set_defaults(run=run)
+    return made
+
+
+def _group(commands: t.Any, name: str, help: str) -> t.Any:
+    made = _command(commands, name, None, help)
+    return made.add_subparsers(title="commands", metavar="COMMAND", required=True, dest=f"{name}_command")
+
+
+def _output(parser: Parser, *words: str) -> None:
+    parser.add_argument("-o", "--output", choices=words, default=words[0], metavar="FORMAT", help=" or ".join(words))
+
+
+def _get(commands: t.Any) -> None:
+    parser = _command(
+        commands,
+        "get",
+        get.run,
+        "show resources",
+        "Show resources: nodes, ippools, bgppeers, bgpconfigurations, ipreservations, workloadendpoints.",
+    )
+    parser.add_argument("kind", metavar="KIND", help="as ippools, ippool, pool")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
+    parser.add_argument(
+        "-o", "--output", default="ps", metavar="FORMAT", help="ps, wide, yaml, json or custom-columns=NAME,..."
+    )
+    parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="of workload endpoints; 'default' by default")
+    parser.add_argument("-A", "-a", "--all-namespaces", action="store_true", help="workload endpoints of all of them")
+
+
+def _node(commands: t.Any) -> None:
+    group = _group(commands, "node", "this node: its BGP sessions, its files, its kernel")
+    parser = _command(
+        group, "status", node_status.run, "show the BGP sessions",
+        "Show the BGP sessions of this node. The exit status is 0 only if all of them are up.",
+    )  # fmt: skip
+    _output(parser, "text", "json")
+    parser = _command(
+        group, "diags", diagnostics.run, "gather what helps to find a fault",
+        "Gather what helps to find a fault into diags-DATE_TIME.tar.gz, for root's eyes alone. Passwords are left out.",
+    )  # fmt: skip
+    parser.add_argument("--log-dir", default=".", metavar="FOLDER", help="where to put it (by default here)")
+    _command(group, "checksystem", system_check.run, "tell if this host can be a node")
+
+
+def _ipam(commands: t.Any) -> None:
+    group = _group(commands, "ipam", "the addresses of this node's blocks")
+    parser = _command(group, "show", ipam.show, "show how many addresses are in use")
+    parser.add_argument("--show-blocks", action="store_true", help="each block, too")
+    parser.add_argument("--ip", metavar="ADDRESS", help="who has this address")
+    parser.add_argument("--show-configuration", action="store_true", help="how addresses are given out")
+    _output(parser, "text", "json")
+    parser = _command(
+        group, "check", ipam.check, "look for addresses that leaked or are used twice",
+        "Compare allocations with workloads and blocks. The exit status is 1 if anything is wrong.",
+    )  # fmt: skip
+    _output(parser, "text", "json")
+    parser = _command(group, "release", ipam.release, "free an address that leaked: one that nothing uses")
+    parser.add_argument("--ip", metavar="ADDRESS", required=True)
+
+
+def _workload(commands: t.Any) -> None:
+    group = _group(commands, "workload", "workloads that come and go between runs of Ansible")
+    parser = _command(group, "add", workloads.add, "join a network namespace to the fleet's network")
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("-n", "--namespace", default="default", help="Calico's namespace, a part of the name")
+    parser.add_argument("--netns", metavar="NETNS", help="name, made if it is missing, or path; by default NAME")
+    parser.add_argument("--pid", type=int, metavar="PID", help="the network namespace of this process")
+    parser.add_argument("--interface", default="eth0", metavar="DEVICE", help="its name inside (eth0)")
+    parser.add_argument("--address", metavar="ADDRESS", help="this one; by default any that is free")
+    parser.add_argument("--pool", action="append", default=[], metavar="POOL", help="out of this pool; may be repeated")
+    parser.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", help="may be repeated")
+    parser.add_argument("--mac", metavar="MAC", help="of the interface inside")
+    parser.add_argument("--mtu", type=int, metavar="BYTES", help="if smaller than that of the pool")
+    _output(parser, "text", "json", "yaml")
+    for name in ("del", "delete"):
+        parser = _command(group, name, workloads.delete, "take workloads away and free their addresses")
+        parser.add_argument("names", metavar="NAME", nargs="+")
+        parser.add_argument("-n", "--namespace", default="default")
+    parser = _command(group, "get", workloads.get, "show all of one workload")
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("-n", "--namespace", default="default")
+    _output(parser, "text", "json", "yaml")
+    parser = _command(group, "list", workloads.show, "show all workloads of this node")
+    _output(parser, "text", "json", "yaml")
+
+
+def _agent(commands: t.Any) -> None:
+    for name, run, help in (
+        ("status", agent_status.status, "tell if the agent has the node as it is to be; exit status 1 if not"),
+        ("resync", agent_status.resync, "let the agent look at everything now and repair what differs"),
+        ("plan", agent_status.plan, "show what the agent would repair"),
+    ):
+        _output(_command(commands, name, run, help), "text", "json")
+    parser = _command(commands, "version", version.run, "show the version of this program and of the agent")
+    parser.add_argument("--client", action="store_true", help="of this program alone")
+
+
+def _files(commands: t.Any) -> None:
+    parser = _command(
+        commands, "validate", validate.run, "check files of resources",
+        "Check files of resources (projectcalico.org/v3, YAML or JSON). Nothing is applied.",
+    )  # fmt: skip
+    parser.add_argument(
+        "-f", "--filename", action="append", required=True, metavar="FILE", help="file, folder or - ; may be repeated"
+    )
+    parser.add_argument("-R", "--recursive", action="store_true", help="with the folders in a folder")
+
+
+def _refused(commands: t.Any) -> None:
+    for verb in refusal.VERBS:
+        parser = _command(commands, verb, refusal.run, "say which variable of the inventory to edit instead")
+        parser.set_defaults(verb=verb)
+        parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="KIND")

@@ -1,0 +1,95 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""YAML out of plain data, without a library: nodes need not have PyYAML.
+
+What comes out is the part of YAML 1.1 and 1.2 that all readers take alike: block mappings and lists, plain scalars
+where nothing else could be meant, else JSON's double quotes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import typing as t
+
+#: Texts that stand without quotes: they begin with a letter and nothing in them is syntax ("a: b", "a #b"), or are IPv4
+#: addresses and ranges.
+_PLAIN = re.compile(r"[A-Za-z_/](?:[\w./()@=+,*\[\] -]|:(?=\S))*|\d+(?:\.\d+){3}(?:/\d+)?", re.ASCII)
+#: What a reader would take for something else than a text. Of letters alone, numbers begin with none of these.
+_WORDS = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null", "nan", "inf", "none"})
+
+
+def dump(value: t.Any) -> str:
+    """`value` is made of dicts with texts as keys, lists, tuples, texts, numbers, booleans and None. Ends in a newline.
+
+    Keys come in the order of their names, as Calico's do. Raises TypeError for anything else.
+    """
+    return "\n".join(_block(value)) + "\n"
+
+
+def _block(value: t.Any) -> list[str]:
+    if isinstance(value, dict) and value:
+        lines = []
+        for key in sorted(value):
+            inner, name = value[key], _text(key)
+            if isinstance(inner, dict) and inner:
+                lines += [f"{name}:", *(f"  {line}" for line in _block(inner))]
+            elif isinstance(inner, (list, tuple)) and inner:
+                lines += [f"{name}:", *_block(inner)]
+            else:
+                lines.append(f"{name}: {_flat(inner)}")
+        return lines
+    if isinstance(value, (list, tuple)) and value:
+        lines = []
+        for item in value:
+            first, *rest = _block(item)
+            lines += [f"- {first}", *(f"  {line}" for line in rest)]
+        return lines
+    return [_flat(value)]
+
+
+def _flat(value: t.Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, dict):
+        return "{}"
+    if isinstance(value, (list, tuple)):
+        return "[]"
+    raise TypeError(f"{type(value).__name__} has no form in YAML")
+
+
+def _number(value: float) -> str:
+    """YAML 1.1 wants a dot in every number that is not whole, and a sign after every e."""
+    if not math.isfinite(value):
+        return ".nan" if math.isnan(value) else (".inf" if value > 0 else "-.inf")
+    text = repr(value)
+    mantissa, e, exponent = text.partition("e")
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}{e}{exponent}"
+
+
+def _text(value: t.Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a key is a text, not {type(value).__name__}")
+    if _PLAIN.fullmatch(value) and value.lower() not in _WORDS and not value.endswith(" "):
+        return value
+    return '"' + "".join(_character(character) for character in value) + '"'
+
+
+def _character(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    code = ord(character)
+    if character.isprintable() and not 0xD800 <= code <= 0xDFFF:
+        return character
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
