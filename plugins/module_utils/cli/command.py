@@ -10,15 +10,18 @@ import sys
 import typing as t
 
 from ..node import machine as machines
-from . import parser
+from . import parser, refusal
 from .errors import MISUNDERSTOOD, PROBLEMS, CommandError, UsageError
 from .sources import Sources
 
 
 def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = None, program: str = "calicoctl") -> int:
     """The exit status: 0 done, 1 problems were found or it failed, 2 misunderstood."""
+    words = list(arguments)
+    if words and words[0] in refusal.VERBS and not {"-h", "--help"} & set(words):
+        words.insert(1, "--")  # their options are Calico's, and nothing is done with them
     try:
-        parsed = parser.build(program).parse_args(list(arguments))
+        parsed = parser.build(program).parse_args(words)
     except SystemExit as done:  # --help, or an error that was said
         return int(done.code or 0)
     try:

@@ -6,29 +6,43 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import re
 import sys
+import typing as t
 
 from . import kinds
 from .errors import PROBLEMS, UsageError
 from .sources import Sources
 
+_LIMIT = 1 << 20  # bytes of a file
 VERBS = ("apply", "create", "replace", "delete", "patch", "label")
 
 
+#: The kinds of the documents in a file, whether YAML or JSON, without reading all of it as such.
+_KIND = re.compile(r"""^[\s{,-]*["']?kind["']?\s*:\s*["']?(\w+)""", re.MULTILINE)
+
+
 def run(arguments: argparse.Namespace, dummy: Sources) -> int:
-    kind = None
-    for word in arguments.rest:
-        if not word.startswith("-"):
-            try:
-                kind = kinds.find(word)
-            except UsageError:
-                continue
-            break
-    places = [kind] if kind else list(kinds.KINDS)
+    named = dict.fromkeys(kind for word in arguments.rest for kind in _kinds(word))
     sys.stderr.write(
         f"calicoctl {arguments.verb} is not done here: the Ansible inventory says what this node is to have, and the "
         "next run would undo it. Change it there, and run playbooks/site.yml:\n"
     )
-    for place in places:
-        sys.stderr.write(f"  {place.name:<16}  {place.variable}\n")
+    for kind in named or kinds.KINDS:
+        sys.stderr.write(f"  {kind.name:<16}  {kind.variable}\n")
     return PROBLEMS
+
+
+def _kinds(word: str) -> t.Iterator[kinds.Kind]:
+    """Those that a word of the command line is about: a kind's name, or a file."""
+    if word.startswith("-"):
+        return
+    words = [word]
+    if os.path.isfile(word):
+        with contextlib.suppress(OSError), open(word, encoding="utf-8", errors="replace") as stream:
+            words = _KIND.findall(stream.read(_LIMIT))
+    for name in words:
+        with contextlib.suppress(UsageError):
+            yield kinds.find(name)

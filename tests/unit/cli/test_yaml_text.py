@@ -13,10 +13,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
-    ["yes", "No", "null", "~", "1e3", "0x1f", "1_000", "12:30:45", "2026-11-21", "a: b", "a #b", "- x", "=", "<<", ".inf"]
-    + ["10.244.0.0/16", "all()", "cali*", "rack == 'a'", "a:b", "ee:ee:ee:ee:ee:ee", "1:2", " x", "x ", "@x", "%x", "!x"]
-)
+MISLEADING = (
+    "yes|No|null|~|1e3|0x1f|1_000|12:30:45|2026-11-21|a: b|a #b|- x|=|<<|.inf|10.244.0.0/16|all()|cali*|rack == 'a'|a:b"
+    "|ee:ee:ee:ee:ee:ee|1:2| x|x |@x|%x|!x|*x|&x|1.2|1.2.3.4|?|-|[|{x|a,b|a\tb"
+).split("|")
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(MISLEADING)
 SCALARS = st.none() | st.booleans() | st.integers() | TEXTS | st.floats(allow_nan=False)
 DATA = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3))
 
