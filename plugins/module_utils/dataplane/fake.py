@@ -382,9 +382,11 @@ class FakeKernel:
     def route_to(self, address: str) -> t.Optional[port.RouteAttributes]:
         for link in self._links.values():
             if any(mine.address == address for mine in link.addresses):
-                return port.RouteAttributes("local", device="lo", table=255, protocol=port.PROTOCOL_KERNEL)
+                return port.RouteAttributes("local", device="lo")
         found = Lookup(self.routes(table=254)).route(address)
-        return found if found is not None and found.type == "unicast" else None
+        if found is None or found.type != "unicast":
+            return None
+        return port.RouteAttributes(device=found.device, gateway=found.gateway)
 
     def route_batch(self, operations: t.Sequence[port.RouteOperation]) -> list[port.RouteFailure]:
         failures = []

@@ -199,7 +199,7 @@ class Kernel(t.Protocol):
         """Filtered by the kernel. Routes with a TOS are left out: nothing here writes them."""
 
     def route_to(self, address: str) -> t.Optional[RouteAttributes]:
-        """The route that a packet of this host to an address takes; None where it has none."""
+        """Type, device and gateway, nothing else, by which a packet of this host leaves; None where it cannot."""
 
     def neighbors(self, device: str) -> list[NeighborEntry]:
         """Entries with a MAC; [] for a device that does not exist."""

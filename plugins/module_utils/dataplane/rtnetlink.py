@@ -406,24 +406,13 @@ def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.R
         if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL, errno.EAGAIN):
             return None
         raise
-    for answer in answers:
-        return _decode_lookup(answer.body, names)
-    return None
-
-
-def _decode_lookup(body: bytes, names: Names) -> port.RouteAttributes:
-    _family, _bits, _source, _tos, table, protocol, scope, kind, flags = _RTMSG.unpack_from(body)
-    found = attributes(body, 12)
+    *_head, kind, _flags = _RTMSG.unpack_from(answers[0].body)
+    found = attributes(answers[0].body, 12)
     index = _U32.unpack(found[4])[0] if 4 in found else 0
     return port.RouteAttributes(
         type=ROUTE_TYPES.get(kind, str(kind)),
         device=names.get(index, str(index)) if index else None,
         gateway=socket.inet_ntoa(found[5]) if 5 in found else None,
-        onlink=bool(flags & _RTNH_F_ONLINK),
-        table=_U32.unpack(found[15])[0] if 15 in found else table,
-        protocol=protocol,
-        scope=scope,
-        source=socket.inet_ntoa(found[7]) if 7 in found else None,
     )
 
 

@@ -130,22 +130,23 @@ def _inside(kernel: Kernel, endpoint: WorkloadEndpoint, link: t.Optional[Link]) 
         raise
     links = {inner.name: inner for inner in interior.links}
     peer = links.get(endpoint.peer_interface)
-    joined = (
-        link is not None
-        and peer is not None
-        and peer.kind == "veth"
-        and peer.peer_elsewhere
-        and link.peer_elsewhere
-        and (peer.peer_index, link.peer_index) == (link.index, peer.index)
-    )
+    joined = link is not None and peer is not None and _ends(link, peer)
+    # With a pair that is made anew go the routes through its other end, whatever that one was named.
+    going = set() if joined else {inner.name for inner in interior.links if link is not None and _ends(link, inner)}
     routes = {
         destination: attributes
         for destination, attributes in interior.routes
-        if destination in (_GATEWAY_ROUTE, _DEFAULT_ROUTE) and attributes.metric == 0
+        if destination in (_GATEWAY_ROUTE, _DEFAULT_ROUTE) and attributes.metric == 0 and attributes.device not in going
     }
     addresses = tuple(address for address in interior.addresses if peer is not None and address.device == peer.name)
     lo = links.get("lo")
     return Observed(link, True, peer, joined, lo is not None and lo.up, addresses, routes)
+
+
+def _ends(link: Link, peer: Link) -> bool:
+    """Whether these are the two ends of one pair, in two namespaces."""
+    elsewhere = peer.kind == "veth" and peer.peer_elsewhere and link.peer_elsewhere
+    return elsewhere and (peer.peer_index, link.peer_index) == (link.index, peer.index)
 
 
 def wanted_routes(endpoint: WorkloadEndpoint) -> dict[str, RouteAttributes]:

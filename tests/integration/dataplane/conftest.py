@@ -54,6 +54,15 @@ def hold_socket(kernel: LinuxKernel) -> t.Callable[[str], t.ContextManager[None]
     return hold
 
 
+@pytest.fixture
+def netns_path(kernel: LinuxKernel) -> t.Callable[[str], str]:
+    def make(name: str) -> str:
+        kernel.netns_add(name, "")
+        return str(pathlib.Path(kernel._netns_folder) / name)
+
+    return make
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _programs() -> None:
     missing = [name for name in ("ip", "iptables-save", "ipset") if shutil.which(name) is None]

@@ -35,3 +35,15 @@ def hold_socket(kernel: FakeKernel) -> t.Callable[[str], t.ContextManager[None]]
         del kernel.sockets[address]
 
     return hold
+
+
+@pytest.fixture
+def netns_path(kernel: FakeKernel) -> t.Callable[[str], str]:
+    """Makes a namespace of somebody else and gives the absolute path by which a container runtime would name it."""
+
+    def make(name: str) -> str:
+        path = f"/var/run/netns/{name}"
+        kernel.netns_add(path, "")
+        return path
+
+    return make

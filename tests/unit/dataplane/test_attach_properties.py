@@ -1,0 +1,204 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""attach() of any endpoint beside any others, refused or killed anywhere, on FakeKernel. The drivers are the oracle."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import errno
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import WorkloadEndpoint
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.dataplane.suite_attach import host, planned, state
+
+NAMES = ("a", "b", "c")
+
+
+@st.composite
+def endpoints(draw, name=None):
+    name = name or draw(st.sampled_from(NAMES))
+    return WorkloadEndpoint(
+        name=name,
+        interface=f"cali{name}",
+        address=f"10.244.1.{10 + NAMES.index(name)}",
+        mtu=draw(st.sampled_from([1400, 1450])),
+        pool="pool",
+        netns=draw(st.sampled_from([name, f"{name}-other"])),
+        netns_owned=draw(st.booleans()),
+        peer_interface=draw(st.sampled_from(["eth0", "net1"])),
+        route_mtu=draw(st.sampled_from([None, 1400])),
+        mac=draw(st.sampled_from([None, "02:11:22:33:44:55", "02:11:22:33:44:66"])),
+    )
+
+
+def machine(*present):
+    """A host with these workloads; whatever namespace of others they need is there."""
+    kernel = FakeKernel()
+    host(kernel)
+    for endpoint in present:
+        ready_for(kernel, endpoint)
+        attach.attach(kernel, endpoint)
+    return kernel
+
+
+def ready_for(kernel, endpoint):
+    if not endpoint.netns_owned and not kernel.netns_exists(endpoint.netns):
+        kernel.netns_add(endpoint.netns, "")
+
+
+@settings(max_examples=40, deadline=None)
+@given(endpoints("a"), endpoints("b"), endpoints("b"))
+def test_after_attach_the_drivers_want_nothing_and_after_detach_nothing_is_left(other, endpoint, changed):
+    """`changed` is the same workload asked for in another way, attached over the first."""
+    kernel = machine(other)
+    for one in (endpoint, changed):
+        ready_for(kernel, one)
+    before = kernel.snapshot()
+    attach.attach(kernel, endpoint)
+    attached = attach.attach(kernel, changed)
+    peer = kernel.inside(changed.netns).link(changed.peer_interface)
+    assert attached == (peer.mac, peer.mtu)
+    assert attached.mac == (changed.mac or attached.mac)
+    # The namespace that was made for the first goes with the first plan, as any that is no longer wanted.
+    assert [line for line in planned(kernel, other, changed) if not line.endswith(endpoint.netns)] == []
+    node.apply_node(kernel, node.plan_node(kernel, state(other, changed)))
+    attach.detach_route(kernel, changed)
+    attach.detach_link(kernel, changed)
+    assert planned(kernel, other) == []
+    after = kernel.snapshot()
+    if endpoint.netns == changed.netns:  # a loopback that was set up in somebody else's namespace stays so
+        for world in (before, after):
+            world["namespaces"].pop(changed.netns, None)
+        assert after == before
+    assert kernel.violations == []
+
+
+REFUSALS = [
+    ("netns_add", "b"),
+    ("link_add", "calib"),
+    ("link_set", "calib"),
+    ("link_set", "lo"),
+    ("link_set", "eth0"),
+    ("address_add", "10.244.1.11"),
+    ("route_batch", "169.254.1.1/32"),
+    ("route_batch", "0.0.0.0/0"),
+    ("sysctl_write", "net/ipv4/neigh/calib/proxy_delay"),
+    ("sysctl_write", "net/ipv4/conf/calib/proxy_arp"),
+    ("sysctl_write", "net/ipv4/conf/calib/forwarding"),
+]
+ONE = WorkloadEndpoint("b", "calib", "10.244.1.11", 1450, "pool", netns="b")
+POD = dataclasses.replace(ONE, netns_owned=False)
+
+
+@pytest.mark.parametrize("endpoint", [ONE, POD], ids=["ours", "theirs"])
+@pytest.mark.parametrize(("operation", "subject"), REFUSALS)
+def test_whatever_is_refused_nothing_is_left(operation, subject, endpoint):
+    kernel = machine()
+    ready_for(kernel, endpoint)
+    kernel.inside("b").link_set("lo", up=True) if not endpoint.netns_owned else None
+    before = kernel.snapshot()
+    kernel.fail_next(operation, errno.ENOMEM, subject)
+    if operation == "netns_add" and not endpoint.netns_owned:
+        attach.attach(kernel, endpoint)  # it is not made
+        return
+    with pytest.raises(attach.AttachError) as caught:
+        attach.attach(kernel, endpoint)
+    assert caught.value.code == "kernel"
+    assert "It said: Cannot allocate memory. Nothing of it was left behind" in str(caught.value)
+    assert kernel.snapshot() == before
+
+
+def test_refusal_in_words():
+    kernel = machine()
+    kernel.fail_next("sysctl_write", errno.EROFS, "net/ipv4/conf/calib/proxy_arp")
+    with pytest.raises(attach.AttachError) as caught:
+        attach.attach(kernel, ONE)
+    assert str(caught.value) == (
+        "default/b could not be attached: the kernel refused to write sysctl net/ipv4/conf/calib/proxy_arp."
+        " It said: Read-only file system. Nothing of it was left behind; put that right, then try again."
+    )
+
+
+def test_refused_route_takes_the_pair_away():
+    kernel = machine()
+    before = kernel.snapshot()
+    for _attempt in range(2):  # the fast one and the driver's
+        kernel.fail_next("route_batch", errno.ENOMEM, "10.244.1.11/32")
+    with pytest.raises(attach.AttachError) as caught:
+        attach.attach(kernel, ONE)
+    assert str(caught.value) == (
+        "The route 10.244.1.11/32 dev calib was refused. The kernel said: Cannot allocate memory."
+    )
+    assert kernel.snapshot() == before
+
+
+@settings(max_examples=40, deadline=None)
+@given(endpoints("a"), endpoints("b"), st.integers(1, 14))
+def test_killed_anywhere_it_can_be_taken_away_or_completed(other, endpoint, writes):
+    """The world as it is after so many writes, seen by the next process."""
+    kernel = machine(other)
+    ready_for(kernel, endpoint)
+    before = kernel.snapshot()
+    worlds = []
+    left = [writes]
+
+    def look(_changed):
+        left[0] -= 1
+        if left[0] == 0:
+            kernel.watch(None)
+            worlds.extend((copy.deepcopy(kernel), copy.deepcopy(kernel)))
+            kernel.watch(look)
+
+    kernel.watch(look)
+    attach.attach(kernel, endpoint)
+    kernel.watch(None)
+    if not worlds:
+        return
+    taken_away, completed = worlds
+    attach.detach_route(taken_away, endpoint)
+    attach.detach_link(taken_away, endpoint)
+    after = taken_away.snapshot()
+    for world in (before, after):
+        world["namespaces"].pop(endpoint.netns, None)
+    assert after == before
+    attach.attach(completed, endpoint)
+    assert planned(completed, other, endpoint) == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(endpoints(), unique_by=lambda one: one.name, max_size=3), st.data())
+def test_interiors_that_are_not_looked_into_are_not_repaired_and_the_rest_is(present, data):
+    kernel = machine(*present)
+    looked = data.draw(st.sets(st.sampled_from([f"cali{name}" for name in NAMES])))
+    broken = data.draw(st.sets(st.sampled_from(["inside", "host"])))
+    for endpoint in present:
+        if "inside" in broken:
+            kernel.inside(endpoint.netns).link_set(endpoint.peer_interface, up=False)
+        if "host" in broken:
+            kernel.link_set(endpoint.interface, mtu=1300)
+    for interiors, seen in ((looked, looked), (False, set()), (True, {one.interface for one in present})):
+        plan = node.plan_node(kernel, state(*present), kinds=["workload"], interiors=interiors)
+        assert {change.subject for change in plan.changes} == {
+            f"default/{one.name}"
+            for one in present
+            if "host" in broken or ("inside" in broken and one.interface in seen)
+        }
+
+
+def test_only_the_drivers_asked_for_plan():
+    kernel = machine()
+    kernel.netns_add("b", "")
+    whole = node.plan_node(kernel, state(ONE))
+    for kind in node.DRIVERS:
+        plan = node.plan_node(kernel, state(ONE), kinds=[kind])
+        kinds = {"tunnel": {"device", "address"}, "neighbor": {"neighbor", "fdb"}}.get(kind, {kind})
+        assert plan.changes == tuple(change for change in whole.changes if change.kind in kinds)
+    with pytest.raises(ValueError, match="no such drivers: routes"):
+        node.plan_node(kernel, state(ONE), kinds=["routes"])
