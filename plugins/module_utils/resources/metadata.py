@@ -73,6 +73,10 @@ class _Labels(_TextMap):
         return labels
 
 
+#: Reads labels on their own, outside of a resource. Raises Refused.
+LABELS = _Labels()
+
+
 class _Annotations(_TextMap):
     def read(self, value: t.Any) -> dict[str, str]:
         annotations = super().read(value)
@@ -112,7 +116,7 @@ class Metadata:
     """Name, labels and annotations of a resource."""
 
     name: str = field(TEXT, "")
-    labels: t.Mapping[str, str] = field(_Labels(), dict)
+    labels: t.Mapping[str, str] = field(LABELS, dict)
     annotations: t.Mapping[str, str] = field(_Annotations(), dict)
 
     def checked(self) -> Metadata:

@@ -1,0 +1,64 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""CHECK: what `prevResult` says against what is there.
+
+Interfaces, addresses, routes, the host's route and the reservation in IPAM are compared by the agent, with the same
+drivers that made them. A MAC counts only if it was asked for: `tuning`, later in the chain, may have changed it.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...fleet.attachment import Workload
+from . import identity, result, versions
+from .configuration import Configuration, Document
+from .environment import Attachment
+from .errors import CHECK_FAILED, INVALID_CONFIGURATION, CniError
+from .port import Agent
+
+
+async def check(agent: Agent, attachment: Attachment, configuration: Configuration) -> None:
+    """Raises CniError with everything that is wrong, or AgentError."""
+    network, previous = configuration.name, configuration.previous
+    if previous is None:
+        raise CniError(
+            INVALID_CONFIGURATION,
+            "prevResult is missing",
+            "CHECK compares it with what is there: the runtime sends the result of ADD.",
+        )
+    previous = result.checked(previous)
+    workload = identity.find(agent, network, attachment)
+    if workload is None:
+        raise _failed(attachment, [f"the agent has no workload for it on network {network}"])
+    problems = list(_differences(workload, attachment, previous, configuration.version))
+    problems += await agent.check(workload.id)
+    if problems:
+        raise _failed(attachment, problems)
+
+
+def _differences(workload: Workload, attachment: Attachment, previous: Document, version: str) -> t.Iterator[str]:
+    """Between what the agent knows and what the runtime was told."""
+    if workload.netns != attachment.netns:
+        yield f"it was attached in {workload.netns}, and CNI_NETNS is {attachment.netns}"
+    if not versions.with_interfaces(version):
+        return
+    if not result.has_host_end(previous, workload.interface):
+        yield f"prevResult does not have its interface on the host, {workload.interface}"
+    index = result.interface_index(previous, attachment.ifname, attachment.netns)
+    if index is None:
+        yield f"prevResult does not have its interface {attachment.ifname} in {attachment.netns}"
+        return
+    told = result.addresses_at(previous, index)
+    for address in workload.addresses:
+        if address not in told:
+            yield f"prevResult does not have its address {address} at {attachment.ifname}"
+
+
+def _failed(attachment: Attachment, problems: t.Sequence[str]) -> CniError:
+    return CniError(
+        CHECK_FAILED,
+        f"{attachment.ifname} of container {attachment.container} is not as it has to be",
+        "; ".join(problems),
+    )

@@ -1,0 +1,295 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The network configuration on the plugin's stdin (CNI specification 1.1.0, section 3).
+
+It may hold secrets of other plugins and of Calico's own fields: nothing of it is repeated but the values of fields that
+are read here. Calico's fields are taken as they are there, so that its configurations can be pasted; those that say
+where its datastore or its logs are mean nothing here and are passed over.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import typing as t
+
+from ...resources.errors import Refused
+from ...resources.metadata import LABELS
+from . import versions
+from .environment import Arguments
+from .errors import INVALID_CONFIGURATION, INVALID_ENVIRONMENT, NOT_DECODED, UNSUPPORTED_FIELD, CniError, shown
+
+#: With a container's id it has to fit into the alias of a link.
+NAME_LIMIT = 64
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_MTU = (68, 65535)  # RFC 791, and the largest that a veth takes
+_DIGITS = 20  # longer numbers are slow to convert and are nothing that is read here
+
+#: {field: values that ask for what is not done here}
+_REFUSED: dict[str, tuple[t.Any, ...]] = {"device_type": ("netkit",)}
+_REFUSED_IPAM = {"assign_ipv4": ("false", False), "assign_ipv6": ("true", True)}
+_IPAM_TYPES = (None, "", "calico-ipam")
+
+Document = t.Mapping[str, t.Any]
+
+
+class Wishes(t.NamedTuple):
+    """What is asked for an attachment, by the configuration or by the runtime."""
+
+    address: t.Optional[str]
+    mac: t.Optional[str]
+    mtu: t.Optional[int]
+    pools: tuple[str, ...]
+    labels: t.Mapping[str, str]
+
+
+class Configuration:
+    """Read piece by piece: a DEL needs the network's name and must not fail for what only an ADD needs."""
+
+    def __init__(self, document: Document, command: str) -> None:
+        self._document = document
+        self.version = versions.checked(document.get("cniVersion"), command)
+        self._capabilities = self._object("runtimeConfig")
+
+    @classmethod
+    def read(cls, stdin: bytes, command: str) -> Configuration:
+        """Raises CniError for what is not JSON or of a version that is not supported."""
+        return cls(decode(stdin), command)
+
+    @property
+    def name(self) -> str:
+        """The network's name. Raises CniError."""
+        name = self._document.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > NAME_LIMIT:
+            if name in (None, ""):
+                raise _invalid("name is missing", "Give the network one.")
+            raise _invalid(
+                f"name {shown(name)} is not the name of a network",
+                f"Use 1 to {NAME_LIMIT} letters, digits, '_', '.' and '-', beginning with a letter or digit.",
+            )
+        return name
+
+    @property
+    def dns(self) -> Document:
+        """The configuration's own, with what the runtime asks for by the capability in its place."""
+        dns = dict(self._object("dns"))
+        asked = self._capabilities.get("dns")
+        if isinstance(asked, dict):
+            names = {"servers": "nameservers", "searches": "search", "options": "options"}
+            dns.update({names[key]: value for key, value in asked.items() if key in names and value})
+        return {key: value for key, value in dns.items() if value}
+
+    @property
+    def previous(self) -> t.Optional[Document]:
+        """`prevResult`, None where there is none. Raises CniError."""
+        if self._document.get("prevResult") is None:
+            return None
+        return self._object("prevResult")
+
+    @property
+    def valid_attachments(self) -> set[tuple[str, str]]:
+        """{(container id, ifname)} of GC. Raises CniError for anything that is not plainly a list of them."""
+        key = "cni.dev/valid-attachments"
+        remedy = 'It is a list of {"containerID": "...", "ifname": "..."}; an empty one removes all. Nothing was removed.'
+        entries = self._document.get(key)
+        if not isinstance(entries, list):
+            raise _invalid(f"{key} is {'missing' if entries is None else shown(entries)}", remedy)
+        found = set()
+        for index, entry in enumerate(entries):
+            pair = (entry.get("containerID"), entry.get("ifname")) if isinstance(entry, dict) else ()
+            if len(pair) != 2 or not all(isinstance(text, str) and text for text in pair):
+                raise _invalid(f"{key}[{index}] is not an attachment", remedy)
+            found.add(t.cast("tuple[str, str]", pair))
+        return found
+
+    def wishes(self, arguments: Arguments) -> Wishes:
+        """Raises CniError for what is wrong and for what cannot be had here."""
+        for field, values in _REFUSED.items():
+            self._refuse(field, self._document.get(field), values)
+        ipam = self._object("ipam")
+        if ipam.get("type") not in _IPAM_TYPES:
+            raise _unsupported("ipam.type", ipam.get("type"), "The agent gives addresses itself: leave ipam.type out.")
+        for field, values in _REFUSED_IPAM.items():
+            self._refuse(f"ipam.{field}", ipam.get(field), values)
+        return Wishes(
+            address=self._address(arguments),
+            mac=self._mac(arguments),
+            mtu=self._mtu(),
+            pools=self._pools(ipam),
+            labels=self._labels(arguments),
+        )
+
+    # --- each wish
+
+    def _address(self, arguments: Arguments) -> t.Optional[str]:
+        conventional = self._conventional("ips")
+        if self._capabilities.get("ips"):
+            where, asked, code = "runtimeConfig.ips", self._capabilities["ips"], INVALID_CONFIGURATION
+        elif conventional:
+            where, asked, code = "args.cni.ips", conventional, INVALID_CONFIGURATION
+        elif arguments.address:
+            where, asked, code = "IP in CNI_ARGS", [arguments.address], INVALID_ENVIRONMENT
+        else:
+            return None
+        if not isinstance(asked, list):
+            raise _invalid(f"{where} is not a list", 'Write it as ["10.244.0.5"].')
+        if len(asked) > 1:
+            raise CniError(
+                UNSUPPORTED_FIELD,
+                f"{where} asks for {len(asked)} addresses",
+                "A workload has one IPv4 address here: ask for one.",
+            )
+        address = _address(asked[0])
+        if address is None:
+            raise CniError(code, f"{where}: {shown(asked[0])} is not an IP address", "Write it as 10.244.0.5.")
+        if address.version != 4:
+            raise CniError(
+                UNSUPPORTED_FIELD,
+                f"{where}: {shown(asked[0])} is an IPv6 address",
+                "This release gives workloads IPv4 addresses only.",
+            )
+        return str(address)
+
+    def _mac(self, arguments: Arguments) -> t.Optional[str]:
+        asked = self._capabilities.get("mac")
+        where, code = "runtimeConfig.mac", INVALID_CONFIGURATION
+        if asked in (None, ""):
+            asked, where, code = arguments.mac, "MAC in CNI_ARGS", INVALID_ENVIRONMENT
+        if asked == "":
+            return None
+        mac = asked.lower() if isinstance(asked, str) else ""
+        if not _MAC.fullmatch(mac) or int(mac[:2], 16) & 1 or mac == "00:00:00:00:00:00":
+            raise CniError(
+                code, f"{where}: {shown(asked)} is not the MAC address of one device", "Write it as 02:00:00:00:00:01."
+            )
+        return mac
+
+    def _mtu(self) -> t.Optional[int]:
+        mtu = self._document.get("mtu")
+        if mtu in (None, 0):
+            return None
+        if type(mtu) is not int or not _MTU[0] <= mtu <= _MTU[1]:
+            raise _invalid(
+                f"mtu {shown(mtu)} is not possible",
+                f"It is a number of bytes from {_MTU[0]} to {_MTU[1]}; 0, or left out, is that of the IP pool.",
+            )
+        return mtu
+
+    @staticmethod
+    def _pools(ipam: Document) -> tuple[str, ...]:
+        pools = ipam.get("ipv4_pools")
+        if pools is None:
+            return ()
+        if not isinstance(pools, list) or not all(isinstance(pool, str) and pool for pool in pools):
+            raise _invalid("ipam.ipv4_pools is not a list of texts", "Name IP pools in it, or give their CIDRs.")
+        return tuple(pools)
+
+    def _labels(self, arguments: Arguments) -> t.Mapping[str, str]:
+        """Of the network first; what the runtime gives for this container wins."""
+        labels = _checked_labels("labels", self._document.get("labels"))
+        others = arguments.others
+        if arguments.ignore_unknown:
+            others = {key: value for key, value in others.items() if _is_label(key, value)}
+        try:
+            labels.update(LABELS.read(others))
+        except Refused as error:
+            raise CniError(INVALID_ENVIRONMENT, f"a label in CNI_ARGS is wrong: {_told(error)}", error.remedy) from error
+        labels.update(_checked_labels("args.cni.labels", self._conventional("labels")))
+        labels.update(_checked_labels("runtimeConfig.labels", self._capabilities.get("labels")))
+        return labels
+
+    # --- pieces of the document
+
+    def _object(self, field: str) -> Document:
+        value = self._document.get(field)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise _invalid(f"{field} is not an object", "See the CNI specification, section 3.")
+        return value
+
+    def _conventional(self, field: str) -> t.Any:
+        """`args.cni.<field>` of CNI's CONVENTIONS.md."""
+        found: t.Any = self._document.get("args")
+        for key in ("cni", field):
+            found = found.get(key) if isinstance(found, dict) else None
+        return found
+
+    @staticmethod
+    def _refuse(field: str, value: t.Any, refused: tuple[t.Any, ...]) -> None:
+        if any(value is entry or (isinstance(entry, str) and value == entry) for entry in refused):
+            raise _unsupported(field, value, "Leave it out.")
+
+
+def decode(stdin: bytes) -> Document:
+    """The JSON object on stdin. Raises CniError, which repeats nothing of it."""
+    try:
+        document = json.loads(stdin, parse_int=lambda digits: int(digits) if len(digits) <= _DIGITS else 0)
+    except (ValueError, RecursionError) as error:
+        place = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "its whole"
+        raise CniError(
+            NOT_DECODED,
+            f"the network configuration on stdin is not JSON ({place})",
+            "The runtime sends one JSON object, see section 3 of the CNI specification.",
+        ) from None
+    if not isinstance(document, dict):
+        raise CniError(
+            NOT_DECODED,
+            "the network configuration on stdin is not a JSON object",
+            "The runtime sends one, see section 3 of the CNI specification.",
+        )
+    return document
+
+
+def version_of(stdin: bytes) -> str:
+    """The version in which an error is answered, whatever is on stdin."""
+    try:
+        return versions.checked(decode(stdin).get("cniVersion"))
+    except CniError:
+        return versions.NEWEST
+
+
+def _address(asked: t.Any) -> t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address, None]:
+    """A prefix length may be there and means nothing: workloads have /32 and /128."""
+    try:
+        return ipaddress.ip_interface(asked).ip if isinstance(asked, str) else None
+    except ValueError:
+        return None
+
+
+def _checked_labels(where: str, value: t.Any) -> dict[str, str]:
+    """An object of texts, or CNI's list of {"key": ..., "value": ...}."""
+    if value is None:
+        return {}
+    if isinstance(value, list):
+        try:
+            value = {entry["key"]: entry["value"] for entry in value}
+        except (TypeError, KeyError):
+            raise _invalid(f"{where} is not a list of labels", 'Write each as {"key": "app", "value": "web"}.') from None
+    try:
+        return LABELS.read(value)
+    except Refused as error:
+        raise _invalid(f"{where} has one that is wrong: {_told(error)}", error.remedy) from error
+
+
+def _is_label(key: str, value: str) -> bool:
+    try:
+        LABELS.read({key: value})
+    except Refused:
+        return False
+    return True
+
+
+def _told(error: Refused) -> str:
+    return f"{shown(error.value)} {error.rule}".rstrip(".")
+
+
+def _invalid(message: str, details: str) -> CniError:
+    return CniError(INVALID_CONFIGURATION, message, details)
+
+
+def _unsupported(field: str, value: t.Any, details: str) -> CniError:
+    return CniError(UNSUPPORTED_FIELD, f"{field} {shown(value)} is not supported", details)

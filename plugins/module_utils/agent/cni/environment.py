@@ -1,0 +1,110 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The environment that a runtime gives the plugin (CNI specification 1.1.0, section 2, "Parameters")."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ... import naming
+from .errors import INVALID_ENVIRONMENT, CniError, shown
+
+COMMANDS = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION")
+
+#: With the network's name it has to fit into the alias of a link.
+CONTAINER_LIMIT = 128
+_PATH_LIMIT = 4096
+_CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+_TRUE = ("1", "true", "yes", "on")
+
+
+@dataclasses.dataclass(frozen=True)
+class Attachment:
+    """One interface of one container: what ADD, DEL and CHECK are about."""
+
+    container: str
+    ifname: str
+    netns: str = ""  # absolute path
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """CNI_ARGS, `K=V;K=V`. `others` are all that have no meaning of their own."""
+
+    address: str = ""
+    mac: str = ""
+    name: str = ""
+    namespace: str = ""
+    others: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    ignore_unknown: bool = False
+
+
+def command(environment: t.Mapping[str, str]) -> str:
+    """Raises CniError."""
+    found = environment.get("CNI_COMMAND", "")
+    if not found:
+        raise _missing("CNI_COMMAND")
+    if found not in COMMANDS:
+        raise CniError(
+            INVALID_ENVIRONMENT, f"CNI_COMMAND {shown(found)} is not known", f"It is one of {', '.join(COMMANDS)}."
+        )
+    return found
+
+
+def attachment(environment: t.Mapping[str, str], *, netns: bool) -> Attachment:
+    """Raises CniError that names every variable that is missing, or the one that is wrong. `netns`: it is needed."""
+    wanted = ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME") if netns else ("CNI_CONTAINERID", "CNI_IFNAME")
+    missing = [name for name in wanted if not environment.get(name)]
+    if missing:
+        raise _missing(*missing)
+    container, ifname = environment["CNI_CONTAINERID"], environment["CNI_IFNAME"]
+    if not _CONTAINER.fullmatch(container) or len(container) > CONTAINER_LIMIT:
+        raise _wrong(
+            "CNI_CONTAINERID",
+            container,
+            f"It is 1 to {CONTAINER_LIMIT} letters, digits, '_', '.' and '-', beginning with a letter or digit.",
+        )
+    try:
+        naming.check_device_name(ifname)
+    except naming.NamingError as error:
+        raise _wrong("CNI_IFNAME", ifname, error.remedy) from error
+    if ifname == "lo":
+        raise _wrong("CNI_IFNAME", ifname, "That is the container's own loopback. Use another, as eth0.")
+    path = environment.get("CNI_NETNS", "")
+    if netns and (not path.startswith("/") or len(path) > _PATH_LIMIT or not path.isprintable()):
+        raise _wrong("CNI_NETNS", path, "It is the absolute path of a network namespace, as /run/netns/NAME.")
+    return Attachment(container, ifname, path)
+
+
+def arguments(environment: t.Mapping[str, str]) -> Arguments:
+    """Raises CniError."""
+    values: dict[str, str] = {}
+    for pair in environment.get("CNI_ARGS", "").split(";"):
+        if not pair.strip():
+            continue
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise _wrong("CNI_ARGS", pair, "It is KEY=VALUE;KEY=VALUE.")
+        values[key.strip()] = value.strip()
+    ignore = values.pop("IgnoreUnknown", "").lower() in _TRUE
+    found = {field: values.pop(key, "") for field, key in _KNOWN.items()}
+    others = {key: value for key, value in values.items() if not key.startswith("K8S_")}
+    return Arguments(**found, others=others, ignore_unknown=ignore)
+
+
+_KNOWN = {"address": "IP", "mac": "MAC", "name": "K8S_POD_NAME", "namespace": "K8S_POD_NAMESPACE"}
+
+
+def _missing(*names: str) -> CniError:
+    return CniError(
+        INVALID_ENVIRONMENT,
+        f"required environment variable{'s' if len(names) > 1 else ''} missing: {', '.join(names)}",
+        "The runtime sets them, see section 2 of the CNI specification.",
+    )
+
+
+def _wrong(name: str, value: str, rule: str) -> CniError:
+    return CniError(INVALID_ENVIRONMENT, f"environment variable {name} has the value {shown(value)}", rule)

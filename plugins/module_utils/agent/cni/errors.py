@@ -1,0 +1,72 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Errors as the CNI specification has them (1.1.0, section "Error"), and what the agent's own become there."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from .. import protocol
+from ..protocol import AgentError
+
+# Of the specification
+INCOMPATIBLE_VERSION = 1
+UNSUPPORTED_FIELD = 2
+INVALID_ENVIRONMENT = 4
+IO_FAILURE = 5
+NOT_DECODED = 6
+INVALID_CONFIGURATION = 7
+TRY_AGAIN = 11
+UNAVAILABLE = 50
+LIMITED = 51
+# Ours: 100 and more
+FORBIDDEN = 100
+KERNEL = 101
+IN_THE_WAY = 102
+CONFLICT = 103
+CHECK_FAILED = 110
+GC_INCOMPLETE = 111
+INTERNAL = 999
+
+_OF_AGENT = {
+    protocol.INVALID_PARAMS: INVALID_CONFIGURATION,
+    protocol.FORBIDDEN: FORBIDDEN,
+    protocol.NOT_FOUND: INVALID_ENVIRONMENT,
+    protocol.CONFLICT: CONFLICT,
+    protocol.NO_ADDRESS: TRY_AGAIN,
+    protocol.TRY_AGAIN: TRY_AGAIN,
+    protocol.UNAVAILABLE: TRY_AGAIN,
+    protocol.TIMEOUT: TRY_AGAIN,
+    protocol.TOO_LARGE: INVALID_CONFIGURATION,
+    protocol.IN_THE_WAY: IN_THE_WAY,
+    protocol.NOT_WRITTEN: IO_FAILURE,
+    protocol.KERNEL: KERNEL,
+}
+
+
+class CniError(Exception):
+    """`code` is one of the above, `message` says what is wrong and where, `details` the rule and the way out."""
+
+    def __init__(self, code: int, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+    def to_dict(self, version: str) -> dict[str, t.Any]:
+        return {"cniVersion": version, "code": self.code, "msg": self.message, "details": self.details}
+
+
+def of_agent(error: AgentError) -> CniError:
+    return CniError(_OF_AGENT.get(error.code, INTERNAL), str(error))
+
+
+def shown(value: t.Any) -> str:
+    """A value as an error may repeat it: one that is text or a number, and not long. Others are told by their kind."""
+    if isinstance(value, str):
+        return repr(value if len(value) <= 80 else value[:77] + "...")
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "an object"
+    return json.dumps(value)

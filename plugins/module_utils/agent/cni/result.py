@@ -1,0 +1,130 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Results as the CNI specification has them (section 5, "ADD Success"), each in the form of its own version.
+
+A result is that of the plugin before us with ours added: nothing of it is lost, and what it says of interfaces by their
+index stays right.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+
+from ...dataplane.workload import GATEWAY
+from ...fleet.attachment import Workload
+from . import versions
+from .configuration import Document
+from .errors import INVALID_CONFIGURATION, CniError, shown
+
+_SCOPE_LINK = 253
+_LISTS = ("interfaces", "ips", "routes")
+
+
+def added(workload: Workload, version: str, previous: t.Optional[Document], dns: Document) -> dict[str, t.Any]:
+    """What ADD prints. Raises CniError for a `prevResult` that is none."""
+    if not versions.with_interfaces(version):
+        return _before_interfaces(workload, version, previous, dns)
+    result: dict[str, t.Any] = {**checked(previous or {}), "cniVersion": version}
+    first = len(result["interfaces"])
+    result["interfaces"] = [*result["interfaces"], *_interfaces(workload, version)]
+    result["ips"] = [*result["ips"], *_addresses(workload, version, first + 1)]
+    result["routes"] = [*result["routes"], *_routes(workload, version)]
+    result["dns"] = result.get("dns") or dict(dns)
+    return result
+
+
+def checked(previous: Document) -> dict[str, t.Any]:
+    """A `prevResult` whose lists are lists of objects; all else in it is passed on as it is. Raises CniError."""
+    result = dict(previous)
+    for field in _LISTS:
+        entries = result.get(field)
+        if entries is None:
+            entries = []
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise CniError(
+                INVALID_CONFIGURATION,
+                f"prevResult.{field} is not a list of objects",
+                "It is the result of the plugin before this one in the chain, see section 5 of the CNI specification.",
+            )
+        result[field] = entries
+    for index, entry in enumerate(result["ips"]):
+        interface = entry.get("interface")
+        if interface is not None and (type(interface) is not int or not 0 <= interface < len(result["interfaces"])):
+            raise CniError(
+                INVALID_CONFIGURATION,
+                f"prevResult.ips[{index}].interface {shown(interface)} is no interface of prevResult",
+                f"It has {len(result['interfaces'])}, counted from 0.",
+            )
+    return result
+
+
+def interface_index(result: Document, ifname: str, sandbox: str) -> t.Optional[int]:
+    """Of a checked result: where the container's end of our interface is."""
+    for index, entry in enumerate(result["interfaces"]):
+        if entry.get("name") == ifname and entry.get("sandbox") == sandbox:
+            return index
+    return None
+
+
+def has_host_end(result: Document, interface: str) -> bool:
+    return any(entry.get("name") == interface and not entry.get("sandbox") for entry in result["interfaces"])
+
+
+def addresses_at(result: Document, index: int) -> set[str]:
+    """The addresses of a checked result that are at one of its interfaces, without their prefix lengths."""
+    return {str(entry.get("address", "")).partition("/")[0] for entry in result["ips"] if entry.get("interface") == index}
+
+
+def _interfaces(workload: Workload, version: str) -> list[dict[str, t.Any]]:
+    host: dict[str, t.Any] = {"name": workload.interface}
+    inside: dict[str, t.Any] = {"name": workload.peer_interface}
+    if workload.mac:
+        inside["mac"] = workload.mac
+    if workload.mtu and versions.with_mtu(version):
+        host["mtu"] = inside["mtu"] = workload.mtu
+    return [host, {**inside, "sandbox": workload.netns}]
+
+
+def _addresses(workload: Workload, version: str, interface: int) -> list[dict[str, t.Any]]:
+    """Without a gateway, as Calico's: 169.254.1.1 is no address of their subnet."""
+    entries: list[dict[str, t.Any]] = []
+    for text in workload.addresses:
+        address = ipaddress.ip_address(text)
+        entry: dict[str, t.Any] = {"address": f"{address}/{address.max_prefixlen}", "interface": interface}
+        if versions.with_family(version):
+            entry = {"version": str(address.version), **entry}
+        entries.append(entry)
+    return entries
+
+
+def _routes(workload: Workload, version: str) -> list[dict[str, t.Any]]:
+    """Those that are in the container (dataplane/workload.py writes them), IPv4's alone as long as it is all there is."""
+    if not any(":" not in address for address in workload.addresses):
+        return []
+    link: dict[str, t.Any] = {"dst": f"{GATEWAY}/32"}
+    if versions.with_mtu(version):
+        link["scope"] = _SCOPE_LINK
+    return [link, {"dst": "0.0.0.0/0", "gw": GATEWAY}]
+
+
+def _before_interfaces(
+    workload: Workload, version: str, previous: t.Optional[Document], dns: Document
+) -> dict[str, t.Any]:
+    """0.1.0 and 0.2.0: one address of each family."""
+    result: dict[str, t.Any] = {**(previous or {}), "cniVersion": version}
+    for text in workload.addresses:
+        address = ipaddress.ip_address(text)
+        field = f"ip{address.version}"
+        if field in result:
+            raise CniError(
+                INVALID_CONFIGURATION,
+                f"cniVersion {version} has room for one IPv{address.version} address, and prevResult has one already",
+                "Use 0.3.1 or a later version in the network configuration.",
+            )
+        result[field] = {"ip": f"{address}/{address.max_prefixlen}"}
+        if address.version == 4:
+            result[field]["routes"] = [{"dst": "0.0.0.0/0", "gw": GATEWAY}]
+    result["dns"] = result.get("dns") or dict(dns)
+    return result
