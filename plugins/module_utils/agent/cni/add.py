@@ -60,7 +60,9 @@ def _request(network: str, attachment: Attachment, arguments: Arguments, wishes:
 
 def _name(text: str) -> str:
     """What a runtime calls a container, as the name of a workload: it is for people, the id is what counts."""
-    kept = "".join(character if character.isascii() and character.isalnum() or character in "-_." else "-" for character in text)
+    kept = "".join(
+        character if character.isascii() and character.isalnum() or character in "-_." else "-" for character in text
+    )
     return kept[:_NAME_LIMIT].strip("-_.")
 
 

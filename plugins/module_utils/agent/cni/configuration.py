@@ -93,7 +93,9 @@ class Configuration:
     def valid_attachments(self) -> set[tuple[str, str]]:
         """{(container id, ifname)} of GC. Raises CniError for anything that is not plainly a list of them."""
         key = "cni.dev/valid-attachments"
-        remedy = 'It is a list of {"containerID": "...", "ifname": "..."}; an empty one removes all. Nothing was removed.'
+        remedy = (
+            'It is a list of {"containerID": "...", "ifname": "..."}; an empty one removes all. Nothing was removed.'
+        )
         entries = self._document.get(key)
         if not isinstance(entries, list):
             raise _invalid(f"{key} is {'missing' if entries is None else shown(entries)}", remedy)
@@ -196,7 +198,9 @@ class Configuration:
         try:
             labels.update(LABELS.read(others))
         except Refused as error:
-            raise CniError(INVALID_ENVIRONMENT, f"a label in CNI_ARGS is wrong: {_told(error)}", error.remedy) from error
+            raise CniError(
+                INVALID_ENVIRONMENT, f"a label in CNI_ARGS is wrong: {_told(error)}", error.remedy
+            ) from error
         labels.update(_checked_labels("args.cni.labels", self._conventional("labels")))
         labels.update(_checked_labels("runtimeConfig.labels", self._capabilities.get("labels")))
         return labels
@@ -268,7 +272,9 @@ def _checked_labels(where: str, value: t.Any) -> dict[str, str]:
         try:
             value = {entry["key"]: entry["value"] for entry in value}
         except (TypeError, KeyError):
-            raise _invalid(f"{where} is not a list of labels", 'Write each as {"key": "app", "value": "web"}.') from None
+            raise _invalid(
+                f"{where} is not a list of labels", 'Write each as {"key": "app", "value": "web"}.'
+            ) from None
     try:
         return LABELS.read(value)
     except Refused as error:

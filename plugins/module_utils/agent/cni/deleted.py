@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import typing as t
 
 from .. import cni_framing
 from ..protocol import AgentError
@@ -74,8 +73,13 @@ class DeletedWhileDown:
             _log.warning("the DEL of %s on %s, from when the agent was down, waits: %s", attachment, network, error)
             return False
         what = "done" if found else "done: there was nothing"
-        _log.info("the DEL of %s.%s on %s, from when the agent was down, is %s",
-                  attachment.container, attachment.ifname, network, what)
+        _log.info(
+            "the DEL of %s.%s on %s, from when the agent was down, is %s",
+            attachment.container,
+            attachment.ifname,
+            network,
+            what,
+        )
         return True
 
 

@@ -74,7 +74,9 @@ def has_host_end(result: Document, interface: str) -> bool:
 
 def addresses_at(result: Document, index: int) -> set[str]:
     """The addresses of a checked result that are at one of its interfaces, without their prefix lengths."""
-    return {str(entry.get("address", "")).partition("/")[0] for entry in result["ips"] if entry.get("interface") == index}
+    return {
+        str(entry.get("address", "")).partition("/")[0] for entry in result["ips"] if entry.get("interface") == index
+    }
 
 
 def _interfaces(workload: Workload, version: str) -> list[dict[str, t.Any]]:
@@ -100,7 +102,7 @@ def _addresses(workload: Workload, version: str, interface: int) -> list[dict[st
 
 
 def _routes(workload: Workload, version: str) -> list[dict[str, t.Any]]:
-    """Those that are in the container (dataplane/workload.py writes them), IPv4's alone as long as it is all there is."""
+    """Those in the container, which dataplane/workload.py writes; of IPv4 alone, as long as that is all there is."""
     if not any(":" not in address for address in workload.addresses):
         return []
     link: dict[str, t.Any] = {"dst": f"{GATEWAY}/32"}
