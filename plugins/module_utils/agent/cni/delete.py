@@ -13,11 +13,12 @@ from .port import Agent
 
 async def delete(agent: Agent, network: str, attachment: Attachment) -> bool:
     """Whether there was something. Raises AgentError where it could not be written down: the runtime asks again."""
-    present = identity.find(agent, network, attachment)
-    if present is None:
+    id = identity.workload_id(network, attachment.container, attachment.ifname)
+    if agent.get(id) is not None and identity.find(agent, network, attachment) is None:
         return False
     try:
-        return await agent.delete(present.id)
+        # Also where there is no workload: after a reboot only its address is left.
+        return await agent.delete(id)
     except AgentError as error:
         if error.code == NOT_FOUND:
             return False

@@ -26,13 +26,12 @@ from .port import Agent
 FOLDER = "/var/lib/calico/cni/deleted"
 SUFFIX = ".request"
 
-_log = logging.getLogger("calico.cni")
-
 
 class DeletedWhileDown:
-    def __init__(self, agent: Agent, folder: str = FOLDER) -> None:
+    def __init__(self, agent: Agent, folder: str, log: logging.Logger) -> None:
         self._agent = agent
         self._folder = folder
+        self._log = log
         self._turn = asyncio.Lock()
 
     async def complete(self) -> int:
@@ -61,19 +60,21 @@ class DeletedWhileDown:
             network, attachment = _read(path)
         except (CniError, cni_framing.CniRefusal) as error:
             # The running agent would have refused it as well: there is nothing that it could mean.
-            _log.warning("%s, a DEL from when the agent was down, says nothing and is dropped: %s", path, error)
+            self._log.warning("%s, a DEL from when the agent was down, says nothing and is dropped: %s", path, error)
             return True
         except OSError as error:
             if not isinstance(error, FileNotFoundError):
-                _log.warning("%s, a DEL from when the agent was down, cannot be read: %s", path, error.strerror)
+                self._log.warning("%s, a DEL from when the agent was down, cannot be read: %s", path, error.strerror)
             return False
         try:
             found = await delete(self._agent, network, attachment)
         except AgentError as error:
-            _log.warning("the DEL of %s on %s, from when the agent was down, waits: %s", attachment, network, error)
+            self._log.warning(
+                "the DEL of %s on %s, from when the agent was down, waits: %s", attachment, network, error
+            )
             return False
         what = "done" if found else "done: there was nothing"
-        _log.info(
+        self._log.info(
             "the DEL of %s.%s on %s, from when the agent was down, is %s",
             attachment.container,
             attachment.ifname,

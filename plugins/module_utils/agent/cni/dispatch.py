@@ -17,7 +17,7 @@ from .deleted import FOLDER, DeletedWhileDown
 from .errors import INTERNAL, CniError, of_agent
 from .port import Agent
 
-_log = logging.getLogger("calico.cni")
+_LOG = logging.getLogger("calico.cni")
 
 
 async def handle(agent: Agent, variables: t.Mapping[str, str], stdin: bytes) -> tuple[int, bytes]:
@@ -28,9 +28,10 @@ async def handle(agent: Agent, variables: t.Mapping[str, str], stdin: bytes) -> 
 class Dispatcher:
     """`deleted` is the folder of DELs that the shim took while the agent was down; None: there is none."""
 
-    def __init__(self, agent: Agent, deleted: t.Optional[str] = FOLDER) -> None:
+    def __init__(self, agent: Agent, deleted: t.Optional[str] = FOLDER, log: logging.Logger = _LOG) -> None:
         self._agent = agent
-        self._deleted = DeletedWhileDown(agent, deleted) if deleted else None
+        self._log = log
+        self._deleted = DeletedWhileDown(agent, deleted, log) if deleted else None
 
     async def complete_deletions(self) -> int:
         """Completes what the shim took while the agent was down; how many. To be called before the socket is opened,
@@ -48,7 +49,7 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001
             # Where, but not what: its text may hold what was on stdin.
             where = "".join(traceback.format_tb(error.__traceback__))
-            _log.error("CNI %s failed: %s at\n%s", variables.get("CNI_COMMAND"), type(error).__name__, where)
+            self._log.error("CNI %s failed: %s at\n%s", variables.get("CNI_COMMAND"), type(error).__name__, where)
             return _failed(
                 CniError(
                     INTERNAL,
@@ -74,7 +75,9 @@ class Dispatcher:
         if attachment is None:
             if command == "GC":
                 removed = await gc.collect(self._agent, configuration)
-                _log.info("GC of %s: %s", configuration.name, f"removed {', '.join(removed)}" if removed else "nothing")
+                self._log.info(
+                    "GC of %s: %s", configuration.name, f"removed {', '.join(removed)}" if removed else "nothing"
+                )
             else:
                 await status.status(self._agent)
         elif command == "ADD":

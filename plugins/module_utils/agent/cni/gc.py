@@ -15,11 +15,18 @@ from .port import Agent
 async def collect(agent: Agent, configuration: Configuration) -> list[str]:
     """The ids that were removed. Raises CniError for those that could not be, once all were tried."""
     network, valid = configuration.name, configuration.valid_attachments
-    stale = [
+    stale = {
         workload.id for workload in agent.list() if workload.network == network and identity.key(workload) not in valid
-    ]
+    }
+    # Of workloads that did not come back after a reboot only the addresses are left.
+    stale |= {
+        allocation.handle
+        for allocation in agent.ipam.allocations()
+        if allocation.attributes.get("network") == network
+        and (allocation.attributes.get("container"), allocation.attributes.get("interface")) not in valid
+    }
     failures = []
-    for id in stale:
+    for id in sorted(stale):
         try:
             await agent.delete(id)
         except AgentError as error:
@@ -28,4 +35,4 @@ async def collect(agent: Agent, configuration: Configuration) -> list[str]:
         raise CniError(
             GC_INCOMPLETE, f"{len(failures)} of {len(stale)} stale attachments were not removed", "; ".join(failures)
         )
-    return stale
+    return sorted(stale)

@@ -8,18 +8,33 @@ from __future__ import annotations
 import typing as t
 
 from ...fleet.attachment import Workload
+from ...fleet.node_state import NodeState
+from ...ipam.allocations import Allocation, Usage
 from ..request import AddRequest
 
 
-class Readiness(t.NamedTuple):
-    """Whether workloads can be added, in words for people: empty tuples are good news."""
+class Ipam(t.Protocol):
+    def usage(self) -> t.Sequence[Usage]: ...
 
-    unable: tuple[str, ...] = ()  # why none can be added
-    limited: tuple[str, ...] = ()  # what those that exist suffer from as well
+    def allocations(self) -> t.Sequence[Allocation]: ...
+
+
+class Machine(t.Protocol):
+    @property
+    def bird_socket(self) -> str: ...
 
 
 class Agent(t.Protocol):
-    """All raise AgentError."""
+    """All may raise AgentError."""
+
+    @property
+    def machine(self) -> Machine: ...
+
+    @property
+    def state(self) -> t.Optional[NodeState]: ...
+
+    @property
+    def ipam(self) -> Ipam: ...
 
     async def add(self, request: AddRequest) -> Workload:
         """The workload, when it can be reached; `mac` and `mtu` are those of the link inside. The same again is no
@@ -35,4 +50,5 @@ class Agent(t.Protocol):
     async def check(self, id: str) -> t.Sequence[str]:
         """What of it is not as it has to be, in the kernel and in IPAM."""
 
-    async def readiness(self) -> Readiness: ...
+    def health(self) -> t.Sequence[str]:
+        """Why no workload can be added."""

@@ -5,18 +5,53 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from ...bird import client
+from ...bird.errors import BirdError
 from .errors import LIMITED, UNAVAILABLE, CniError
 from .port import Agent
+
+_BIRD_PATIENCE = 2.0  # seconds
 
 
 async def status(agent: Agent) -> None:
     """Raises CniError 50 where no workload can be added, 51 where those that exist suffer as well, or AgentError."""
-    readiness = await agent.readiness()
-    if readiness.limited:
+    unable = list(agent.health()) or _without_addresses(agent)
+    limited = await _without_routes(agent)
+    if limited:
         raise CniError(
             LIMITED,
             "the network is not ready, and existing containers may have limited connectivity",
-            "; ".join((*readiness.limited, *readiness.unable)),
+            "; ".join((*limited, *unable)),
         )
-    if readiness.unable:
-        raise CniError(UNAVAILABLE, "no container can be attached now", "; ".join(readiness.unable))
+    if unable:
+        raise CniError(UNAVAILABLE, "no container can be attached now", "; ".join(unable))
+
+
+def _without_addresses(agent: Agent) -> list[str]:
+    usage = agent.ipam.usage()
+    if any(block.free for block in usage):
+        return []
+    if not usage:
+        return ["this node has no block of addresses. Run site.yml, which grants one"]
+    return [f"all {len(usage)} blocks of addresses of this node are full. Run site.yml, which grants more"]
+
+
+async def _without_routes(agent: Agent) -> list[str]:
+    """Other nodes are reached by what BIRD tells; where the fleet has no BGP it is not asked for."""
+    if agent.state is None or agent.state.bird is None:
+        return []
+    path = agent.machine.bird_socket
+    try:
+        await asyncio.to_thread(_ask_bird, path)
+    except BirdError:
+        return [
+            f"BIRD does not answer on {path}: other nodes do not learn of new blocks. See systemctl status calico-bird"
+        ]
+    return []
+
+
+def _ask_bird(path: str) -> None:
+    with client.Client(path, timeout=_BIRD_PATIENCE):
+        pass
