@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ..request import AddRequest
@@ -43,8 +44,8 @@ async def add(
 def _request(network: str, attachment: Attachment, arguments: Arguments, wishes: Wishes) -> AddRequest:
     return AddRequest(
         id=identity.workload_id(network, attachment.container, attachment.ifname),
-        name=_name(arguments.name) or _name(attachment.container),
-        namespace=_name(arguments.namespace) or "default",
+        name=_name(attachment, arguments.name),
+        namespace=_readable(arguments.namespace) or "default",
         netns=attachment.netns,
         netns_owned=False,
         peer_interface=attachment.ifname,
@@ -58,12 +59,21 @@ def _request(network: str, attachment: Attachment, arguments: Arguments, wishes:
     )
 
 
-def _name(text: str) -> str:
-    """What a runtime calls a container, as the name of a workload: it is for people, the id is what counts."""
-    kept = "".join(
-        character if character.isascii() and character.isalnum() or character in "-_." else "-" for character in text
-    )
+def _name(attachment: Attachment, given: str) -> str:
+    """Of the workload: one of its own for each attachment, and where the runtime has a name for the container
+    (podman and Kubernetes do) one that people recognise."""
+    name = _readable(given)
+    if name and _RANDOM.fullmatch(attachment.container):
+        return f"{name}.{attachment.container[:12]}.{_readable(attachment.ifname) or 'if'}"
+    return f"{attachment.container}.{_readable(attachment.ifname) or 'if'}"
+
+
+def _readable(text: str) -> str:
+    """What a runtime calls something, as part of a name."""
+    kept = "".join(letter if letter.isascii() and letter.isalnum() or letter in "-_." else "-" for letter in text)
     return kept[:_NAME_LIMIT].strip("-_.")
 
 
-_NAME_LIMIT = 128
+_NAME_LIMIT = 100
+#: A container's id of which the first digits are enough, as everywhere where containers are listed.
+_RANDOM = re.compile(r"[0-9a-f]{32,}")

@@ -1,0 +1,151 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a container runtime does, as far as it concerns CNI: executes the plugin, looks into containers, breaks them.
+
+The conformance suite is written against this. `test_dispatch.py` runs it in memory, tests/integration/agent on the
+real agent by the shim.
+"""
+
+from __future__ import annotations
+
+import abc
+import json
+import typing as t
+
+NETWORK = "pods"
+#: Of all the node's blocks, as the fakes and the integration tests have them.
+BLOCK = "10.244.1.0/26"
+
+
+class Answer(t.NamedTuple):
+    status: int
+    output: bytes
+
+    @property
+    def result(self) -> dict[str, t.Any]:
+        """Of an execution that has succeeded and printed something."""
+        assert self.status == 0, self.output
+        return json.loads(self.output)
+
+    @property
+    def nothing(self) -> bool:
+        assert self.status == 0, self.output
+        return self.output == b""
+
+    @property
+    def error(self) -> dict[str, t.Any]:
+        assert self.status == 1, self.output
+        error = json.loads(self.output)
+        assert sorted(error) == ["cniVersion", "code", "details", "msg"]
+        return error
+
+    @property
+    def code(self) -> int:
+        return self.error["code"]
+
+    @property
+    def told(self) -> str:
+        return f"{self.error['msg']}; {self.error['details']}"
+
+    @property
+    def address(self) -> str:
+        return self.result["ips"][-1]["address"].partition("/")[0]
+
+    @property
+    def host_end(self) -> str:
+        return next(entry["name"] for entry in self.result["interfaces"] if not entry.get("sandbox"))
+
+
+class Container(abc.ABC):
+    """A network namespace with a container's id."""
+
+    id: str
+    netns: str
+
+    @abc.abstractmethod
+    def addresses(self, ifname: str = "eth0") -> list[str] | None:
+        """Without prefix lengths; None where there is no such interface."""
+
+    @abc.abstractmethod
+    def make_interface(self, ifname: str) -> None:
+        """One that is nobody's."""
+
+    @abc.abstractmethod
+    def remove(self) -> None:
+        """Its network namespace is gone."""
+
+    @abc.abstractmethod
+    def set_mac(self, mac: str, ifname: str = "eth0") -> None: ...
+
+    @abc.abstractmethod
+    def mac(self, ifname: str = "eth0") -> str: ...
+
+    @abc.abstractmethod
+    def break_(self, what: str, ifname: str = "eth0") -> None:
+        """Removes the "interface", the "address" or the "route" (default route) inside, or the "host route"."""
+
+
+class Runtime(abc.ABC):
+    @abc.abstractmethod
+    def execute(self, environment: t.Mapping[str, str], stdin: bytes) -> Answer: ...
+
+    @abc.abstractmethod
+    def container(self) -> Container: ...
+
+    @abc.abstractmethod
+    def allocated(self) -> dict[str, str]:
+        """{address: handle}"""
+
+    @abc.abstractmethod
+    def labels(self, container: Container) -> t.Mapping[str, str]:
+        """Of its workload."""
+
+    @abc.abstractmethod
+    def release(self, container: Container) -> None:
+        """Its address is free, and nobody has told it."""
+
+    @abc.abstractmethod
+    def use_up(self) -> None:
+        """No address is free after this."""
+
+    @abc.abstractmethod
+    def bird(self, answers: bool) -> None:
+        """A fleet with BGP, whose BIRD answers or does not."""
+
+    def configuration(self, version: str = "1.1.0", network: str = NETWORK, **fields: t.Any) -> dict[str, t.Any]:
+        return {"cniVersion": version, "name": network, "type": "calico", **fields}
+
+    def run(
+        self,
+        command: str,
+        container: Container | None = None,
+        ifname: str = "eth0",
+        args: str = "",
+        environment: t.Mapping[str, str | None] | None = None,
+        stdin: bytes | None = None,
+        **fields: t.Any,
+    ) -> Answer:
+        """`environment` replaces variables, None removes them; `fields` are of the network configuration."""
+        variables: dict[str, str | None] = {"CNI_COMMAND": command, "CNI_PATH": "/opt/cni/bin"}
+        if container is not None:
+            variables |= {"CNI_CONTAINERID": container.id, "CNI_NETNS": container.netns, "CNI_IFNAME": ifname}
+        if args:
+            variables["CNI_ARGS"] = args
+        variables |= environment or {}
+        if stdin is None:
+            stdin = json.dumps(self.configuration(**fields)).encode()
+        return self.execute({name: value for name, value in variables.items() if value is not None}, stdin)
+
+    def add(self, container: Container, *more: t.Any, **fields: t.Any) -> Answer:
+        return self.run("ADD", container, *more, **fields)
+
+    def delete(self, container: Container, *more: t.Any, **fields: t.Any) -> Answer:
+        return self.run("DEL", container, *more, **fields)
+
+    def check(self, container: Container, added: Answer, **fields: t.Any) -> Answer:
+        return self.run("CHECK", container, **{"prevResult": added.result, **fields})
+
+    def collect(self, *valid: tuple[Container, str], **fields: t.Any) -> Answer:
+        attachments = [{"containerID": container.id, "ifname": ifname} for container, ifname in valid]
+        return self.run("GC", **{"cni.dev/valid-attachments": attachments, **fields})
