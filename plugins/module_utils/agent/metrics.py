@@ -1,0 +1,191 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Counters, gauges and histograms, and the registry that gathers them. No dependency; exposition.py writes them out.
+
+A metric is asked for by its label values, in the order of its labels:
+
+    registry = Registry()
+    errors = registry.counter("calico_agent_errors", "What failed.", ["kind"])
+    errors.add("route")
+    registry.gauge("calico_agent_workloads", "Workloads on this node.").set(value=12)
+
+Not for threads: whoever works in one hands its figures to the loop.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+import typing as t
+
+#: Seconds: from what a packed netlink message takes to what a caller gives up at.
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
+_RESERVED = {"le", "quantile"}
+
+Labels = tuple[str, ...]
+
+
+class Sample(t.NamedTuple):
+    """One line of the exposition: `suffix` is appended to the metric's name."""
+
+    suffix: str
+    labels: tuple[tuple[str, str], ...]
+    value: float
+
+
+class Metric:
+    """What all kinds have. Raises ValueError for names that Prometheus does not take (data model, v2)."""
+
+    kind = ""
+
+    def __init__(self, name: str, help: str, labels: t.Sequence[str] = ()) -> None:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a name for a metric")
+        for label in labels:
+            if not _LABEL.fullmatch(label) or label in _RESERVED:
+                raise ValueError(f"{label!r} is not a name for a label of {name}")
+        if len(set(labels)) != len(labels):
+            raise ValueError(f"{name} has a label twice")
+        self.name = name
+        self.help = help
+        self.labels = tuple(labels)
+
+    def samples(self) -> t.Iterator[Sample]:
+        raise NotImplementedError
+
+    def _key(self, values: t.Sequence[str]) -> Labels:
+        if len(values) != len(self.labels):
+            raise ValueError(f"{self.name} has the labels {self.labels}, not {len(values)} of them")
+        return tuple(map(str, values))
+
+    def _named(self, key: Labels) -> tuple[tuple[str, str], ...]:
+        return tuple(zip(self.labels, key))
+
+
+class Counter(Metric):
+    """Only grows. Its name in the exposition ends in _total; without labels it is there from the beginning, as 0."""
+
+    kind = "counter"
+
+    def __init__(self, name: str, help: str, labels: t.Sequence[str] = ()) -> None:
+        super().__init__(name, help, labels)
+        self._values: dict[Labels, float] = {} if labels else {(): 0.0}
+
+    def add(self, *values: str, amount: float = 1.0) -> None:
+        if amount < 0:
+            raise ValueError(f"{self.name} only grows")
+        key = self._key(values)
+        self._values[key] = self._values.get(key, 0.0) + amount
+
+    def declare(self, *values: str) -> None:
+        """These labels are there as 0 before anything has happened, so that the first event is a rise."""
+        self._values.setdefault(self._key(values), 0.0)
+
+    def value(self, *values: str) -> float:
+        return self._values.get(self._key(values), 0.0)
+
+    def samples(self) -> t.Iterator[Sample]:
+        for key, value in sorted(self._values.items()):
+            yield Sample("_total", self._named(key), value)
+
+
+class Gauge(Metric):
+    """A value that goes up and down. Without a value it is not shown."""
+
+    kind = "gauge"
+
+    def __init__(self, name: str, help: str, labels: t.Sequence[str] = ()) -> None:
+        super().__init__(name, help, labels)
+        self._values: dict[Labels, float] = {}
+
+    def set(self, *values: str, value: float) -> None:
+        self._values[self._key(values)] = value
+
+    def replace(self, values: t.Mapping[t.Sequence[str], float]) -> None:
+        """All of it at once: labels that are not named are gone."""
+        self._values = {self._key(key): value for key, value in values.items()}
+
+    def value(self, *values: str) -> t.Optional[float]:
+        return self._values.get(self._key(values))
+
+    def samples(self) -> t.Iterator[Sample]:
+        for key, value in sorted(self._values.items()):
+            yield Sample("", self._named(key), value)
+
+
+class Histogram(Metric):
+    """How often values were at most so large. `buckets` are rising upper bounds; that of infinity is added."""
+
+    kind = "histogram"
+
+    def __init__(
+        self, name: str, help: str, labels: t.Sequence[str] = (), buckets: t.Sequence[float] = SECONDS
+    ) -> None:
+        super().__init__(name, help, labels)
+        if not buckets or list(buckets) != sorted(set(buckets)):
+            raise ValueError(f"the buckets of {name} do not rise")
+        self._bounds = tuple(float(bound) for bound in buckets)
+        self._counts: dict[Labels, list[int]] = {}
+        self._sums: dict[Labels, float] = {}
+
+    def observe(self, *values: str, value: float) -> None:
+        key = self._key(values)
+        counts = self._counts.get(key)
+        if counts is None:
+            counts = self._counts[key] = [0] * (len(self._bounds) + 1)
+        counts[bisect.bisect_left(self._bounds, value)] += 1
+        self._sums[key] = self._sums.get(key, 0.0) + value
+
+    def count(self, *values: str) -> int:
+        return sum(self._counts.get(self._key(values), ()))
+
+    def samples(self) -> t.Iterator[Sample]:
+        for key, counts in sorted(self._counts.items()):
+            named = self._named(key)
+            total = 0
+            for bound, count in zip((*self._bounds, float("inf")), counts):
+                total += count
+                yield Sample("_bucket", (*named, ("le", "+Inf" if bound == float("inf") else repr(bound))), total)
+            yield Sample("_sum", named, self._sums[key])
+            yield Sample("_count", named, total)
+
+
+_M = t.TypeVar("_M", bound=Metric)
+
+
+class Registry:
+    """Metrics in the order in which they were made. Raises ValueError for a name that is taken."""
+
+    def __init__(self) -> None:
+        self._metrics: dict[str, Metric] = {}
+        self._refreshers: list[t.Callable[[], None]] = []
+
+    def counter(self, name: str, help: str, labels: t.Sequence[str] = ()) -> Counter:
+        return self._register(Counter(name, help, labels))
+
+    def gauge(self, name: str, help: str, labels: t.Sequence[str] = ()) -> Gauge:
+        return self._register(Gauge(name, help, labels))
+
+    def histogram(
+        self, name: str, help: str, labels: t.Sequence[str] = (), buckets: t.Sequence[float] = SECONDS
+    ) -> Histogram:
+        return self._register(Histogram(name, help, labels, buckets))
+
+    def refresh_with(self, refresh: t.Callable[[], None]) -> None:
+        """`refresh` is called before the metrics are read: for what is looked up more cheaply than kept."""
+        self._refreshers.append(refresh)
+
+    def metrics(self) -> t.Iterator[Metric]:
+        for refresh in self._refreshers:
+            refresh()
+        yield from self._metrics.values()
+
+    def _register(self, metric: _M) -> _M:
+        if metric.name in self._metrics:
+            raise ValueError(f"there is a metric {metric.name} already")
+        self._metrics[metric.name] = metric
+        return metric

@@ -1,0 +1,136 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the agent measures, and how what others say becomes figures."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pathlib
+import time
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import (
+    bgp_figures,
+    exposition,
+    process_figures,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.instruments import (
+    FREE_RATIO_WARNING,
+    Instruments,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import Registry
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import Usage
+
+from tests.unit.bird.conftest import FakeBird, bird  # noqa: F401  a fixture
+
+BGP = """\
+1002-bgp_node2  BGP        ---        up     2026-11-21    Established
+1006-  BGP state:          Established
+1002-bgp_node3  BGP        ---        start  2026-11-21    Active
+1006-  BGP state:          Active
+1002-kernel1    Kernel     master4    up     2026-11-21
+0000 .
+"""
+
+
+@pytest.fixture
+def instruments() -> Instruments:
+    return Instruments(Registry())
+
+
+def test_names_are_good_ones(instruments: Instruments) -> None:
+    """Prometheus' own conventions: base units, and a namespace."""
+    for metric in instruments.registry.metrics():
+        assert metric.name.startswith(("calico_", "process_"))
+        assert metric.help.endswith(".") and len(metric.help) < 130
+        assert not metric.name.endswith(("_total", "_count", "_sum", "_bucket"))
+        if metric.kind == "histogram":
+            assert metric.name.endswith(("_seconds", "_bytes"))
+    assert instruments.felix.keys() <= {metric.name for metric in instruments.registry.metrics()}
+
+
+def test_use_of_addresses(instruments: Instruments) -> None:
+    instruments.use_of_addresses(
+        [
+            Usage("10.244.0.0/26", "default", 64, in_use=50, reserved=4, free=6, spare=False, cooling=4),
+            Usage("10.244.0.64/26", "default", 64, in_use=0, reserved=4, free=60, spare=True, cooling=0),
+            Usage("10.9.0.0/28", "small", 16, in_use=0, reserved=16, free=0, spare=False, cooling=0),
+        ]
+    )
+    assert instruments.pool_free_ratio.value("default") == pytest.approx(70 / 120)
+    assert instruments.pool_free_ratio.value("small") == 0
+    assert instruments.block_addresses.value("default", "10.244.0.0/26", "cooling") == 4
+    assert instruments.blocks.value("default", "open") == instruments.blocks.value("default", "spare") == 1
+    assert instruments.blocks.value("small", "spare") == 0
+    instruments.use_of_addresses([Usage("10.9.0.0/28", "small", 16, in_use=13, reserved=0, free=3, spare=False)])
+    assert instruments.pool_free_ratio.value("default") is None
+    ratio = instruments.pool_free_ratio.value("small")
+    assert ratio is not None and ratio < FREE_RATIO_WARNING
+
+
+def test_requests(instruments: Instruments) -> None:
+    instruments.answered("workload.add", "ok", 0.003)
+    instruments.answered("workload.add", "no_address", 0.003)
+    instruments.answered_cni("ADD", 0, 0.004)
+    instruments.answered_cni("ADD", 11, 0.004)
+    instruments.answered_cni("MALFORMED", 4, 0.004)
+    assert instruments.api_seconds.count("workload.add", "no_address") == instruments.refused.value() == 1
+    assert [instruments.cni_seconds.count(*labels) for labels in [("ADD", "ok"), ("ADD", "11"), ("other", "4")]] == [
+        1
+    ] * 3
+
+
+def test_convergence(instruments: Instruments) -> None:
+    instruments.converged(True, 1000.0)
+    instruments.converged(False, 2000.0)
+    assert (instruments.in_sync.value(), instruments.last_converged.value()) == (0, 1000)
+
+
+def test_the_process(instruments: Instruments) -> None:
+    process_figures.watch_process(instruments)
+    exposition.text(instruments.registry)
+    assert instruments.open_fds.value() == pytest.approx(len(os.listdir("/proc/self/fd")), abs=2)
+    assert 1e6 < instruments.resident.value() <= instruments.resident_max.value()
+    assert 0 < instruments.cpu.value() == pytest.approx(time.process_time(), abs=0.1)
+    assert instruments.start_time.value() == pytest.approx(time.time(), abs=3600)
+
+
+def test_a_process_of_any_name(tmp_path: pathlib.Path, instruments: Instruments) -> None:
+    (tmp_path / "self" / "fd").mkdir(parents=True)
+    (tmp_path / "stat").write_text("cpu 1 2\nbtime 1000\n")
+    fields = ["S", *("0" for dummy in range(10)), "250", "50", *("0" for dummy in range(6)), "1200", "0"]
+    (tmp_path / "self" / "stat").write_text(f"7 (a) b (c) {' '.join(fields)}\n")
+    (tmp_path / "self" / "status").write_text("VmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n")
+    process_figures.watch_process(instruments, str(tmp_path))
+    exposition.text(instruments.registry)
+    ticks = os.sysconf("SC_CLK_TCK")
+    assert instruments.cpu.value() == 300 / ticks
+    assert instruments.start_time.value() == 1000 + 1200 / ticks
+    assert (instruments.resident.value(), instruments.resident_max.value()) == (1 << 20, 2 << 20)
+    exposition.text(instruments.registry)
+    assert instruments.cpu.value() == 300 / ticks
+
+
+def test_a_loop_that_is_late(instruments: Instruments) -> None:
+    async def run() -> None:
+        task = asyncio.ensure_future(process_figures.watch_loop(instruments, 0))
+        await asyncio.sleep(0.001)
+        time.sleep(0.02)  # what no callback should do
+        await asyncio.sleep(0.001)
+        task.cancel()
+
+    asyncio.run(run())
+    sums = [sample.value for sample in instruments.loop_lag.samples() if sample.suffix == "_sum"]
+    assert sums[0] >= 0.015
+
+
+def test_sessions(bird: FakeBird, instruments: Instruments) -> None:  # noqa: F811
+    bird.answers["show status"] = [[b"1011-Router ID is 10.0.0.1\n0013 Daemon is up and running\n"]]
+    bird.answers["show protocols all"] = [[BGP.encode()]]
+    asyncio.run(bgp_figures.look(instruments, bird.path))
+    figures = instruments.bird_up, instruments.bgp_sessions, instruments.bgp_established
+    assert [figure.value() for figure in figures] == [1, 2, 1]
+    asyncio.run(bgp_figures.look(instruments, f"{bird.path}.gone"))
+    assert [figure.value() for figure in figures] == [0, None, None]

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What systemd is told, and that nobody minds when it does not listen."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import socket
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.notify import Notifier
+
+
+@pytest.fixture
+def systemd(tmp_path: pathlib.Path) -> t.Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.settimeout(10)
+        yield listener
+
+
+def test_what_is_said(systemd: socket.socket) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": systemd.getsockname()})
+    notifier.ready("12 workloads")
+    notifier.status("two\nlines")
+    notifier.alive()
+    notifier.extend(1.5)
+    notifier.stopping()
+    assert [systemd.recv(1000) for dummy in range(5)] == [
+        b"READY=1\nSTATUS=12 workloads",
+        b"STATUS=two lines",
+        b"WATCHDOG=1",
+        b"EXTEND_TIMEOUT_USEC=1500000",
+        b"STOPPING=1",
+    ]
+
+
+def test_an_abstract_socket() -> None:
+    name = f"calico-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(f"\0{name}")
+        listener.settimeout(10)
+        Notifier({"NOTIFY_SOCKET": f"@{name}"}).alive()
+        assert listener.recv(100) == b"WATCHDOG=1"
+
+
+def test_without_systemd_nothing_is_wrong(tmp_path: pathlib.Path) -> None:
+    Notifier({}).ready()
+    Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready()
+
+
+def test_it_does_not_wait_for_who_does_not_listen(systemd: socket.socket) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": systemd.getsockname()})
+    for dummy in range(2000):  # more than a socket's queue holds
+        notifier.alive()
+
+
+@pytest.mark.parametrize(
+    ("environment", "seconds"),
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "30000000"}, 30.0),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}, 30.0),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "x"}, None),
+    ],
+)
+def test_the_watchdog(environment: dict[str, str], seconds: t.Optional[float]) -> None:
+    assert Notifier(environment).watchdog == seconds
