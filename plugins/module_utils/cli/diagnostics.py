@@ -48,10 +48,12 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 BIRD_COMMANDS = ("show status", "show protocols all", "show route all")
 API_METHODS = ("status", "workload.list", "ipam.show", "ipam.check")
 
+SETTINGS = "/etc/calico/agent.json"
+
 _SECONDS = 20.0
 _FILE_LIMIT = 16 << 20  # bytes
 #: BIRD's `password "..."`, in bird.cfg and as JSON holds it; a password of any other program's configuration.
-_SECRET = re.compile(r"""(?ix) \b (password|passwd|passphrase|secret|token) (\W{1,6}?) (\\?["']) .*? (?=\3|$) """)
+_SECRET = re.compile(r"""(?imx) \b (password|passwd|passphrase|secret|token) (\W{1,6}?) (\\?["']) .*? (?=\3|$) """)
 
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
@@ -88,6 +90,7 @@ def collect(sources: Sources) -> t.Iterator[tuple[str, str]]:
     for folder, title in ((machine.store, "state"), (machine.workloads, "workloads"), (machine.ipam, "ipam")):
         yield from _folder(folder, title)
     yield "bird/bird.cfg", _file(machine.bird_config)
+    yield "settings.json", _file(SETTINGS)
 
 
 def _said(command: t.Sequence[str]) -> str:

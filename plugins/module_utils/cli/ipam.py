@@ -11,6 +11,8 @@ import json
 import sys
 import typing as t
 
+from .. import naming
+from ..fleet.node_state import NodeState
 from ..ipam.allocations import COOLDOWN
 from . import tables
 from .errors import DONE, PROBLEMS, CommandError, UsageError
@@ -22,9 +24,9 @@ _HEADING = ("GROUPING", "CIDR", "IPS TOTAL", "IPS IN USE", "IPS RESERVED", "IPS 
 def show(arguments: argparse.Namespace, sources: Sources) -> int:
     if arguments.show_configuration:
         return _configuration(arguments, sources)
-    found = sources.ipam()
     if arguments.ip:
-        return _address(arguments, found)
+        return _address(arguments, sources)
+    found = sources.ipam()
     if arguments.output == "json":
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
         return DONE
@@ -61,9 +63,10 @@ def _percent(part: int, total: int) -> str:
     return f"{100 * part / total:.0f}" if total else "0"
 
 
-def _address(arguments: argparse.Namespace, found: Data) -> int:
+def _address(arguments: argparse.Namespace, sources: Sources) -> int:
     address = _checked(arguments.ip)
-    entry = next((entry for entry in found["allocations"] if entry["address"] == address), None)
+    entries = [*sources.ipam()["allocations"], *_planned(sources.state())]
+    entry = next((entry for entry in entries if entry["address"] == address), None)
     if arguments.output == "json":
         sys.stdout.write(json.dumps(entry, indent=2) + "\n")
     elif entry is None:
@@ -77,6 +80,20 @@ def _address(arguments: argparse.Namespace, found: Data) -> int:
         ]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
     return DONE
+
+
+def _planned(state: NodeState) -> t.Iterator[Data]:
+    """Those that the inventory's plan gave this node by name, in the form of allocations."""
+    for kind, address in state.ipam.tunnels.items():
+        handle = naming.tunnel_handle_id(kind, state.node)
+        yield _entry(address, handle, {"node": state.node, "type": f"{kind}TunnelAddress"})
+    for endpoint in state.workloads:
+        name = f"{endpoint.namespace}/{endpoint.name}"
+        yield _entry(endpoint.address, name, {"node": state.node, "workload": name, "by": "inventory"})
+
+
+def _entry(address: str, handle: str, attributes: t.Mapping[str, str]) -> Data:
+    return {"address": address, "handle": handle, "attributes": dict(attributes)}
 
 
 def _checked(text: str) -> str:

@@ -34,7 +34,7 @@ class View:
 Cell = t.Callable[[Document, View], str]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Kind:
     """`names` are all that the user may write; the first one is the plural. `columns` is {heading: cell}, in the order
     of the wide table; `short` are the headings of the ordinary one. `variable` is where the inventory says it."""
@@ -137,6 +137,8 @@ def _pools(view: View) -> list[Document]:
                 "disabled": pool.disabled,
                 "disableBGPExport": pool.disable_bgp_export,
                 "nodeSelector": pool.node_selector,
+                "allowedUses": list(pool.allowed_uses),
+                "assignmentMode": pool.assignment_mode,
             },
         ).to_document()
         for pool in view.state.pools

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import ipaddress
 import json
 import re
 import sys
@@ -55,7 +56,15 @@ def _sessions(planned: Bird, observed: t.Optional[status.Status]) -> list[Sessio
     for peer in planned.peers:
         if peer.name not in found and observed is not None:
             found[peer.name] = Session(peer.name, "none", "", address=peer.address, error="not in BIRD's configuration")
-    return [found[name] for name in sorted(found)]
+    return sorted(found.values(), key=lambda session: (_order(session.address), session.name))
+
+
+def _order(address: str) -> tuple[int, int]:
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return (0, 0)
+    return (parsed.version, int(parsed))
 
 
 def _text(planned: t.Optional[Bird], error: str, sessions: t.Sequence[Session], today: datetime.date) -> str:
@@ -87,7 +96,8 @@ def since(text: str, today: datetime.date) -> str:
 
 
 def info(session: Session) -> str:
-    return " ".join(part for part in (session.bgp_state, session.error) if part)
+    kept = "(routes kept by graceful restart)" if session.neighbor_restarting else ""
+    return " ".join(part for part in (session.bgp_state, session.error, kept) if part)
 
 
 def _plain(

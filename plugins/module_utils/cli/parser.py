@@ -28,7 +28,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> t.NoReturn:
         choice, option = _CHOICE.search(message), _UNKNOWN.search(message)
-        if choice:
+        if choice and message.startswith("argument -o/"):
+            words = next(action.choices for action in self._actions if action.dest == "output" and action.choices)
+            message = f"unrecognized output format '{choice.group(1)}'. Use {' or '.join(words)}."
+        elif choice:
             message = f"unknown command '{choice.group(1)}'." + _hint(choice.group(1), self._commands())
         elif option:
             word = option.group(1).partition("=")[0]

@@ -109,11 +109,10 @@ class Sources:
         return answer
 
     def ipam_check(self) -> Data:
-        """{"lines": what to print, "problems": how many}"""
+        """{"lines": what to print, "problems": how many, ...}"""
         answer = self.ask_if_running("ipam.check")
         if answer is None:
-            report = self._ipam_on_disk().check(self.state(), self.workloads())
-            answer = {"lines": list(report.lines), "problems": report.problems}
+            answer = self._ipam_on_disk().check(self.state(), self.workloads()).to_dict()
         return answer
 
     def _ipam_on_disk(self) -> LocalIpam:

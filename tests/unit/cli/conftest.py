@@ -20,6 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     Ipam,
     NodeState,
     Pool,
+    TunnelDevice,
     WorkloadEndpoint,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
@@ -44,6 +45,7 @@ STATE = NodeState(
         {"db": "10.244.3.1"},
         ("10.244.3.60/30",),
     ),
+    devices=(TunnelDevice("tunl0", "ipip", 1480, "10.10.1.11", "10.244.3.0"),),
     workloads=(
         WorkloadEndpoint("db", "cali0d3f1c11aa2", "10.244.3.1", 1480, "default-ipv4-ippool", netns="db",
                          labels={"app": "db"}),

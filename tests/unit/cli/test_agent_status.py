@@ -1,0 +1,113 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl status`, `resync`, `plan` and `version`: the agent of this node, in words."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+
+from tests.unit.cli.conftest import STATE, Node
+
+STATUS: dict[str, t.Any] = {
+    "version": "0.1.0",
+    "engine": "6cd0c2f4b9f3a1d8",
+    "pid": 812,
+    "since": "2026-11-12T07:00:00Z",
+    "node": "node1",
+    "plan": STATE.plan,
+    "phase": "converge",
+    "complete": True,
+    "in_sync": True,
+    "problems": [],
+    "workloads": 41,
+    "deleting": 0,
+    "drift": {"total": 9, "day": 3, "kinds": {"sysctl": 1, "route": 2}},
+    "last_resync": "2026-11-21T07:00:00Z",
+}
+GOOD = """\
+node        node1
+agent       0.1.0, since 2026-11-12T07:00:00Z, process 812
+plan        7f3a91c02b1e, phase converge
+in sync     yes, last full look at 2026-11-21T07:00:00Z
+workloads   41
+drift       3 in 24 h (2 route, 1 sysctl), 9 since the start
+"""
+BAD = """\
+node        node1
+agent       0.1.0, since 2026-11-12T07:00:00Z, process 812
+plan        none, phase flip, not applied completely
+in sync     no, last full look at none yet
+workloads   41, 2 being deleted
+drift       0 in 24 h, 0 since the start
+! route 10.244.3.0/26: busy.
+"""
+ROUTE = {
+    "kind": "route",
+    "action": "~",
+    "subject": "10.244.7.0/26",
+    "before": "via 10.10.1.12 dev eth0",
+    "after": "via 10.10.1.12 dev tunl0 onlink",
+    "note": "",
+}
+BLOCK = {"kind": "route", "action": "+", "subject": "10.244.12.64/26", "before": None, "after": "blackhole"}
+
+
+def test_good(node: Node) -> None:
+    node.agent().answers["status"] = STATUS
+    assert node.run("status") == (0, GOOD, "")
+    assert json.loads(node.run("status", "-o", "json")[1]) == STATUS
+
+
+def test_bad(node: Node) -> None:
+    bad = {"plan": "", "phase": "flip", "complete": False, "in_sync": False, "last_resync": "", "deleting": 2}
+    bad.update(problems=["route 10.244.3.0/26: busy."], drift={"total": 0, "day": 0, "kinds": {}})
+    node.agent().answers["status"] = {**STATUS, **bad}
+    assert node.run("status") == (1, BAD, "")
+
+
+def test_no_agent(node: Node) -> None:
+    for command in ("status", "resync", "plan"):
+        assert node.run(command) == (
+            1,
+            "",
+            "calicoctl: the agent of this node does not answer. Its socket is NODE/run/agent.sock: No such file or "
+            "directory. Start it with `systemctl start calico-agent`; `journalctl -u calico-agent` says why it "
+            "stopped.\n",
+        )
+
+
+@pytest.mark.parametrize(
+    ("changes", "problems", "expected"),
+    [
+        ([], [], {"plan": "nothing to change\n", "resync": "in sync, nothing to repair\n"}),
+        (
+            [ROUTE, BLOCK],
+            [],
+            "~ route    10.244.7.0/26    via 10.10.1.12 dev eth0  ->  via 10.10.1.12 dev tunl0 onlink\n"
+            "+ route    10.244.12.64/26  blackhole\n",
+        ),
+        ([], ["device tunl0: busy."], "! device tunl0: busy.\n"),
+    ],
+)
+def test_changes(node: Node, changes: t.Any, problems: t.Any, expected: t.Any) -> None:
+    agent = node.agent()
+    for command, method in (("plan", "node.plan"), ("resync", "resync")):
+        agent.answers[method] = {"changes": changes, "problems": problems, "in_sync": not problems}
+        text = expected[command] if isinstance(expected, dict) else expected
+        assert node.run(command) == (1 if problems else 0, text, "")
+        assert agent.asked[-1] == (method, {})
+
+
+def test_version(node: Node) -> None:
+    own = "Client Version:    0.1.0\nEngine:            not installed\n"
+    assert node.run("version", "--client") == (0, own, "")
+    status, out, err = node.run("version")
+    assert (status, out) == (0, own)
+    assert err.startswith("calicoctl: the agent does not run (nobody listens at NODE/run/agent.sock)")
+    node.agent()
+    expected = f"{own}Agent Version:     0.1.0\nAgent Engine:      6cd0c2f4b9f3a1d8\n"
+    assert node.run("version") == (0, expected, "")

@@ -1,0 +1,212 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl get`: Calico's kinds, names, columns and documents."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import kinds
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Ipam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import KINDS, parse
+
+from tests.unit.cli.conftest import POD, STATE, WEB, Node
+
+NODES = "NAME\nnode1\nnode2\nnode3\n\n"
+NODES_WIDE = """\
+NAME    ASN       IPV4            IPV6
+node1   (64512)   10.10.1.11/24
+node2   (64512)   10.10.1.12/24
+node3   64520     10.10.2.13/24
+
+"""
+POOLS = """\
+NAME                  CIDR            SELECTOR
+default-ipv4-ippool   10.244.0.0/16   all()
+lab                   10.245.0.0/24   rack == 'a'
+
+"""
+POOLS_WIDE = """\
+NAME                  CIDR            NAT     IPIPMODE      VXLANMODE   DISABLED   DISABLEBGPEXPORT   SELECTOR      \
+ASSIGNMENTMODE
+default-ipv4-ippool   10.244.0.0/16   true    CrossSubnet   Never       false      false              all()         \
+Automatic
+lab                   10.245.0.0/24   false   Never         Never       false      false              rack == 'a'   \
+Automatic
+
+"""
+COLUMNS = """\
+NAME                  NAT
+default-ipv4-ippool   true
+lab                   false
+
+"""
+PEERS = """\
+NAME               PEERIP      NODE    ASN
+global-10-10-1-1   10.10.1.1   node1   65000
+
+"""
+CONFIGURATION = """\
+NAME      LOGSEVERITY   MESHENABLED   ASNUMBER
+default   Info          true          64512
+
+"""
+RESERVATIONS_WIDE = """\
+NAME                     CIDRS
+calico-ip-reservations   10.244.3.60/30
+
+"""
+ENDPOINTS = """\
+WORKLOAD   NODE    NETWORKS        INTERFACE
+db         node1   10.244.3.1/32   cali0d3f1c11aa2
+web-1      node1   10.244.3.2/32   cali1f2e3d4c5b6
+
+"""
+ENDPOINTS_ALL_WIDE = """\
+NAMESPACE   NAME                          WORKLOAD   NODE    NETWORKS        INTERFACE         PROFILES   NATS
+default     node1-ansible-db-eth0         db         node1   10.244.3.1/32   cali0d3f1c11aa2
+default     node1-calicoctl-web--1-eth0   web-1      node1   10.244.3.2/32   cali1f2e3d4c5b6
+prod        node1-cni-shop-eth0           shop       node1   10.244.3.3/32   cali99aabbccdde
+
+"""
+WEB_YAML = """\
+apiVersion: projectcalico.org/v3
+kind: WorkloadEndpoint
+metadata:
+  labels:
+    app: web
+    tier: front
+  name: node1-calicoctl-web--1-eth0
+  namespace: default
+spec:
+  endpoint: eth0
+  interfaceName: cali1f2e3d4c5b6
+  ipNetworks:
+  - 10.244.3.2/32
+  node: node1
+  orchestrator: calicoctl
+  workload: web-1
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("nodes", NODES),
+        ("no -o wide", NODES_WIDE),
+        ("ippools", POOLS),
+        ("ippool -owide", POOLS_WIDE),
+        ("pool -o custom-columns=name,nat", COLUMNS),
+        ("bgpp", PEERS),
+        ("bgpconfig", CONFIGURATION),
+        ("ipreservations -o wide", RESERVATIONS_WIDE),
+        ("wep", ENDPOINTS),
+        ("WEPs --all-namespaces -o wide", ENDPOINTS_ALL_WIDE),
+        ("wep -n other", "WORKLOAD   NODE   NETWORKS   INTERFACE\n\n"),
+        ("wep web-1 -o yaml", WEB_YAML),
+    ],
+)
+def test_output(node: Node, arguments: str, expected: str) -> None:
+    node.store()
+    node.agent()
+    assert node.run("get", *arguments.split()) == (0, expected, "")
+
+
+@pytest.mark.parametrize("kind", ["nodes", "ippools", "bgppeers", "bgpconfigurations", "workloadendpoints"])
+def test_documents_are_calicos(node: Node, kind: str) -> None:
+    """YAML and JSON say the same, in a list; what the inventory takes as a document reads them."""
+    node.store()
+    node.agent()
+    status, text, dummy = node.run("get", kind, "-o", "yaml")
+    found = yaml.safe_load(text)
+    assert status == 0 and found == json.loads(node.run("get", kind, "-o", "json")[1])
+    name = found["kind"].removesuffix("List")
+    assert found["apiVersion"] == "projectcalico.org/v3" and found["items"]
+    for document in found["items"]:
+        assert document["kind"] == name
+        if name in KINDS:
+            assert parse(document).to_document() == document
+
+
+def test_the_own_node_has_its_tunnels(node: Node) -> None:
+    node.store(dataclasses.replace(STATE, ipam=Ipam(tunnels={"ipip": "10.244.3.0", "vxlan": "10.244.3.5"})))
+    document = json.loads(node.run("get", "node", "node1", "-o", "json")[1])
+    assert document["spec"] == {
+        "bgp": {"ipv4Address": "10.10.1.11/24", "ipv4IPIPTunnelAddr": "10.244.3.0"},
+        "ipv4VXLANTunnelAddr": "10.244.3.5",
+        "vxlanTunnelMACAddr": naming.vtep_mac("node1"),
+    }
+
+
+def test_one_that_is_missing(node: Node) -> None:
+    node.store()
+    expected = "NAME   CIDR            SELECTOR\nlab    10.245.0.0/24   rack == 'a'\n\n"
+    error = "resource does not exist: IPPool(x). `calicoctl get ippools` lists all.\n"
+    assert node.run("get", "ippool", "x", "lab") == (1, expected, error)
+    assert node.run("get", "ippool", "x") == (1, "", error)
+
+
+def test_without_bgp_there_is_nothing_of_bgp(node: Node) -> None:
+    node.store(dataclasses.replace(STATE, bird=None))
+    assert node.run("get", "bgpp") == (0, "NAME   PEERIP   NODE   ASN\n\n", "")
+    assert node.run("get", "bgpconfig") == (0, "NAME   LOGSEVERITY   MESHENABLED   ASNUMBER\n\n", "")
+    assert node.run("get", "nodes", "-o", "wide")[1].splitlines()[1] == "node1   64512   10.10.1.11/24"
+
+
+def test_workloads_without_the_agent(node: Node) -> None:
+    node.store()
+    records = Endpoints(node.machine.workloads)
+    records.save(WEB)
+    records.save(POD)
+    assert node.run("get", "wep", "-A", "-o", "wide") == (
+        0,
+        ENDPOINTS_ALL_WIDE,
+        "calicoctl: the agent does not run (nobody listens at NODE/run/agent.sock); this is what the node has on its "
+        "disk.\n",
+    )
+
+
+def test_a_node_without_a_state(node: Node) -> None:
+    assert node.run("get", "nodes") == (
+        1,
+        "",
+        "calicoctl: this node has no state yet: there is no NODE/calico/state.json. Run playbooks/site.yml.\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (
+            "ippol",
+            "resource type 'ippol' is not supported. Did you mean ippool? Here are: nodes, ippools, bgppeers, "
+            "bgpconfigurations, ipreservations, workloadendpoints.",
+        ),
+        (
+            "ippool -o go-template=x",
+            "unrecognized output format 'go-template=x'. Use ps, wide, yaml, json or custom-columns=NAME,...",
+        ),
+        ("ippool -o custom-columns=", "need to specify at least one column"),
+        ("bgpp -o custom-columns=NAME,FOO", "unknown heading FOO, valid values are: NAME, PEERIP, NODE, ASN"),
+        ("wep -A -n x", "cannot use both --namespace and --all-namespaces flags at the same time"),
+        (
+            "ippool -n x",
+            "namespace should not be specified for a non-namespaced resource. IPPool is not a namespaced resource",
+        ),
+    ],
+)
+def test_what_makes_no_sense(node: Node, arguments: str, error: str) -> None:
+    node.store()
+    assert node.run("get", *arguments.split()) == (2, "", f"calicoctl: {error}\n")
+
+
+def test_no_two_kinds_have_one_name() -> None:
+    names = [name for kind in kinds.KINDS for name in kind.names]
+    assert len(names) == len(set(names))
+    assert all(set(kind.short) <= set(kind.wide) for kind in kinds.KINDS)

@@ -1,0 +1,140 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl workload`: what the agent is asked for, and what a person reads of its answer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
+
+from tests.unit.cli.conftest import WEB, Node
+
+WISHES = {
+    "name": "web-1",
+    "namespace": "default",
+    "netns": "web-1",
+    "netns_owned": True,
+    "peer_interface": "eth0",
+    "address": None,
+    "pools": [],
+    "labels": {},
+    "mac": None,
+    "mtu": None,
+}
+LISTED = """\
+NAMESPACE   NAME    ADDRESS      POOL                  INTERFACE         NETNS                   BY
+default     db      10.244.3.1   default-ipv4-ippool   cali0d3f1c11aa2   db                      inventory
+default     web-1   10.244.3.2   default-ipv4-ippool   cali1f2e3d4c5b6   web-1                   api
+prod        shop    10.244.3.3   default-ipv4-ippool   cali99aabbccdde   /run/netns/netns-3f0c   cni
+"""
+SHOWN = """\
+id              default/web-1
+name            web-1
+namespace       default
+interface       cali1f2e3d4c5b6
+netns           web-1
+netns_owned     true
+peer_interface  eth0
+addresses       10.244.3.2
+pool            default-ipv4-ippool
+labels          app=web,tier=front
+since           2026-11-21T07:00:00Z
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wishes"),
+    [
+        ("web-1", {}),
+        ("web-1 --netns other", {"netns": "other"}),
+        ("web-1 --netns /run/netns/x", {"netns": "/run/netns/x", "netns_owned": False}),
+        ("web-1 --pid 812", {"netns": "/proc/812/ns/net", "netns_owned": False}),
+        (
+            "web-1 -n prod --interface net1 --address 10.244.3.9 --pool a --pool b --label app=web --label x= "
+            "--mac 02:00:00:00:00:01 --mtu 1400",
+            {
+                "namespace": "prod",
+                "peer_interface": "net1",
+                "address": "10.244.3.9",
+                "pools": ["a", "b"],
+                "labels": {"app": "web", "x": ""},
+                "mac": "02:00:00:00:00:01",
+                "mtu": 1400,
+            },
+        ),
+    ],
+)
+def test_what_is_asked_for(node: Node, arguments: str, wishes: dict[str, object]) -> None:
+    agent = node.agent()
+    agent.answers["workload.add"] = {"workload": WEB.to_dict(), "created": True}
+    expected = "Attached default/web-1: 10.244.3.2 on cali1f2e3d4c5b6, eth0 in web-1\n"
+    assert node.run("workload", "add", *arguments.split()) == (0, expected, "")
+    assert agent.asked == [("workload.add", {**WISHES, **wishes})]
+
+
+def test_adding_again(node: Node) -> None:
+    agent = node.agent()
+    agent.answers["workload.add"] = {"workload": WEB.to_dict(), "created": False}
+    expected = "Already attached: default/web-1: 10.244.3.2 on cali1f2e3d4c5b6, eth0 in web-1\n"
+    assert node.run("workload", "add", "web-1") == (0, expected, "")
+    status, out, dummy = node.run("workload", "add", "web-1", "-o", "json")
+    assert (status, json.loads(out)) == (0, WEB.to_dict())
+
+
+def test_the_agents_refusal_is_said(node: Node) -> None:
+    agent = node.agent()
+    agent.answers["workload.add"] = AgentError("no_address", "all blocks are full. Run site.yml, which grants more.")
+    expected = "calicoctl: all blocks are full. Run site.yml, which grants more.\n"
+    assert node.run("workload", "add", "web-1") == (1, "", expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ("x --label y", "invalid label y. Write it as key=value."),
+        ("x --pid 3 --netns y", "--pid and --netns name the same thing. Give one of them."),
+    ],
+)
+def test_what_makes_no_sense(node: Node, arguments: str, error: str) -> None:
+    assert node.run("workload", "add", *arguments.split()) == (2, "", f"calicoctl: {error}\n")
+
+
+def test_delete(node: Node) -> None:
+    agent = node.agent()
+    agent.answers["workload.delete"] = lambda params: {"deleted": params["id"] != "default/gone"}
+    expected = "Deleted default/web-1\ndefault/gone is not there: nothing to delete\nDeleted podman.3f0c.eth0\n"
+    assert node.run("workload", "del", "web-1", "gone", "podman.3f0c.eth0") == (0, expected, "")
+    assert [params["id"] for dummy, params in agent.asked] == ["default/web-1", "default/gone", "podman.3f0c.eth0"]
+
+
+def test_delete_goes_on_after_one_that_failed(node: Node) -> None:
+    agent = node.agent()
+    agent.answers["workload.delete"] = lambda params: (
+        AgentError("not_written", "No space left. Make room.") if params["id"] == "prod/a" else {"deleted": True}
+    )
+    expected = "prod/a: No space left. Make room.\n"
+    assert node.run("workload", "delete", "-n", "prod", "a", "b") == (1, "Deleted prod/b\n", expected)
+
+
+def test_get(node: Node) -> None:
+    agent = node.agent()
+    agent.answers["workload.get"] = {"workload": WEB.to_dict()}
+    assert node.run("workload", "get", "web-1") == (0, SHOWN, "")
+    assert yaml.safe_load(node.run("workload", "get", "web-1", "-o", "yaml")[1]) == WEB.to_dict()
+    assert agent.asked[0] == ("workload.get", {"id": "default/web-1"})
+
+
+def test_list(node: Node) -> None:
+    node.store()
+    node.agent()
+    assert node.run("workload", "list") == (0, LISTED, "")
+    found = json.loads(node.run("workload", "list", "-o", "json")[1])["workloads"]
+    assert [(entry["id"], entry["by"]) for entry in found] == [
+        ("default/db", "inventory"),
+        ("default/web-1", "api"),
+        ("podman.3f0c.eth0", "cni"),
+    ]
