@@ -22,11 +22,8 @@ CONFIG = f'protocol bgp tor {{\n  neighbor 10.10.1.1 as 65000;\n  password "{SEC
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = {
-        "date": ("date",),
-        "none": ("no-such-program-anywhere",),
-        "fails": ("sh", "-c", "echo oops >&2; exit 3"),
-    }
+    fails = ("sh", "-c", "echo oops >&2; exit 3")
+    commands = {"date": ("date",), "none": ("no-such-program-anywhere",), "fails": fails}
     monkeypatch.setattr(diagnostics, "COMMANDS", commands)
 
 
@@ -53,13 +50,7 @@ def test_the_archive(node: Node) -> None:
     assert (status, out, err) == (0, f"Collecting diagnostics\nDiags saved to NODE/new/place/{path.name}\n", "")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     found = members(path)
-    assert set(found) >= {
-        "date.txt",
-        "bird/bird.cfg",
-        "bird/show-route-all.txt",
-        "state/state.json",
-        "agent/status.json",
-    }
+    assert set(found) >= {"date.txt", "bird/bird.cfg", "state/state.json", "agent/status.json"}
     assert found["none.txt"] == "$ no-such-program-anywhere\nNo such file or directory\n"
     assert found["fails.txt"] == "$ sh -c echo oops >&2; exit 3\noops\nexit status 3\n"
     assert found["bird/show-route-all.txt"] == "10.244.7.0/26 unicast\n"
@@ -96,7 +87,7 @@ def test_no_room_for_it(node: Node) -> None:
         ('{"password": "x", "a": "b"}', '{"password": "********", "a": "b"}'),
         ('Password = "x" secret: "y"', 'Password = "********" secret: "********"'),
         ("password checks are on", "password checks are on"),
-        ('password "unterminated', 'password "********'),
+        ('password "unterminated\nnext', 'password "********\nnext'),
     ],
 )
 def test_redacted(text: str, shown: str) -> None:

@@ -15,7 +15,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_
 
 from tests.unit.cli.conftest import POD, STATE, WEB, Node
 
-DOWN = "calicoctl: the agent does not run (nobody listens at NODE/run/agent.sock); this is what the node has on its disk.\n"
+DOWN = (
+    "calicoctl: the agent does not run (nobody listens at NODE/run/agent.sock); this is what the node has on its "
+    "disk.\n"
+)
 SHOWN = """\
 +----------+---------------+-----------+------------+--------------+-----------+
 | GROUPING |     CIDR      | IPS TOTAL | IPS IN USE | IPS RESERVED | IPS FREE  |

@@ -14,6 +14,7 @@ import pytest
 from tests.unit.cli.conftest import Node
 
 POOL = "apiVersion: projectcalico.org/v3\nkind: IPPool\nmetadata:\n  name: a\nspec:\n  cidr: 10.1.0.0/16\n"
+NODE = '{"kind": "Node", "metadata": {"name": "n"}}'
 PEER = "kind: BGPPeer\nmetadata: {name: b}\nspec:\n  peerIP: 10.0.0.1\n  asNumbr: 3\n"
 LIST = """\
 apiVersion: v1
@@ -57,7 +58,7 @@ def put(node: Node, **files: str) -> str:
         ("\n\nkind: IPPool\nmetadata: {}\nspec: {cidr: 10.1.0.0/16}\n",
          ["4: IPPool: metadata.name is missing. Give the resource a name, as default-ipv4-ippool."]),
         ("# a comment\na: 1\n", [f"2: {NO_KIND}"]),
-        ("- 1\n", ["1: document: [1] is not a mapping. Write apiVersion, kind, metadata and spec."]),
+        ("- 1\n", ["1: document [1] is not a mapping. Write apiVersion, kind, metadata and spec."]),
     ],
 )  # fmt: skip
 def test_what_is_wrong(node: Node, text: str, errors: list[str]) -> None:
@@ -68,9 +69,7 @@ def test_what_is_wrong(node: Node, text: str, errors: list[str]) -> None:
 
 
 def test_files_and_folders(node: Node) -> None:
-    folder = put(
-        node, a_yaml=f"{POOL}---\n---\n{POOL}", b_yml=POOL, c_json='{"kind": "Node", "metadata": {"name": "n"}}'
-    )
+    folder = put(node, a_yaml=f"{POOL}---\n---\n{POOL}", b_yml=POOL, c_json=NODE)
     put(node, d_txt="not looked at: [")
     (node.folder / "files" / "deep").mkdir()
     (node.folder / "files" / "deep" / "e.yaml").write_text(PEER)
@@ -120,7 +119,7 @@ def test_files_that_are_not_there(node: Node) -> None:
 
 
 def test_without_a_yaml_library_json_can_be_validated(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = put(node, c_json='{"kind": "Node", "metadata": {"name": "n"}}', x_yaml=POOL)
+    folder = put(node, c_json=NODE, x_yaml=POOL)
     monkeypatch.setitem(t.cast("dict[str, t.Any]", sys.modules), "yaml", None)
     assert node.run("validate", "-f", f"{folder}/c.json")[0] == 0
     expected = (
