@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "bird": {"dataplane", "fleet", "naming"},
     "preflight": {"bird", "dataplane", "fleet", "naming"},
     "node": {"dataplane", "bird", "preflight", "ipam", "fleet", "naming"},
-    "agent": {"node", "dataplane", "bird", "preflight", "ipam", "fleet", "resources", "naming"},
+    "agent": {"node", "dataplane", "bird", "preflight", "ipam", "fleet", "resources", "selectors", "naming"},
     # Of the agent it knows how to ask it, see KNOWN_OF_AGENT.
     "cli": {"agent", "node", "dataplane", "bird", "preflight", "ipam", "fleet", "resources", "selectors", "naming"},
 }

@@ -1,0 +1,28 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the agent knows about its node as figures: looked up whenever the metrics are read."""
+
+from __future__ import annotations
+
+import time
+
+from .agent import Agent
+from .instruments import DELETING, DRIVERS, INVENTORY, RUN_TIME, Instruments
+
+
+def watch_agent(instruments: Instruments, agent: Agent) -> None:
+    def refresh() -> None:
+        state = agent.state
+        instruments.converged(agent.in_sync, time.time())
+        instruments.state_complete.set(value=float(agent.complete))
+        instruments.workloads.set(RUN_TIME, value=len(agent.list()))
+        instruments.workloads.set(INVENTORY, value=len(state.workloads) if state else 0)
+        instruments.workloads.set(DELETING, value=agent.deleting)
+        problems = agent.reconciler.problems
+        for kind in DRIVERS:
+            instruments.problems.set(kind, value=len(problems.get(kind, ())))
+        if "ipam" not in agent.broken:
+            instruments.use_of_addresses(agent.ipam.usage())
+
+    instruments.registry.refresh_with(refresh)

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Group commit: one write to the disk serves everybody who was waiting when it began.
+
+An fdatasync takes 1.5 ms whatever it has to write. Whoever asks while one is under way gets the next, together with all
+others who ask until that begins: eight adds in parallel wait for two writes and not for eight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import typing as t
+
+from .driver_thread import Worker
+
+
+class GroupCommit:
+    """`prepare` takes all that is queued and returns what writes it; that blocks, so it runs in `thread`."""
+
+    def __init__(self, prepare: t.Callable[[], t.Callable[[], None]], thread: Worker) -> None:
+        self._prepare = prepare
+        self._thread = thread
+        self._next: t.Optional[asyncio.Future[None]] = None
+        self._writing = False
+        self.writes = 0
+
+    def written(self) -> asyncio.Future[None]:
+        """Is done when everything that is queued by now is on the disk, and raises what `flush` raised for it.
+
+        The write starts at once or after the one under way, whether or not anybody awaits this.
+        """
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+        # Whoever gives up waiting gives up for himself alone.
+        waiting = asyncio.shield(self._next)
+        waiting.add_done_callback(_look)
+        if not self._writing:
+            self._writing = True
+            self._task = asyncio.ensure_future(self._write())
+        return waiting
+
+    async def _write(self) -> None:
+        try:
+            while self._next is not None:
+                await asyncio.sleep(0)  # those who are ready to ask in this turn of the loop come along
+                group, self._next = self._next, None
+                try:
+                    await self._thread(self._prepare())
+                except Exception as error:  # noqa: BLE001  it is theirs who wait
+                    group.set_exception(error)
+                else:
+                    self.writes += 1
+                    group.set_result(None)
+        finally:
+            self._writing = False
+
+
+def _look(future: asyncio.Future[None]) -> None:
+    """Somebody whose add failed for another reason does not wait for its write; asyncio is not to complain of that."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,192 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent as a process: `python3 -I /usr/local/lib/calico/current agent`, run by calico-agent.service.
+
+Settings, the lock that makes it the only one, the parts, signals. Any part that ends, ends the process with status 1,
+and systemd starts it again; nothing of the data plane is touched by that.
+
+SIGTERM and SIGINT end it, SIGHUP has it read state.json again, SIGUSR1 has it write down what it knows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+import typing as t
+
+from ..dataplane.kernel import Kernel
+from ..dataplane.linux import LinuxKernel
+from ..node import lock
+from ..node.machine import Machine
+from . import bgp_figures
+from . import settings as settings_
+from .agent import Agent, Kernels
+from .agent_figures import watch_agent
+from .cni.dispatch import Dispatcher
+from .dump import dump
+from .http import MetricsServer
+from .instruments import Instruments
+from .methods import Methods
+from .metrics import Registry
+from .notify import Notifier
+from .process_figures import watch_loop, watch_process
+from .server import Server, SocketInUse
+from .settings import Settings, SettingsError
+
+_log = logging.getLogger("calico")
+
+#: Seconds. A module that applies by itself, because it found no agent, holds the lock while it writes.
+_LOCK_PATIENCE = 60.0
+
+
+def main(arguments: t.Sequence[str]) -> int:
+    """The exit status: 0 stopped, 1 failed, 2 misunderstood."""
+    parser = argparse.ArgumentParser(prog="calico-agent", description="The daemon of one node; see calicoctl(8).")
+    parser.add_argument("--settings", default=settings_.PATH, metavar="FILE", help="default: %(default)s")
+    parser.add_argument("--paths", metavar="FILE", help="a JSON object of paths that are not the usual ones; for tests")
+    options = parser.parse_args(arguments)
+    try:
+        settings = settings_.load(options.settings)
+        machine, kernels = _here(options.paths)
+    except (SettingsError, OSError, ValueError) as error:
+        sys.stderr.write(f"calico-agent: {error}\n")
+        return 1
+    _log_to_journal(settings.log_level)
+    try:
+        with lock.held("calico-agent", _LOCK_PATIENCE, machine.writer_lock):
+            return asyncio.run(_serve(machine, settings, kernels))
+    except lock.LockError as error:
+        _log.error("The agent does not start: %s", error)
+    except SocketInUse as error:
+        _log.error("%s", error)
+    return 1
+
+
+def _here(paths: t.Optional[str]) -> tuple[Machine, Kernels]:
+    """The machine that this process runs on. `paths` may name fields of Machine and keywords of LinuxKernel."""
+    if paths is None:
+        return Machine(LinuxKernel()), LinuxKernel
+    with open(paths, encoding="utf-8") as stream:
+        given: dict[str, t.Any] = json.load(stream)
+    folders = {name: given.pop(name) for name in ("netns_folder", "marker_folder") if name in given}
+
+    def kernels() -> Kernel:
+        return LinuxKernel(**folders)
+
+    return Machine(kernels(), **given), kernels
+
+
+async def _serve(machine: Machine, settings: Settings, kernels: Kernels) -> int:
+    notifier = Notifier()
+    instruments = Instruments(Registry())
+    agent = Agent(machine, settings, kernels, on_tick=notifier.alive, instruments=instruments)
+    dispatcher = Dispatcher(agent, machine.cni_deleted)
+    await agent.start()
+    await dispatcher.complete_deletions()
+    server = Server(
+        machine.agent_socket,
+        Methods(agent).table,
+        cni=dispatcher.handle,
+        group=settings.group,
+        observed=instruments.answered,
+    )
+    await server.start()
+    notifier.ready()
+    _settle()
+    stopped = asyncio.Event()
+    _on_signals(agent, machine, stopped)
+    parts = {
+        **agent.run(),
+        "bgp figures": bgp_figures.watch(instruments, machine.bird_socket),
+        "loop": watch_loop(instruments),
+        "signals": stopped.wait(),
+    }
+    tasks = {name: asyncio.ensure_future(part) for name, part in parts.items()}
+    metrics = await _metrics(agent, settings, instruments)
+    try:
+        await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+        return 0 if stopped.is_set() else _told(tasks)
+    finally:
+        notifier.stopping()
+        await server.stop()
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        if metrics is not None:
+            await metrics.stop()
+        await agent.stop()
+
+
+async def _metrics(agent: Agent, settings: Settings, instruments: Instruments) -> t.Optional[MetricsServer]:
+    """Served by HTTP, if that is wanted and possible: a port that is taken is no reason not to look after the node."""
+    watch_process(instruments)
+    watch_agent(instruments, agent)
+    if not settings.metrics_port:
+        return None
+    server = MetricsServer(
+        instruments.registry,
+        agent.liveness,
+        agent.readiness,
+        address=settings.metrics_address,
+        port=settings.metrics_port,
+    )
+    try:
+        await server.start()
+    except OSError as error:
+        where = f"{settings.metrics_address} port {settings.metrics_port}"
+        agent.broken["metrics"] = (
+            f"metrics cannot be served on {where}: {error.strerror}. Choose another metrics_port in agent.json, then"
+            " restart calico-agent."
+        )
+        _log.error("%s", agent.broken["metrics"])
+        return None
+    return server
+
+
+def _told(parts: t.Mapping[str, asyncio.Future[t.Any]]) -> int:
+    """What ended although it should not have."""
+    for name, part in parts.items():
+        if part.done():
+            error = part.exception()
+            _log.error("%s ended, and so does the agent; systemd starts it again.", name, exc_info=error)
+    return 1
+
+
+def _on_signals(agent: Agent, machine: Machine, stopped: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    loop.add_signal_handler(signal.SIGHUP, agent.reload)
+    path = os.path.join(os.path.dirname(machine.agent_socket), "agent-dump.json")
+    loop.add_signal_handler(signal.SIGUSR1, lambda: dump(agent, path))
+
+
+def _settle() -> None:
+    """What was made by the start lives as long as the process: the garbage collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+
+
+class _Journal(logging.Formatter):
+    """Lines as systemd takes them from stderr, with their priority (sd-daemon(3))."""
+
+    _PRIORITIES: t.ClassVar = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}
+
+    def format(self, record: logging.LogRecord) -> str:
+        priority = self._PRIORITIES.get(record.levelname, 6)
+        return "\n".join(f"<{priority}>{line}" for line in super().format(record).splitlines())
+
+
+def _log_to_journal(level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        _Journal("%(message)s") if "JOURNAL_STREAM" in os.environ else logging.Formatter("%(message)s")
+    )
+    logging.basicConfig(level=level.upper(), handlers=[handler])

@@ -1,0 +1,43 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the agent knows, written down for whoever looks into a fault: SIGUSR1 and `calicoctl node diags` ask for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import typing as t
+
+from ..node import atomic_file
+from .agent import Agent, plain
+from .protocol import AgentError
+
+_log = logging.getLogger("calico.dump")
+_running: set[asyncio.Future[None]] = set()
+
+
+def dump(agent: Agent, path: str) -> None:
+    """Writes it to `path`, readable by root alone, as soon as the plan is made."""
+    task = asyncio.ensure_future(_dump(agent, path))
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+
+
+async def _dump(agent: Agent, path: str) -> None:
+    known: dict[str, t.Any] = {"status": agent.status()}
+    desired = agent.desired()
+    known["desired"] = desired.to_dict() if desired else None
+    known["workloads"] = [workload.to_dict() for workload in agent.list()]
+    try:
+        planned = await agent.plan()
+        known["plan"] = [plain(change) for change in planned.shown()]
+    except AgentError as error:
+        known["plan"] = str(error)
+    try:
+        atomic_file.write(path, json.dumps(known, indent=1) + "\n", 0o600)
+    except atomic_file.FileError as error:
+        _log.error("%s", error)
+        return
+    _log.info("What the agent knows is in %s.", path)

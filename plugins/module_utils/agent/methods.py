@@ -1,0 +1,194 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The methods of the agent's API by name: parameters in, calls of the Agent, plain data out."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .. import release
+from ..dataplane.node import NodePlan
+from ..fleet.node_state import NodeState
+from ..node import bundle
+from . import protocol
+from .agent import Agent, not_found, plain
+from .peer import Peer
+from .protocol import AgentError
+from .reconcile import Outcome
+from .request import AddRequest
+from .server import Method
+
+Data = dict[str, t.Any]
+
+API = 1
+
+
+class Methods:
+    """`table` is what the server takes."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._version = {
+            "version": release.VERSION,
+            "engine": bundle.installed_digest(agent.machine.engine) or "",
+            "api": API,
+        }
+        self.table: dict[str, Method] = {
+            "workload.add": Method(self.add, changes=True),
+            "workload.delete": Method(self.delete, changes=True),
+            "workload.get": Method(self.get),
+            "workload.list": Method(self.list),
+            "workload.check": Method(self.check),
+            "node.plan": Method(self.plan),
+            "node.apply": Method(self.apply, changes=True),
+            "resync": Method(self.resync, changes=True),
+            "status": Method(self.status),
+            "ipam.show": Method(self.ipam_show),
+            "ipam.check": Method(self.ipam_check),
+            "ipam.release": Method(self.ipam_release, changes=True),
+            "watch": Method(self.watch, stream=True),
+            "version": Method(self.version),
+        }
+
+    async def add(self, params: Data, peer: Peer) -> Data:
+        request = AddRequest.of(params)
+        created = self._agent.get(request.id) is None
+        return {"workload": (await self._agent.add(request)).to_dict(), "created": created}
+
+    async def delete(self, params: Data, peer: Peer) -> Data:
+        (id,) = _texts(params, "workload.delete", "id")
+        return {"deleted": await self._agent.delete(id)}
+
+    async def get(self, params: Data, peer: Peer) -> Data:
+        (id,) = _texts(params, "workload.get", "id")
+        workload = self._agent.get(id)
+        if workload is None:
+            raise not_found(id)
+        return {"workload": workload.to_dict()}
+
+    async def list(self, params: Data, peer: Peer) -> Data:
+        selector = _optional(params, "workload.list", "selector", str, "a text")
+        return {"workloads": [workload.to_dict() for workload in self._agent.list(selector)]}
+
+    async def check(self, params: Data, peer: Peer) -> Data:
+        (id,) = _texts(params, "workload.check", "id")
+        return {"problems": await self._agent.check(id)}
+
+    async def plan(self, params: Data, peer: Peer) -> Data:
+        state = _state(params, "node.plan", {"state"})
+        return planned(await self._agent.plan(state), self._agent.in_sync)
+
+    async def apply(self, params: Data, peer: Peer) -> Data:
+        state = _state(params, "node.apply", {"state", "removals"})
+        removals = params.get("removals", False)
+        if not isinstance(removals, bool):
+            raise _invalid("node.apply", "removals", removals, "must be true or false")
+        return done(await self._agent.node_apply(state, removals))
+
+    async def resync(self, params: Data, peer: Peer) -> Data:
+        _known(params, "resync", set())
+        return done(await self._agent.resync())
+
+    async def status(self, params: Data, peer: Peer) -> Data:
+        _known(params, "status", set())
+        return {**self._version, **self._agent.status()}
+
+    async def version(self, params: Data, peer: Peer) -> Data:
+        _known(params, "version", set())
+        return dict(self._version)
+
+    async def ipam_show(self, params: Data, peer: Peer) -> Data:
+        _known(params, "ipam.show", set())
+        ipam = self._agent.ipam
+        return {
+            "blocks": [usage._asdict() for usage in ipam.usage()],
+            "allocations": [
+                {**allocation._asdict(), "attributes": dict(allocation.attributes)} for allocation in ipam.allocations()
+            ],
+        }
+
+    async def ipam_check(self, params: Data, peer: Peer) -> Data:
+        _known(params, "ipam.check", set())
+        return self._agent.ipam_check()
+
+    async def ipam_release(self, params: Data, peer: Peer) -> Data:
+        (address,) = _texts(params, "ipam.release", "address")
+        await self._agent.release_address(address)
+        return {"released": True}
+
+    async def watch(self, params: Data, peer: Peer) -> t.AsyncIterator[Data]:
+        _known(params, "watch", set())
+        events = self._agent.watch()
+        try:
+            while True:
+                event = await events.get()
+                yield event
+                if event["event"] == "overflow":
+                    return
+        finally:
+            self._agent.unwatch(events)
+
+
+def planned(plan: NodePlan, in_sync: bool) -> Data:
+    return {
+        "changes": [plain(change) for change in plan.changes],
+        "expected": [plain(change) for change in plan.expected],
+        "kept": [plain(change) for change in plan.kept],
+        "problems": [change.note for change in plan.problems],
+        "underlay": plan.underlay,
+        "in_sync": in_sync and not plan.changed,
+    }
+
+
+def done(outcome: Outcome) -> Data:
+    return {
+        "changes": [plain(change) for change in outcome.changes],
+        "problems": list(outcome.problems),
+        "waiting": list(outcome.waiting),
+        "in_sync": outcome.in_sync,
+    }
+
+
+def _state(params: Data, method: str, known: set[str]) -> t.Optional[NodeState]:
+    _known(params, method, known)
+    state = params.get("state")
+    if state is None:
+        return None
+    try:
+        return NodeState.from_dict(state)
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise AgentError(
+            protocol.INVALID_PARAMS,
+            f"{method}: state is not one that this agent reads: {error}. Is the collection of the controller of another"
+            " release than the node's engine? Run site.yml, which installs its own.",
+        ) from error
+
+
+def _known(params: Data, method: str, known: t.Collection[str]) -> None:
+    for name in params:
+        if name not in known:
+            takes = f"It takes: {', '.join(sorted(known))}." if known else "It takes none."
+            raise AgentError(protocol.INVALID_PARAMS, f"{method} has no parameter {name[:60]!r}. {takes}")
+
+
+def _texts(params: Data, method: str, *names: str) -> t.List[str]:
+    _known(params, method, names)
+    for name in names:
+        if not isinstance(params.get(name), str) or not params[name]:
+            raise _invalid(method, name, params.get(name), "must be a text")
+    return [params[name] for name in names]
+
+
+def _optional(params: Data, method: str, name: str, kind: type, words: str) -> t.Any:
+    _known(params, method, {name})
+    value = params.get(name)
+    if value is not None and not isinstance(value, kind):
+        raise _invalid(method, name, value, f"must be {words}")
+    return value
+
+
+def _invalid(method: str, name: str, value: object, rule: str) -> AgentError:
+    shown = repr(value)
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    return AgentError(protocol.INVALID_PARAMS, f"{method}: {name} {shown} {rule}.", {"field": name})

@@ -1,0 +1,179 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a caller asks for when it adds a workload: the API's parameters and the CNI plugin's, checked in one place."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import re
+import typing as t
+
+from .. import naming
+from ..fleet.attachment import Workload, endpoint
+from ..fleet.node_state import Pool
+from . import protocol
+from .protocol import AgentError
+
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
+_NAME_LIMIT = 200  # with its namespace it has to fit into the alias of a link, 255 characters
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_NETNS = re.compile(r"[^/\0\s]{1,255}|(/[^\0]{1,4000})")
+_MTU = (68, 65535)  # RFC 791, and the largest that a veth takes
+
+
+@dataclasses.dataclass(frozen=True)
+class AddRequest:
+    """`id` "" stands for "<namespace>/<name>". `netns` is a name below /run/netns or, unless it is `netns_owned` (made
+    by the agent, and deleted with the workload), an absolute path. `address`, `pools`, `mac` and `mtu`: only if asked
+    for. `network` and `container` are CNI's.
+    """
+
+    name: str
+    netns: str = ""
+    id: str = ""
+    namespace: str = "default"
+    netns_owned: bool = False
+    peer_interface: str = "eth0"
+    address: t.Optional[str] = None
+    pools: tuple[str, ...] = ()
+    labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    mac: t.Optional[str] = None
+    mtu: t.Optional[int] = None
+    network: str = ""
+    container: str = ""
+
+    @classmethod
+    def of(cls, params: t.Mapping[str, t.Any]) -> AddRequest:
+        """From the parameters of `workload.add`. Raises AgentError invalid_params, as `checked` does."""
+        known = {field.name for field in dataclasses.fields(cls)} - {"network", "container"}
+        unknown = sorted(set(params) - known)
+        if unknown:
+            raise _invalid(
+                unknown[0], params[unknown[0]], f"is not a parameter. There are: {', '.join(sorted(known))}."
+            )
+        if "name" not in params:
+            raise AgentError(
+                protocol.INVALID_PARAMS, "workload.add: the parameter name is missing. Give the workload one."
+            )
+        values = dict(params)
+        for name in ("id", "namespace", "netns", "peer_interface", "address", "mac", "mtu", "pools", "labels"):
+            if values.get(name, "") is None:
+                del values[name]
+        if isinstance(values.get("pools"), list):
+            values["pools"] = tuple(values["pools"])
+        return cls(**values).checked()
+
+    def checked(self) -> AddRequest:
+        """Itself, with what was left out filled in. Raises AgentError."""
+        for field, value in (("name", self.name), ("namespace", self.namespace)):
+            if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > _NAME_LIMIT:
+                rule = f"must be 1 to {_NAME_LIMIT} letters, digits, '-', '_' and '.', a letter or digit at its ends."
+                raise _invalid(field, value, rule)
+        if len(self.namespace) + len(self.name) > _NAME_LIMIT + 30:
+            raise _invalid("name", self.name, f"is too long together with its namespace. Use {_NAME_LIMIT} characters.")
+        identity = self.id or f"{self.namespace}/{self.name}"
+        if not isinstance(identity, str) or not 0 < len(identity) <= 600 or not identity.isprintable():
+            raise _invalid("id", self.id, "must be 1 to 600 printable characters.")
+        self._check_netns()
+        if not isinstance(self.peer_interface, str):
+            raise _invalid("peer_interface", self.peer_interface, "must be the name of a device. Use eth0.")
+        try:
+            naming.check_device_name(self.peer_interface, "peer_interface")
+        except naming.NamingError as error:
+            raise AgentError(protocol.INVALID_PARAMS, f"workload.add: {error}") from error
+        if self.peer_interface == "lo":
+            raise _invalid("peer_interface", "lo", "is the namespace's own loopback. Use another name, such as eth0.")
+        if self.address is not None:
+            self._check_address(self.address)
+        if not isinstance(self.pools, tuple) or not all(isinstance(pool, str) and pool for pool in self.pools):
+            raise _invalid("pools", self.pools, "must be a list of names of IP pools.")
+        if not isinstance(self.labels, t.Mapping) or not all(
+            isinstance(text, str) for label in self.labels.items() for text in label
+        ):
+            raise _invalid("labels", self.labels, "must be an object whose values are texts.")
+        mac = self.mac
+        if mac is not None:
+            mac = mac.lower() if isinstance(mac, str) else ""
+            if not _MAC.fullmatch(mac) or int(mac[:2], 16) & 1 or mac == "00:00:00:00:00:00":
+                raise _invalid("mac", self.mac, "must be the MAC address of one device, such as 02:00:00:00:00:01.")
+        if self.mtu is not None:
+            if type(self.mtu) is not int or not _MTU[0] <= self.mtu <= _MTU[1]:
+                raise _invalid("mtu", self.mtu, f"must be a number of bytes from {_MTU[0]} to {_MTU[1]}.")
+        netns = self.netns or (self.name if self.netns_owned else "")
+        return dataclasses.replace(self, id=identity, netns=netns, mac=mac)
+
+    def _check_netns(self) -> None:
+        if not isinstance(self.netns_owned, bool):
+            raise _invalid("netns_owned", self.netns_owned, "must be true or false.")
+        if not isinstance(self.netns, str) or (self.netns or not self.netns_owned) and not _NETNS.fullmatch(self.netns):
+            raise _invalid("netns", self.netns, "must be a name as `ip netns list` shows it, or an absolute path.")
+        if self.netns in (".", ".."):
+            raise _invalid("netns", self.netns, "must be a name as `ip netns list` shows it, or an absolute path.")
+        if self.netns_owned and self.netns.startswith("/"):
+            raise _invalid(
+                "netns", self.netns, "must be a name and no path when netns_owned is true: it is made by name."
+            )
+
+    @staticmethod
+    def _check_address(address: t.Any) -> None:
+        try:
+            found = ipaddress.ip_address(address) if isinstance(address, str) else None
+        except ValueError:
+            found = None
+        if found is None:
+            raise _invalid("address", address, "must be an IP address without a prefix length, such as 10.244.0.7.")
+        if found.version != 4:
+            raise _invalid("address", address, "must be an IPv4 address: this release has no IPv6 for workloads yet.")
+
+    def workload(self, since: str) -> Workload:
+        """The workload that this becomes; its address and its pool are still to be had."""
+        workload = Workload(
+            id=self.id,
+            name=self.name,
+            namespace=self.namespace,
+            netns=self.netns,
+            netns_owned=self.netns_owned,
+            peer_interface=self.peer_interface,
+            labels=dict(self.labels),
+            mac=self.mac,
+            mtu=self.mtu,
+            network=self.network,
+            container=self.container,
+            since=since,
+        )
+        known = endpoint(dataclasses.replace(workload, addresses=("0.0.0.0",)), Pool("", "", 0, "None"))
+        return dataclasses.replace(workload, interface=naming.interface_name(known.namespace, known.name))
+
+    def differs_from(self, workload: Workload) -> str:
+        """In words what it asks for that `workload`, which has its id, does not have; "" for the same again."""
+        for field in (
+            "name",
+            "namespace",
+            "netns",
+            "netns_owned",
+            "peer_interface",
+            "labels",
+            "mac",
+            "mtu",
+            "network",
+            "container",
+        ):
+            asked, have = getattr(self, field), getattr(workload, field)
+            if asked != have:
+                return f"{field} {_shown(have)} and not {_shown(asked)}"
+        if self.address is not None and self.address not in workload.addresses:
+            return f"address {', '.join(workload.addresses)} and not {self.address}"
+        if self.pools and workload.pool not in self.pools:
+            return f"an address of pool {workload.pool} and not of {', '.join(self.pools)}"
+        return ""
+
+
+def _shown(value: t.Any) -> str:
+    text = repr(dict(value) if isinstance(value, t.Mapping) else value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _invalid(field: str, value: t.Any, rule: str) -> AgentError:
+    return AgentError(protocol.INVALID_PARAMS, f"workload.add: {field} {_shown(value)} {rule}", {"field": field})

@@ -1,0 +1,74 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an administrator may set for the agent: /etc/calico/agent.json, written by the role, absent for all defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing as t
+
+PATH = "/etc/calico/agent.json"
+_REMEDY = "Correct it, then start the agent again."
+
+
+class SettingsError(Exception):
+    """The file cannot be used. The text says what is wrong in it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Times are in seconds. Fields are what agent.json may hold, by these names."""
+
+    group: str = "calico"  # members may read by the API; "": only root
+    metrics_address: str = "127.0.0.1"
+    metrics_port: int = 9091  # as Felix's; 0: no metrics by HTTP
+    log_level: str = "info"
+    resync_interval: float = 90.0  # between two looks at everything, +-10 %
+    cleanup_grace: float = 60.0  # after the start, before leftovers that nobody knows are removed
+    leak_grace: float = 900.0  # before the address of a workload that never came back is free (Calico: 15 minutes)
+    cooldown: float = 30.0  # before a released address is given out again
+
+    @classmethod
+    def of(cls, data: t.Any, path: str = PATH) -> Settings:
+        """Raises SettingsError."""
+        if not isinstance(data, dict):
+            raise SettingsError(f"{path}: it must hold a JSON object. {_REMEDY}")
+        fields = {field.name: field.default for field in dataclasses.fields(cls)}
+        for name, value in data.items():
+            if name not in fields:
+                raise SettingsError(f"{path}: {name} is not a setting. There are: {', '.join(fields)}. {_REMEDY}")
+            default = fields[name]
+            if not _fits(value, default):
+                kind = "a text" if isinstance(default, str) else "a number that is not negative"
+                raise SettingsError(f"{path}: {name} {value!r} must be {kind}, such as {default!r}. {_REMEDY}")
+        if data.get("log_level", cls.log_level) not in LEVELS:
+            raise SettingsError(
+                f"{path}: log_level {data['log_level']!r} must be one of {', '.join(LEVELS)}. {_REMEDY}"
+            )
+        if data.get("metrics_port", 0) > 65535:
+            raise SettingsError(f"{path}: metrics_port {data['metrics_port']} must be at most 65535. {_REMEDY}")
+        return cls(**data)
+
+
+def _fits(value: t.Any, default: t.Any) -> bool:
+    if isinstance(default, str):
+        return isinstance(value, str)
+    kinds = (int,) if isinstance(default, int) else (int, float)
+    return isinstance(value, kinds) and not isinstance(value, bool) and value >= 0
+
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def load(path: str = PATH) -> Settings:
+    """The defaults where there is no such file. Raises SettingsError."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            data = json.load(stream)
+    except FileNotFoundError:
+        return Settings()
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{path}: it cannot be read: {error}. {_REMEDY}") from error
+    return Settings.of(data, path)

@@ -1,0 +1,224 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent as nodes run it: the engine unpacked from its bundle, a process of its own, the kernel of this machine.
+
+def test_something(daemon):           # fixture of conftest.py: running, in a namespace that stands for a host
+    daemon.add("web")
+    daemon.kill()
+    daemon.start()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.client import Client, NotRunning
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.faults import VARIABLE
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelRoute
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import LocalIpam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
+
+from tests.conftest import ROOT
+from tests.integration.host_under_test import HOST, HostKernel, host_under_test
+from tests.unit.agent.node_under_test import STATE
+from tests.unit.dataplane.drivers import underlay
+
+_PATIENCE = 30.0  # seconds; nothing here takes one, but the machine may be busy
+
+
+def install_engine(folder: pathlib.Path) -> pathlib.Path:
+    """What `python3 -I PATH agent` runs. Takes a second or two: once for many tests."""
+    source = str(ROOT / "plugins" / "module_utils")
+    bundle.install(bundle.build(source), bundle.bundle_digest(source), str(folder))
+    return folder / "current"
+
+
+class Daemon:
+    """`folder` holds all that the agent reads and writes; `kernel` looks at the host's namespace from outside."""
+
+    def __init__(self, engine: pathlib.Path, folder: pathlib.Path, kernel: HostKernel) -> None:
+        self.folder = folder
+        self.kernel = kernel
+        self.store = Store(str(folder / "lib"))
+        self.socket = str(folder / "run" / "agent.sock")
+        self.log = folder / "agent.log"
+        self.process: t.Optional[subprocess.Popen[bytes]] = None
+        self._engine = engine
+        (folder / "run").mkdir()
+        self._paths = folder / "paths.json"
+        self._paths.write_text(
+            json.dumps(
+                {
+                    "netns_folder": str(folder / "netns"),
+                    "marker_folder": str(folder / "markers"),
+                    "store": str(folder / "lib"),
+                    "ipam": str(folder / "lib" / "ipam"),
+                    "cni_deleted": str(folder / "lib" / "cni" / "deleted"),
+                    "workloads": str(folder / "run" / "workloads"),
+                    "agent_socket": self.socket,
+                    "writer_lock": str(folder / "run" / "writer.lock"),
+                    "lock": str(folder / "run" / "node.lock"),
+                    "engine": str(engine.parent),
+                    "bird_socket": str(folder / "run" / "bird.ctl"),
+                }
+            )
+        )
+        self.settings(cooldown=0.0)
+
+    # ---- what it is given
+
+    def settings(self, **settings: t.Any) -> None:
+        """For the next start."""
+        (self.folder / "agent.json").write_text(json.dumps({"metrics_port": 0, **settings}))
+
+    def desire(self, state: NodeState, complete: bool = True) -> None:
+        self.store.save(Stored(state, complete=complete))
+
+    # ---- the process
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self, fault: str = "", wait: bool = True) -> None:
+        """Returns when it answers. `fault` names the point at which it is to be killed."""
+        netns = self.folder / "netns" / HOST
+        command = [
+            *("nsenter", f"--net={netns}", sys.executable, "-I", str(self._engine), "agent"),
+            *("--paths", str(self._paths), "--settings", str(self.folder / "agent.json")),
+        ]
+        with self.log.open("ab") as log:
+            environment = {**os.environ, VARIABLE: fault}
+            environment.pop("NOTIFY_SOCKET", None)
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+        if wait:
+            self.until(self.answers, "the agent answers")
+
+    def answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"the agent ended: {self.log.read_text()}"
+        try:
+            self.call("version")
+        except NotRunning:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """-9"""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(_PATIENCE)
+
+    def stop(self) -> int:
+        """As systemd does. The exit status."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(_PATIENCE)
+
+    def wait_killed(self) -> None:
+        assert self.process is not None
+        assert self.process.wait(_PATIENCE) == -9, self.log.read_text()
+
+    def close(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+
+    @staticmethod
+    def until(holds: t.Callable[[], t.Any], what: str) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not holds():
+            assert time.monotonic() < deadline, f"not within {_PATIENCE:g} seconds: {what}"
+            time.sleep(0.01)
+
+    # ---- calls
+
+    def call(self, method: str, **params: t.Any) -> dict[str, t.Any]:
+        with Client(self.socket, _PATIENCE) as client:
+            return client.call(method, **params)
+
+    def netns(self, name: str) -> str:
+        """The path of a namespace of that name, made if it is not there."""
+        if name not in self.kernel.netns_list():
+            self.kernel.netns_add(name, "")
+        return str(self.folder / "netns" / name)
+
+    def add(self, name: str, **more: t.Any) -> dict[str, t.Any]:
+        """The workload."""
+        params = {"name": name, **({} if more.get("netns_owned") else {"netns": self.netns(name)}), **more}
+        return t.cast("dict[str, t.Any]", self.call("workload.add", **params)["workload"])
+
+    def delete(self, name: str) -> bool:
+        return bool(self.call("workload.delete", id=f"default/{name}")["deleted"])
+
+    def in_sync(self) -> None:
+        """Waits for it."""
+        self.until(lambda: self.call("status")["in_sync"], "the agent is in sync")
+
+    def settled(self) -> None:
+        """Waits until no deletion is under way."""
+        self.until(lambda: self.call("status")["deleting"] == 0, "all links of deleted workloads are gone")
+
+    # ---- what there is
+
+    @property
+    def routes(self) -> list[KernelRoute]:
+        """Ours."""
+        return self.kernel.routes(protocol=179)
+
+    @property
+    def destinations(self) -> set[str]:
+        return {destination for destination, dummy in self.routes}
+
+    @property
+    def links(self) -> set[str]:
+        return {link.name for link in self.kernel.links() if link.name.startswith("cali")}
+
+    @property
+    def records(self) -> set[str]:
+        folder = self.folder / "run" / "workloads"
+        return {str(path.relative_to(folder)) for path in folder.rglob("*.json")}
+
+    def allocated(self) -> dict[str, str]:
+        """{handle: address}, from the disk."""
+        ipam = LocalIpam(str(self.folder / "lib" / "ipam"))
+        ipam.load()
+        return {allocation.handle: allocation.address for allocation in ipam.allocations()}
+
+    def reaches(self, name: str, address: str) -> bool:
+        """Whether a packet from inside the namespace comes back from `address`."""
+        command = ["ping", "-n", "-c", "1", "-W", "2", address]
+        return self.kernel.inside(name).run(command).code == 0
+
+    def memory(self, field: str = "VmHWM") -> int:
+        """KiB, from /proc/PID/status."""
+        for line in pathlib.Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith(field + ":"):
+                return int(line.split()[1])
+        raise AssertionError(field)
+
+
+@contextlib.contextmanager
+def daemon_under_test(
+    engine: pathlib.Path, folder: pathlib.Path, state: t.Optional[NodeState] = STATE
+) -> t.Iterator[Daemon]:
+    """Not started yet; gone afterwards with all that it made."""
+    with host_under_test(folder, HostKernel) as kernel:
+        underlay(kernel)
+        daemon = Daemon(engine, folder, kernel)
+        if state is not None:
+            daemon.desire(state)
+        try:
+            yield daemon
+        finally:
+            daemon.close()

@@ -1,0 +1,159 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node with an agent, in memory: a fake kernel, files below a folder, a clock that jumps."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import pathlib
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.request import AddRequest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    Bird,
+    Block,
+    Ipam,
+    NodeState,
+    Pool,
+    Route,
+    Sysctl,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import LocalIpam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
+
+from tests.unit.agent.virtual_time import inline
+from tests.unit.dataplane.drivers import underlay
+
+BLOCK, SPARE = "10.244.1.0/29", "10.244.1.8/29"
+STATE = NodeState(
+    node="node1",
+    address="10.10.1.11/24",
+    pools=(Pool("default-pool", "10.244.0.0/16", 29, "None", workload_mtu=1400),),
+    ipam=Ipam(1, (Block(BLOCK, "default-pool"),), (Block(SPARE, "default-pool"),)),
+    routes=(Route(BLOCK, "blackhole"),),
+    sysctls=(Sysctl("net/ipv4/ip_forward", "1"),),
+    bird=Bird("10.10.1.11", "10.10.1.11", 64512, "10.10.1.0/24"),
+)
+
+
+class Node:
+    """Outlives its agents: `start` makes one, `kill` leaves everything as it is at that moment."""
+
+    def __init__(self, folder: pathlib.Path, state: t.Optional[NodeState] = STATE, **settings: t.Any) -> None:
+        self.folder = folder
+        self.kernel = FakeKernel()
+        underlay(self.kernel)
+        self.settings = Settings(**{"cooldown": 0.0, **settings})
+        self.machine = Machine(
+            self.kernel,
+            store=str(folder / "lib"),
+            ipam=str(folder / "lib" / "ipam"),
+            workloads=str(folder / "run" / "workloads"),
+        )
+        self.store = Store(self.machine.store)
+        if state is not None:
+            self.store.save(Stored(state, complete=True))
+        self.agent: Agent
+        self.tasks: list[asyncio.Future] = []
+
+    def seconds(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def start(self) -> Agent:
+        self.agent = Agent(
+            self.machine,
+            self.settings,
+            lambda: self.kernel,
+            ipam=LocalIpam(self.machine.ipam, self.seconds, lambda: "boot", self.settings.cooldown),
+            thread=lambda name: inline,
+            clock=self.seconds,
+        )
+        await self.agent.start()
+        self.tasks = [asyncio.ensure_future(part) for part in self.agent.run().values()]
+        await self.settle()
+        return self.agent
+
+    async def kill(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def restart(self) -> Agent:
+        await self.kill()
+        return await self.start()
+
+    def request(self, name: str, **more: t.Any) -> AddRequest:
+        """For a namespace of that name, which is there."""
+        if not more.get("netns_owned") and name not in self.kernel.netns_list():
+            self.kernel.netns_add(name, "")
+        return AddRequest(**{"name": name, "netns": name, **more})
+
+    async def add(self, name: str, **more: t.Any) -> str:
+        """Its address."""
+        workload = await self.agent.add(self.request(name, **more))
+        return workload.addresses[0]
+
+    # ---- what there is
+
+    @property
+    def routes(self) -> set[str]:
+        """Ours."""
+        return {destination for destination, dummy in self.kernel.routes(table=254, protocol=179)}
+
+    @property
+    def links(self) -> set[str]:
+        return {link.name for link in self.kernel.links() if link.name.startswith("cali")}
+
+    @property
+    def records(self) -> set[str]:
+        folder = self.folder / "run" / "workloads"
+        return {str(path.relative_to(folder)) for path in folder.rglob("*.json")}
+
+    def on_disk(self) -> dict[str, str]:
+        """{handle: address} as another process would read it."""
+        ipam = LocalIpam(self.machine.ipam, lambda: 0.0, lambda: "boot")
+        ipam.load()
+        return {allocation.handle: allocation.address for allocation in ipam.allocations()}
+
+    def differences(self) -> list[str]:
+        """What the drivers would do."""
+        desired = self.agent.desired()
+        assert desired is not None
+        return [change.line() for change in plan_node(self.kernel, desired).changes]
+
+    async def settle(self) -> None:
+        """Until nothing is going on."""
+        await asyncio.sleep(1)
+
+    @contextlib.contextmanager
+    def read_only(self) -> t.Iterator[None]:
+        """The journal cannot be written."""
+        journal = self.agent._ipam._journal
+        real = journal.append
+
+        def refuse(records: t.Sequence[t.Any]) -> None:
+            raise _not_written()
+
+        journal.append = refuse
+        try:
+            yield
+        finally:
+            journal.append = real
+
+
+def _not_written() -> Exception:
+    from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import IpamNotWritten
+
+    return IpamNotWritten("the disk is full. Make room.")
+
+
+def with_state(**changes: t.Any) -> NodeState:
+    return dataclasses.replace(STATE, **changes)

@@ -1,0 +1,247 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Adds and deletes: what is there afterwards, in memory, on the disk and in the kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
+
+from tests.unit.agent.node_under_test import BLOCK, SPARE, Node
+from tests.unit.agent.virtual_time import run
+
+
+async def refused(awaitable) -> tuple[str, str]:
+    with pytest.raises(AgentError) as caught:
+        await awaitable
+    return caught.value.code, caught.value.message
+
+
+def test_an_added_workload_is_reachable_and_on_the_disk(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        await node.settle()
+        workload = await agent.add(node.request("web", labels={"app": "web"}))
+        assert workload.addresses == ("10.244.1.0",) and workload.pool == "default-pool" and workload.mtu == 1400
+        assert workload.mac and workload.id == "default/web" and workload.interface in node.links
+        assert node.routes == {BLOCK, "10.244.1.0/32"}
+        assert node.on_disk() == {"default/web": "10.244.1.0"}
+        assert node.records == {"default%2Fweb.json"}
+        assert node.differences() == []
+        assert agent.in_sync and agent.drift.to_dict()["total"] == 0
+        assert [found.id for found in agent.list("app == 'web'")] == ["default/web"]
+        assert agent.list("app == 'db'") == []
+        assert await agent.check("default/web") == []
+
+    run(scenario())
+
+
+def test_the_same_again_is_answered_alike_and_another_one_is_refused(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        first = await agent.add(node.request("web"))
+        node.kernel.link_delete(first.interface)
+        again = await agent.add(node.request("web"))
+        assert again.addresses == first.addresses and node.differences() == []
+        assert await refused(agent.add(node.request("web", labels={"a": "b"}))) == (
+            "conflict",
+            "workload default/web exists already, with labels {} and not {'a': 'b'}. Delete it first, or choose another"
+            " id.",
+        )
+        assert await refused(agent.add(node.request("web", address="10.244.1.3"))) == (
+            "conflict",
+            "workload default/web exists already, with address 10.244.1.0 and not 10.244.1.3. Delete it first, or"
+            " choose another id.",
+        )
+        assert await refused(agent.add(node.request("web", id="another"))) == (
+            "conflict",
+            f"workload another would have the device {first.interface}, which belongs to workload default/web. A node"
+            " has one workload of a namespace and name: choose another name.",
+        )
+        assert node.on_disk() == {"default/web": "10.244.1.0"}
+
+    run(scenario())
+
+
+def test_what_was_asked_for_is_what_it_gets(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        workload = await agent.add(
+            node.request("db", address="10.244.1.5", mac="02:00:00:00:00:05", mtu=1300, pools=("default-pool",))
+        )
+        assert (workload.addresses, workload.mac, workload.mtu) == (("10.244.1.5",), "02:00:00:00:00:05", 1300)
+        assert node.differences() == []
+        code, text = await refused(agent.add(node.request("other", address="10.244.1.5")))
+        assert code == "conflict" and "10.244.1.5" in text and "default/db" in text
+        code, text = await refused(agent.add(node.request("other", address="192.0.2.1")))
+        assert code == "invalid_params" and "192.0.2.1" in text
+        code, text = await refused(agent.add(node.request("other", pools=("nope",))))
+        assert code == "invalid_params" and "nope" in text
+        assert node.links == {workload.interface} and set(node.on_disk()) == {"default/db"}
+
+    run(scenario())
+
+
+def test_a_spare_block_is_opened_with_its_blackhole_and_when_all_is_full_it_says_so(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        await node.settle()
+        for number in range(8):
+            await node.add(f"w{number}")
+        assert SPARE not in node.routes
+        assert await node.add("w8") == "10.244.1.8"
+        assert SPARE in node.routes  # before the reconciler had a chance to
+        await node.settle()
+        assert node.differences() == []
+        for number in range(9, 16):
+            await node.add(f"w{number}")
+        code, text = await refused(agent.add(node.request("w16")))
+        assert code == "no_address" and "site.yml" in text
+        assert len(node.links) == 16
+        agent = await node.restart()
+        assert node.differences() == []
+
+    run(scenario())
+
+
+def test_a_deleted_workload_is_unreachable_at_once_and_gone_soon(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        await node.add("web")
+        assert await agent.delete("default/web") is True
+        assert node.routes == {BLOCK} and node.on_disk() == {}
+        assert agent.get("default/web") is None
+        await node.settle()
+        assert node.links == set() and node.records == set() and node.differences() == []
+        assert node.kernel.netns_list() == ["web"]  # its maker's
+        assert await agent.delete("default/web") is False
+        assert agent.drift.to_dict()["total"] == 0
+
+    run(scenario())
+
+
+def test_a_namespace_that_was_made_for_it_goes_with_it(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        await node.add("web", netns_owned=True)
+        assert node.kernel.netns_list() == ["web"]
+        await agent.delete("default/web")
+        await node.settle()
+        assert node.kernel.netns_list() == []
+
+    run(scenario())
+
+
+def test_deleted_and_added_again_at_once(tmp_path):
+    async def scenario():
+        node = Node(tmp_path, cooldown=30.0)
+        agent = await node.start()
+        for dummy in range(5):
+            await node.add("web")
+            await agent.delete("default/web")
+        address = await node.add("web")
+        await node.settle()
+        assert node.differences() == [] and node.on_disk() == {"default/web": address}
+        assert address == "10.244.1.5"  # the others cool down
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("operation", ["link_add", "link_set", "address_add", "sysctl_write"])
+def test_what_the_kernel_refuses_leaves_nothing(tmp_path, operation):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        await node.settle()
+        node.kernel.fail_next(operation, errno.ENOMEM)
+        code, text = await refused(agent.add(node.request("web")))
+        assert code == "kernel" and "Cannot allocate memory" in text
+        await node.settle()
+        assert node.links == set() and node.records == set() and node.on_disk() == {} and node.routes == {BLOCK}
+        node.kernel.machine.failures.clear()
+        await node.add("web")
+        assert node.differences() == []
+
+    run(scenario())
+
+
+def test_a_disk_that_refuses_leaves_nothing_of_an_add_and_completes_a_delete_later(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        await node.add("old")
+        with node.read_only():
+            assert await refused(agent.add(node.request("new"))) == ("not_written", "the disk is full. Make room.")
+            assert node.routes == {BLOCK, "10.244.1.0/32"}
+            assert await agent.delete("default/old") is True
+            assert node.routes == {BLOCK}
+            await asyncio.sleep(20)
+            assert node.links == set() and node.records == {"unfinished/default%2Fold.json"}
+            assert agent.status()["problems"] == ["the disk is full. Make room."]
+        assert node.on_disk() == {"default/old": "10.244.1.0"}
+        await asyncio.sleep(20)
+        assert node.on_disk() == {} and node.records == set() and agent.status()["problems"] == []
+
+    run(scenario())
+
+
+def test_many_at_once(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        added = await asyncio.gather(*(node.add(f"w{number}") for number in range(16)))
+        assert len(set(added)) == 16 and node.differences() == []
+        assert agent._commit.writes < 5
+        same = await asyncio.gather(*(agent.add(node.request("w3")) for dummy in range(4)))
+        assert {workload.addresses for workload in same} == {(added[3],)}
+        await asyncio.gather(*(agent.delete(f"default/w{number}") for number in range(16)))
+        await node.settle()
+        assert node.links == set() and node.on_disk() == {} and node.differences() == []
+
+    run(scenario())
+
+
+def test_a_caller_who_gives_up_leaves_nothing(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        for steps in range(30):
+            task = asyncio.ensure_future(agent.add(node.request("web")))
+            for dummy in range(steps):
+                await asyncio.sleep(0)
+            done = task.done()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await node.settle()
+            assert node.differences() == []
+            assert len(node.on_disk()) == len(node.records) == len(node.links) == (1 if done else 0)
+            if done:
+                break
+        else:
+            raise AssertionError("it never ended")
+
+    run(scenario())
+
+
+def test_without_a_desired_state_nothing_can_be_added(tmp_path):
+    async def scenario():
+        node = Node(tmp_path, state=None)
+        agent = await node.start()
+        assert await refused(agent.add(node.request("web"))) == (
+            "unavailable",
+            f"no workload can be added to this node: it has no desired state yet ({tmp_path}/lib/state.json)."
+            " Run site.yml for it, then try again.",
+        )
+        assert await agent.delete("default/web") is False
+
+    run(scenario())
