@@ -66,21 +66,13 @@ class DeletedWhileDown:
             if not isinstance(error, FileNotFoundError):
                 self._log.warning("%s, a DEL from when the agent was down, cannot be read: %s", path, error.strerror)
             return False
+        who = f"{attachment.container}.{attachment.ifname} on {network}"
         try:
             found = await delete(self._agent, network, attachment)
         except AgentError as error:
-            self._log.warning(
-                "the DEL of %s on %s, from when the agent was down, waits: %s", attachment, network, error
-            )
+            self._log.warning("The DEL of %s, from when the agent was down, waits: %s", who, error)
             return False
-        what = "done" if found else "done: there was nothing"
-        self._log.info(
-            "the DEL of %s.%s on %s, from when the agent was down, is %s",
-            attachment.container,
-            attachment.ifname,
-            network,
-            what,
-        )
+        self._log.info("The DEL of %s, from when the agent was down, is done%s", who, "" if found else ": it was gone")
         return True
 
 
