@@ -220,7 +220,7 @@ class Kernel(t.Protocol):
     # ---- write
 
     def ready_to_write(self) -> None:
-        """Raises MissingLibrary when links, addresses, neighbours and rules could not be written from here."""
+        """Raises MissingLibrary when tunnel devices, neighbours and rules could not be written from here."""
 
     def link_add(self, link: NewLink) -> None: ...
 

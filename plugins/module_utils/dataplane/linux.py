@@ -46,6 +46,12 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
+@functools.cache
+def _namespaces_device() -> int:
+    """All namespaces lie on one file system of the kernel's own; a name whose mount is gone is a plain file."""
+    return os.stat("/proc/self/ns/net").st_dev
+
+
 def _call(operation: str, function: str, *arguments: t.Any) -> None:
     if getattr(_libc(), function)(*arguments) != 0:
         raise port.KernelError(ctypes.get_errno(), operation)
@@ -169,8 +175,7 @@ class LinuxKernel:
 
     def netns_exists(self, netns: str) -> bool:
         try:
-            # All namespaces lie on one file system of the kernel's own; a name whose mount is gone is a plain file.
-            return os.stat(os.path.join(self._netns_folder, netns)).st_dev == os.stat("/proc/self/ns/net").st_dev
+            return os.stat(os.path.join(self._netns_folder, netns)).st_dev == _namespaces_device()
         except OSError:
             return False
 

@@ -181,7 +181,7 @@ _PLANS: t.Mapping[str, t.Callable[[Kernel, NodeState, set[str]], list[Change]]] 
 }
 
 
-_BY_LIBRARY = ("device", "address", "workload", "neighbor", "fdb", "rule")
+_BY_LIBRARY = ("device", "neighbor", "fdb", "rule")
 
 
 def ready_to_write(kernel: Kernel, changes: t.Iterable[Change]) -> None:

@@ -22,7 +22,8 @@ VERSION = 1
 ROUTE_PROTOCOL = 179
 ROUTE_PROTOCOL_NAME = "calico"
 
-#: Stands for the device that carries the node's own address; the node fills it in (`resolve_underlay`).
+#: Stands for the device that carries the node's own address, in routes' devices and in sysctls' keys; the node fills it
+#: in (`resolve_underlay`).
 UNDERLAY = "{underlay}"
 #: Stands for the gateway by which the underlay reaches an address; the node fills it in as well. `.format(address)`.
 UNDERLAY_GATEWAY = "{{via {}}}"
@@ -310,7 +311,7 @@ class NodeState:
     @property
     def underlay_gateways(self) -> tuple[str, ...]:
         """The addresses whose gateways `resolve_underlay` has to be told."""
-        found = (_UNDERLAY_GATEWAY.fullmatch(route.gateway or "") for route in self.routes)
+        found = (_UNDERLAY_GATEWAY.fullmatch(route.gateway) for route in self.routes if route.gateway)
         return tuple(sorted({match.group(1) for match in found if match}))
 
     def resolve_underlay(self, device: str, gateways: t.Optional[t.Mapping[str, str]] = None) -> NodeState:
@@ -319,27 +320,21 @@ class NodeState:
         known = gateways or {}
         routes = []
         for route in self.routes:
-            match = _UNDERLAY_GATEWAY.fullmatch(route.gateway or "")
-            if match is None:
-                routes.append(route)
-            elif match.group(1) in known:
-                routes.append(dataclasses.replace(route, gateway=known[match.group(1)]))
-
-        def fill(value: t.Any) -> t.Any:
-            if isinstance(value, str):
-                return value.replace(UNDERLAY, device)
-            if isinstance(value, tuple):
-                return tuple(fill(item) for item in value)
-            if isinstance(value, dict):
-                return {key: fill(item) for key, item in value.items()}
-            if dataclasses.is_dataclass(value) and not isinstance(value, type):
-                return dataclasses.replace(
-                    value, **{f.name: fill(getattr(value, f.name)) for f in dataclasses.fields(value)}
-                )
-            return value
-
-        filled = fill(dataclasses.replace(self, routes=tuple(routes), nodes=()))
-        return dataclasses.replace(t.cast(NodeState, filled), nodes=self.nodes)
+            gateway = route.gateway
+            match = _UNDERLAY_GATEWAY.fullmatch(gateway) if gateway else None
+            if match is not None:
+                gateway = known.get(match.group(1))
+                if gateway is None:
+                    continue
+            if match is not None or route.device == UNDERLAY:
+                named = device if route.device == UNDERLAY else route.device
+                route = dataclasses.replace(route, gateway=gateway, device=named)
+            routes.append(route)
+        sysctls = tuple(
+            Sysctl(sysctl.key.replace(UNDERLAY, device), sysctl.value) if UNDERLAY in sysctl.key else sysctl
+            for sysctl in self.sysctls
+        )
+        return dataclasses.replace(self, routes=tuple(routes), sysctls=sysctls)
 
 
 def _fill_workload_mtu(fields: dict[str, t.Any]) -> None:

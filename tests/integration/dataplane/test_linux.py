@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import threading
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node, route, workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node, route, workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
     KernelError,
     NewLink,
@@ -91,6 +92,7 @@ def test_pyroute2_agrees_with_every_dump(kernel):
     settle(kernel, STATE)
     program = """
 import json
+import os
 from pyroute2 import IPRoute
 with IPRoute() as ip:
     names = {link["index"]: link.get_attr("IFLA_IFNAME") for link in ip.get_links()}
@@ -343,3 +345,109 @@ def test_ends_of_pairs_with_equal_numbers_are_told_apart(kernel):
     moved = dataclasses.replace(WEB, netns="other", peer_interface="x")
     observed = workload.observe(kernel, [moved])["cali111"]
     assert not observed.joined
+
+
+def test_workloads_are_written_without_pyroute2(kernel, tmp_path):
+    """In a process of its own, without any library in reach: making, planning, repairing and removing."""
+    underlay(kernel)
+    program = f"""
+import dataclasses, sys
+sys.path.insert(0, {str(__file__).rpartition("/tests/")[0]!r})
+from plugins.module_utils.dataplane import attach, node
+from plugins.module_utils.dataplane.linux import LinuxKernel
+from plugins.module_utils.fleet.attachment import endpoint_route, endpoint_sysctls
+from plugins.module_utils.fleet.node_state import NodeState, WorkloadEndpoint
+kernel = LinuxKernel(netns_folder={str(tmp_path / "netns")!r}, marker_folder={str(tmp_path / "markers")!r})
+web = WorkloadEndpoint("web-1", "cali111", "10.244.1.5", 1450, "pool", netns="web-1")
+db = WorkloadEndpoint("db-1", "cali222", "10.244.1.6", 1450, "pool", netns="db-1")
+states = [NodeState("node1", "{OWN}/24", workloads=found, routes=tuple(map(endpoint_route, found)),
+    sysctls=tuple(setting for one in found for setting in endpoint_sysctls(one)))
+    for found in ((web, db), (dataclasses.replace(web, address="10.244.1.9", mtu=1400),), ())]
+attach.attach(kernel, web)
+for state in states:
+    plan = node.plan_node(kernel, state)
+    node.apply_node(kernel, plan)
+    print(len(plan.changes), len(node.plan_node(kernel, state).changes))
+assert "pyroute2" not in sys.modules and not any("site-packages" in entry for entry in sys.path)
+"""
+    done = kernel.run([sys.executable, "-I", "-S", "-c", program])
+    assert (done.errors, done.code) == ("", 0)
+    # The second: web-1 changed, its route moved, db-1 and its route gone.
+    assert done.output.split() == ["5", "0", "5", "0", "2", "0"]
+
+
+def test_connections_of_a_gone_address_are_forgotten(kernel):
+    if shutil.which("ping") is None:
+        pytest.skip("ping is not installed")
+    two_workloads(kernel)
+    rules = "*filter\n-A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\nCOMMIT\n"
+    assert kernel.run(["iptables-restore", "--noflush"], stdin=rules).code == 0
+    assert ping(kernel.inside("web-1"), "10.244.1.6").code == 0
+    assert ping(kernel.inside("db-1"), OWN).code == 0
+    assert ping(kernel, "10.244.1.5").code == 0
+    assert kernel.conntrack_flush("10.244.1.99") == 0
+    assert kernel.conntrack_flush("10.244.1.5") == 2
+    assert kernel.conntrack_flush("10.244.1.5") == 0
+    assert kernel.conntrack_flush("10.244.1.6") == 1
+
+
+def test_an_attached_workload_reaches_the_host_and_is_reached(kernel):
+    if shutil.which("ping") is None:
+        pytest.skip("ping is not installed")
+    underlay(kernel)
+    node.apply_node(kernel, node.plan_node(kernel, NodeState("node1", f"{OWN}/24")))
+    kernel.sysctl_write("net/ipv4/ip_forward", "1")
+    for endpoint in (WEB, DB):
+        attach.attach(kernel, endpoint)
+    assert ping(kernel, "10.244.1.5").code == 0
+    assert ping(kernel.inside("web-1"), "10.244.1.6").code == 0
+    attach.detach_route(kernel, DB)
+    assert ping(kernel.inside("web-1"), "10.244.1.6").code != 0
+
+
+def test_a_namespace_ends_although_it_was_looked_into(kernel):
+    """No socket of ours is left in it."""
+    underlay(kernel)
+    kernel.netns_add("pod", "")
+    endpoint = dataclasses.replace(WEB, netns="pod", netns_owned=False)
+    attach.attach(kernel, endpoint)
+    state = NodeState("node1", f"{OWN}/24", workloads=(endpoint,), routes=(Route("10.244.1.5/32", device="cali111"),))
+    assert not node.plan_node(kernel, state).changed
+    kernel.run(["umount", f"{kernel._netns_folder}/pod"])
+    deadline = time.monotonic() + 10
+    while kernel.link("cali111") is not None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert kernel.link("cali111") is None
+    assert not kernel.netns_exists("pod")  # its file is still there
+    assert [change.note for change in node.plan_node(kernel, state).kept] == ["its network namespace is gone"]
+
+
+def test_a_group_of_others_survives_the_deletion_of_many(kernel):
+    for name in ("a0", "b0", "theirs0"):
+        kernel.link_add(NewLink(name, "veth", peer_name=f"{name}p"))
+    kernel.run(["ip", "link", "set", "theirs0", "group", "4711"])
+    kernel.links_delete(["a0", "b0"])
+    assert sorted(link.name for link in kernel.links() if link.kind == "veth") == ["theirs0", "theirs0p"]
+
+
+def test_a_thread_that_looked_elsewhere_is_home_again(kernel):
+    host = LinuxKernel()
+    before = os.stat("/proc/thread-self/ns/net").st_ino
+    seen = []
+
+    def look():
+        kernel.look_inside("host-under-test")
+        with pytest.raises(KernelError, match="open network namespace gone: No such file or directory"):
+            kernel.look_inside("gone")
+        with pytest.raises(ZeroDivisionError):
+            kernel._there(lambda: 1 // 0)
+        seen.append(os.stat("/proc/thread-self/ns/net").st_ino)
+
+    threads = [threading.Thread(target=look) for _each in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    look()
+    host.close()
+    assert set(seen) == {before} and len(seen) == 5

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which tracked connections are deleted for an address, and kernels that track nothing or do not filter."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, conntrack, rtnetlink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
+
+from tests.unit.dataplane.test_rtnetlink import ERROR, channel, done, message
+
+
+def attribute(kind, data):
+    return struct.pack("=HH", len(data) + 4, kind) + data + bytes(-len(data) % 4)
+
+
+def ends(kind, source, destination):
+    ip = attribute(1, socket.inet_aton(source)) + attribute(2, socket.inet_aton(destination))
+    return attribute(0x8000 | kind, attribute(0x8001, ip) + attribute(0x8002, attribute(1, b"\x06")))
+
+
+def connection(number, source, destination, answering=None, back_to=None):
+    """As the kernel lists it; `answering` and `back_to` are the ends of the reply where NAT changed them."""
+    original = ends(1, source, destination)
+    body = bytes([2, 0, 0, 0]) + original + ends(2, answering or destination, back_to or source)
+    body += attribute(12, struct.pack("!I", number))
+    return body, original + attribute(12, struct.pack("!I", number))
+
+
+OUT = connection(1, "10.244.1.5", "192.0.2.9")
+IN = connection(2, "192.0.2.9", "10.244.1.5")
+FORWARDED = connection(3, "192.0.2.9", "203.0.113.1", answering="10.244.1.5")
+OTHER = connection(4, "10.244.1.6", "192.0.2.9")
+
+
+def listed(*connections):
+    return [*(lambda s, body=body: message(0x100, 2, s, body) for body, _name in connections), done]
+
+
+def refused(number):
+    return [lambda s: message(ERROR, 0, s, struct.pack("=i", -number) + bytes(16))]
+
+
+def acknowledged(last, *failed):
+    answers = [message(ERROR, 0, at, struct.pack("=i", -number) + bytes(16)) for at, number in failed]
+    return [*answers, message(ERROR, 0, last, struct.pack("=i", 0) + bytes(16))]
+
+
+def deleted(data):
+    """What each message of a batch names."""
+    found, offset = [], 0
+    while offset < len(data):
+        length, kind = struct.unpack_from("=IH", data, offset)
+        assert kind == 0x102
+        found.append(data[offset + 20 : offset + length])
+        offset += length
+    return found
+
+
+def test_those_from_and_to_the_address_are_deleted_once_each():
+    made, wires = channel([listed(OUT), listed(IN, FORWARDED), acknowledged(3)])
+    assert conntrack.flush(made, "10.244.1.5") == 3
+    first, second, batch = wires[0].sent
+    assert first[16:] == bytes.fromhex(
+        "02000000"  # inet
+        "1000" "0180" "0c00" "0180" "0800" "0100" "0af40105"  # CTA_TUPLE_ORIG, CTA_TUPLE_IP, CTA_IP_V4_SRC
+        "0c00" "1980" "0800" "0100" "01000000"  # CTA_FILTER, CTA_FILTER_ORIG_FLAGS: the source
+    )  # fmt: skip
+    assert second[20:24] == bytes.fromhex("10000280")  # CTA_TUPLE_REPLY
+    assert second[-8:] == bytes.fromhex("0800020001000000")  # CTA_FILTER_REPLY_FLAGS
+    assert sorted(deleted(batch)) == sorted(name for _body, name in (OUT, IN, FORWARDED))
+
+
+def test_a_kernel_that_does_not_filter_is_filtered_here():
+    everything = listed(OUT, IN, FORWARDED, OTHER)
+    made, wires = channel([everything, everything, acknowledged(3)])
+    assert conntrack.flush(made, "10.244.1.5") == 3
+    assert OTHER[1] not in deleted(wires[0].sent[-1])
+    made, wires = channel(
+        [refused(errno.EOPNOTSUPP), everything, refused(errno.EOPNOTSUPP), everything, acknowledged(3)]
+    )
+    assert conntrack.flush(made, "10.244.1.5") == 3
+
+
+def test_one_that_ended_by_itself_is_not_counted():
+    made, _wires = channel([listed(OUT), listed(IN), acknowledged(2, (1, errno.ENOENT))])
+    assert conntrack.flush(made, "10.244.1.5") == 1
+
+
+def test_refusals_are_told():
+    made, _wires = channel([listed(OUT), listed(), acknowledged(1)[:0] + acknowledged(1, (1, errno.EPERM))])
+    with pytest.raises(KernelError, match=r"delete tracked connections of 10\.244\.1\.5: Operation not permitted"):
+        conntrack.flush(made, "10.244.1.5")
+
+
+def test_a_kernel_that_tracks_nothing_has_nothing_to_forget():
+    def no_protocol():
+        raise OSError(errno.EPROTONOSUPPORT, "Protocol not supported")
+
+    assert conntrack.flush(rtnetlink.Channel(no_protocol), "10.244.1.5") == 0
+    made, _wires = channel([refused(errno.EINVAL), refused(errno.EINVAL)])
+    assert conntrack.flush(made, "10.244.1.5") == 0
+
+
+def test_connections_of_the_fake_kernel():
+    kernel = FakeKernel()
+    kernel.machine.connections = [("10.244.1.5", "192.0.2.9"), ("10.244.1.6", "192.0.2.9"), ("1.1.1.1", "10.244.1.5")]
+    assert attach.conntrack_flush(kernel, "10.244.1.5") == 2
+    assert kernel.machine.connections == [("10.244.1.6", "192.0.2.9")]

@@ -1,0 +1,107 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Packed messages for links and addresses, byte for byte what pyroute2 makes of the same attributes."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import links_packed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    Address,
+    LinkChange,
+    NewLink,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+names = st.text("abcdefghijklmnopqrstuvwxyz0123456789.-_", min_size=1, max_size=15)
+mtus = st.none() | st.integers(68, 65535)
+macs = st.none() | st.binary(min_size=6, max_size=6).map(lambda raw: raw.hex(":"))
+addresses = st.binary(min_size=4, max_size=4).map(socket.inet_ntoa)
+indexes = st.integers(1, 2**31 - 1)
+
+
+def by_pyroute2(codec, header, attributes):
+    message = codec()
+    for name, value in header.items():
+        message[name] = value
+    message["attrs"] = [(name, value) for name, value in attributes if value is not None]
+    message.encode()
+    return bytes(message.data[16:])
+
+
+@pytest.fixture(scope="module")
+def link():
+    from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+
+    return lambda header, *attributes: by_pyroute2(ifinfmsg, {"family": 0, **header}, attributes)
+
+
+@pytest.fixture(scope="module")
+def address():
+    from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
+
+    return lambda header, *attributes: by_pyroute2(ifaddrmsg, {"family": 2, **header}, attributes)
+
+
+@settings(max_examples=25, deadline=None)
+@given(names, names, mtus, macs, macs, st.none() | st.integers(0, 1000))
+def test_pair(link, name, peer_name, mtu, mac, peer_mac, netns):
+    wanted = NewLink(name, "veth", mtu, mac, peer_name=peer_name, peer_mac=peer_mac)
+    peer = [("IFLA_IFNAME", peer_name), ("IFLA_MTU", mtu), ("IFLA_ADDRESS", peer_mac), ("IFLA_NET_NS_FD", netns)]
+    info = [
+        ("IFLA_INFO_KIND", "veth"),
+        ("IFLA_INFO_DATA", {"attrs": [("VETH_INFO_PEER", {"attrs": [one for one in peer if one[1] is not None]})]}),
+    ]
+    assert links_packed.veth_add(wanted, netns) == (
+        16,
+        0x600,
+        link(
+            {},
+            ("IFLA_IFNAME", name),
+            ("IFLA_MTU", mtu),
+            ("IFLA_ADDRESS", mac),
+            ("IFLA_LINKINFO", {"attrs": info}),
+        ),
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(names, mtus, macs, st.sampled_from([None, True, False]))
+def test_change(link, name, mtu, mac, up):
+    header = {} if up is None else {"flags": int(up), "change": 1}
+    assert links_packed.link_change(LinkChange(name, up, mtu, mac)) == (
+        16,
+        0,
+        link(header, ("IFLA_IFNAME", name), ("IFLA_MTU", mtu), ("IFLA_ADDRESS", mac)),
+    )
+
+
+def test_alias_has_no_zero_byte_so_that_none_removes_it(link):
+    """pyroute2 ends it with one, which the kernel keeps for an alias of its own."""
+    body = link({}, ("IFLA_IFNAME", "cali1"))
+    assert (
+        links_packed.link_change(LinkChange("cali1", alias="us")).body == body + bytes.fromhex("06001400") + b"us\0\0"
+    )
+    assert links_packed.link_change(LinkChange("cali1", alias="")).body == body + bytes.fromhex("04001400")
+
+
+@settings(max_examples=10, deadline=None)
+@given(names, st.integers(0, 2**31 - 1))
+def test_group_and_deletions(link, name, group):
+    named, grouped = ("IFLA_IFNAME", name), ("IFLA_GROUP", group)
+    assert links_packed.link_group(name, group) == (16, 0, link({}, named, grouped))
+    assert links_packed.group_delete(group) == (17, 0, link({}, grouped))
+    assert links_packed.link_delete(name) == (17, 0, link({}, named))
+
+
+@settings(max_examples=15, deadline=None)
+@given(addresses, st.integers(0, 32), st.sampled_from([0, 253, 254]), indexes)
+def test_address(address, local, bits, scope, index):
+    wanted = Address("eth0", local, bits, scope)
+    body = address({"prefixlen": bits, "scope": scope, "index": index}, ("IFA_LOCAL", local), ("IFA_ADDRESS", local))
+    assert links_packed.address_add(wanted, index) == (20, 0x600, body)
+    assert links_packed.address_delete(wanted, index) == (21, 0, body)
