@@ -87,7 +87,7 @@ async def _serve(machine: Machine, settings: Settings, kernels: Kernels) -> int:
     notifier = Notifier()
     instruments = Instruments(Registry())
     agent = Agent(machine, settings, kernels, on_tick=notifier.alive, instruments=instruments)
-    dispatcher = Dispatcher(agent, machine.cni_deleted)
+    dispatcher = Dispatcher(agent, machine.cni_deleted, observed=instruments.answered_cni)
     await agent.start()
     await dispatcher.complete_deletions()
     server = Server(
@@ -104,6 +104,7 @@ async def _serve(machine: Machine, settings: Settings, kernels: Kernels) -> int:
     _on_signals(agent, machine, stopped)
     parts = {
         **agent.run(),
+        "deleted containers": dispatcher.run(),
         "bgp figures": bgp_figures.watch(instruments, machine.bird_socket),
         "loop": watch_loop(instruments),
         "signals": stopped.wait(),

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import time
 import traceback
 import typing as t
 
@@ -17,6 +19,9 @@ from .deleted import FOLDER, DeletedWhileDown
 from .errors import INTERNAL, CniError, of_agent
 from .port import Agent
 
+#: Seconds between two looks for DELs that were taken while the agent was down.
+_INTERVAL = 10.0
+
 _LOG = logging.getLogger("calico.cni")
 
 
@@ -26,39 +31,63 @@ async def handle(agent: Agent, variables: t.Mapping[str, str], stdin: bytes) -> 
 
 
 class Dispatcher:
-    """`deleted` is the folder of DELs that the shim took while the agent was down; None: there is none."""
+    """`deleted` is the folder of DELs that the shim took while the agent was down; None: there is none.
 
-    def __init__(self, agent: Agent, deleted: t.Optional[str] = FOLDER, log: logging.Logger = _LOG) -> None:
+    `observed(command, code, seconds)` is called for every answer; `code` is that of the error, 0 for none.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        deleted: t.Optional[str] = FOLDER,
+        log: logging.Logger = _LOG,
+        observed: t.Optional[t.Callable[[str, int, float], None]] = None,
+    ) -> None:
         self._agent = agent
         self._log = log
+        self._observed = observed
         self._deleted = DeletedWhileDown(agent, deleted, log) if deleted else None
 
+    async def run(self) -> None:
+        """Endless. The shim may have found no socket a moment before there was one, and no other request may come."""
+        while True:
+            await asyncio.sleep(_INTERVAL)
+            await self.complete_deletions()
+
     async def complete_deletions(self) -> int:
-        """Completes what the shim took while the agent was down; how many. To be called before the socket is opened,
-        and now and then: the shim may have found no socket a moment before there was one."""
+        """Completes what the shim took while the agent was down; how many. To be called before the socket is opened."""
         return await self._deleted.complete() if self._deleted else 0
 
     async def handle(self, variables: t.Mapping[str, str], stdin: bytes) -> tuple[int, bytes]:
         """As the function."""
+        began = time.perf_counter()
+        error: t.Optional[CniError] = None
+        output = b""
         try:
             answer = await self._answer(variables, stdin)
-        except CniError as error:
-            return _failed(error, stdin)
-        except AgentError as error:
-            return _failed(of_agent(error), stdin)
-        except Exception as error:  # noqa: BLE001
-            # Where, but not what: its text may hold what was on stdin.
-            where = "".join(traceback.format_tb(error.__traceback__))
-            self._log.error("CNI %s failed: %s at\n%s", variables.get("CNI_COMMAND"), type(error).__name__, where)
-            return _failed(
-                CniError(
-                    INTERNAL,
-                    f"the agent failed ({type(error).__name__}): this is an error in its code",
-                    "`journalctl -u calico-agent` says where.",
-                ),
-                stdin,
-            )
-        return 0, b"" if answer is None else json.dumps(answer, separators=(",", ":")).encode() + b"\n"
+            output = b"" if answer is None else json.dumps(answer, separators=(",", ":")).encode() + b"\n"
+        except CniError as refused:
+            error = refused
+        except AgentError as refused:
+            error = of_agent(refused)
+        except Exception as failure:  # noqa: BLE001
+            error = self._internal(variables, failure)
+        if self._observed is not None:
+            code = 0 if error is None else error.code
+            self._observed(variables.get("CNI_COMMAND", ""), code, time.perf_counter() - began)
+        if error is None:
+            return 0, output
+        return 1, json.dumps(error.to_dict(version_of(stdin))).encode() + b"\n"
+
+    def _internal(self, variables: t.Mapping[str, str], failure: Exception) -> CniError:
+        """Where, but not what: its text may hold what was on stdin."""
+        where = "".join(traceback.format_tb(failure.__traceback__))
+        self._log.error("CNI %s failed: %s at\n%s", variables.get("CNI_COMMAND"), type(failure).__name__, where)
+        return CniError(
+            INTERNAL,
+            f"the agent failed ({type(failure).__name__}): this is an error in its code",
+            "`journalctl -u calico-agent` says where.",
+        )
 
     async def _answer(self, variables: t.Mapping[str, str], stdin: bytes) -> t.Optional[dict[str, t.Any]]:
         command = environment.command(variables)
@@ -87,7 +116,3 @@ class Dispatcher:
         else:
             await check.check(self._agent, attachment, configuration)
         return None
-
-
-def _failed(error: CniError, stdin: bytes) -> tuple[int, bytes]:
-    return 1, json.dumps(error.to_dict(version_of(stdin))).encode() + b"\n"
