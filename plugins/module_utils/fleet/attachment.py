@@ -19,7 +19,8 @@ from .node_state import OVERHEAD, TABLE_MAIN, Ipam, NodeState, Pool, Route, Sysc
 @dataclasses.dataclass(frozen=True)
 class Workload:
     """A workload that the API, the CNI plugin or a module attached. `id` is unique on the node: CNI's is
-    "<network>.<containerID>.<ifname>", any other's "<namespace>/<name>". So is "<namespace>/<name>", which marks its link.
+    "<network>.<containerID>.<ifname>", any other's "<namespace>/<name>". The latter, which marks its link, is
+    unique as well.
     """
 
     id: str

@@ -42,7 +42,7 @@ FILES = (
     "selectors.py",
 )
 
-_MAIN = """# Runs the engine that lies beside this file: the agent, calicoctl, or a command of host_routing/node/command.py.
+_MAIN = """# Runs the engine that lies beside this file: the agent, calicoctl or what host_routing/node/command.py knows.
 import sys
 
 command, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]

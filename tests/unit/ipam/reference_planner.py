@@ -9,6 +9,7 @@ number of the block at which a host's walk begins is the real planner's.
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 import netaddr
@@ -25,7 +26,19 @@ class Impossible(Exception):
 
 
 class Reference:
-    def __init__(self, pools, nodes, previous, workloads, tunnels, spare_blocks, released) -> None:
+    def __init__(
+        self,
+        pools,
+        nodes,
+        previous,
+        workloads,
+        tunnels,
+        spare_blocks,
+        released,
+        reservations,
+        allocated,
+        opened,
+    ) -> None:
         self.pools = sorted(pools, key=lambda pool: pool.name)
         self.nodes = sorted(nodes, key=lambda node: node.name)
         self.names = [node.name for node in self.nodes]
@@ -34,6 +47,10 @@ class Reference:
         self.tunnels = tunnels
         self.spare_blocks = spare_blocks
         self.released = released
+        self.reservations = [netaddr.IPNetwork(cidr) for cidr in reservations]
+        self.allocated = allocated
+        for name, cidrs in opened.items():
+            self._opened(name, cidrs)
         self.generation = self.previous.generation + 1
         self.open: list[tuple] = []  # (node, block, pool), as granted
         self.spare: list[tuple] = []
@@ -43,6 +60,7 @@ class Reference:
     def run(self) -> tuple[dict, tuple]:
         self._quarantine()
         self._return()
+        self._keep_allocated()
         self._keep_addresses()
         self._keep_blocks()
         self.freed = {
@@ -86,11 +104,27 @@ class Reference:
                 self.quarantine.remove(entry)
                 self.held[entry.node].append(entry)
 
+    def _opened(self, node: str, cidrs) -> None:
+        """As if the last plan had had them open."""
+        part = self.previous.nodes.get(node, NodePlan())
+        for cidr in cidrs:
+            for grant in part.spare_blocks:
+                if grant.cidr == cidr:
+                    spare = tuple(other for other in part.spare_blocks if other != grant)
+                    part = dataclasses.replace(part, blocks=(*part.blocks, grant), spare_blocks=spare)
+        self.previous = dataclasses.replace(self.previous, nodes={**self.previous.nodes, node: part})
+
+    def _keep_allocated(self) -> None:
+        for node, addresses in self.allocated.items():
+            for text in addresses if node in self.names else ():
+                if self._pool_of_held(node, text) is not None:
+                    self.addresses.append((node, "agent", text, netaddr.IPAddress(text)))
+
     def _keep_addresses(self) -> None:
         for node in self.names:
             for kind, text in sorted(self._part(node).tunnels.items()):
                 pool = self._pool_of_held(node, text)
-                if pool is None:
+                if pool is None or self._holder(netaddr.IPAddress(text)):
                     continue
                 wanted = self.tunnels.get(node, {}).get(kind)
                 elsewhere = [
@@ -101,7 +135,7 @@ class Reference:
             for name, text in sorted(self._part(node).workloads.items()):
                 pool = self._pool_of_held(node, text)
                 request = next((w for w in self.workloads if w.name == name and w.node == node), None)
-                if pool is None or request is None:
+                if pool is None or request is None or self._holder(netaddr.IPAddress(text)):
                     continue
                 if request.address not in (None, text) or (
                     request.address is None and request.pool not in (None, pool.name)
@@ -208,16 +242,21 @@ class Reference:
                     blocks = sorted(self._blocks(self.open, node, pool))
                 for block in blocks:
                     for address in netaddr.IPSet([block]):
-                        if self._holder(address) is None and address not in avoid:
+                        if self._holder(address) is None and address not in avoid and not self._reserved(address):
                             return address
         return None
 
     def _find_new(self, node: str, pools: list) -> t.Optional[netaddr.IPAddress]:
         for pool in pools:
-            block = self._open(node, [pool], must=False)
-            if block is not None:
-                return netaddr.IPAddress(block.first, block.version)
+            while (block := self._open(node, [pool], must=False)) is not None:
+                for address in netaddr.IPSet([block]):
+                    if not self._reserved(address):
+                        return address
         return None
+
+    def _reserved(self, what: t.Union[netaddr.IPAddress, netaddr.IPNetwork]) -> bool:
+        whole = netaddr.IPSet(self.reservations)
+        return what in whole
 
     def _open(self, node: str, pools: list, must: bool = True) -> t.Optional[netaddr.IPNetwork]:
         for pool in pools:
@@ -240,7 +279,10 @@ class Reference:
             return netaddr.IPNetwork(entry.cidr)
         blocks = list(netaddr.IPNetwork(pool.cidr).subnet(pool.block_size))
         start = BlockSpace(pool.cidr, pool.block_size).start(node)
-        return next((block for block in blocks[start:] + blocks[:start] if self._is_free(block)), None)
+        return next(
+            (block for block in blocks[start:] + blocks[:start] if self._is_free(block) and not self._reserved(block)),
+            None,
+        )
 
     # small questions
 

@@ -43,6 +43,9 @@ class Inventory:
     nodes: t.Mapping[str, NodeEntry]
     workloads: t.Mapping[str, WorkloadRequest]
     spare_blocks: int = 1
+    reservations: tuple[str, ...] = ()
+    allocated: t.Mapping[str, t.Sequence[str]] = dataclasses.field(default_factory=dict)
+    opened: t.Mapping[str, t.Sequence[str]] = dataclasses.field(default_factory=dict)
 
     def tunnels(self) -> dict[str, dict[str, list[str]]]:
         needs: dict[str, list[str]] = {}
@@ -72,6 +75,9 @@ class Inventory:
             tunnels=dict(shuffled(self.tunnels().items())),
             spare_blocks=self.spare_blocks,
             released=shuffled(released),
+            reservations=shuffled(self.reservations),
+            allocated=dict(shuffled(self.allocated.items())),
+            opened=self.opened,
         )
 
     def reference(self, previous: t.Optional[AllocationPlan], released: t.Collection[str]) -> tuple[dict, tuple]:
@@ -83,6 +89,9 @@ class Inventory:
             self.tunnels(),
             self.spare_blocks,
             released,
+            self.reservations,
+            self.allocated,
+            self.opened,
         ).run()
 
 
@@ -168,15 +177,22 @@ class Fleet(RuleBasedStateMachine):
             new = after.nodes[name]
             for grant in part.blocks:
                 assert grant in new.blocks or not changed.pools[grant.pool].selects(labels)
+            given = changed.allocated.get(name, ())
             for workload, address in part.workloads.items():
                 request = changed.workloads.get(workload)
-                if request and request.node == name and request.address in (None, address) and request.pool is None:
+                if (
+                    request
+                    and address not in given
+                    and request.node == name
+                    and request.address in (None, address)
+                    and request.pool is None
+                ):
                     assert new.workloads[workload] == address
             for kind, address in part.tunnels.items():
                 pool = next(
                     p for p in changed.pools.values() if netaddr.IPAddress(address) in netaddr.IPNetwork(p.cidr)
                 )
-                if pool.selects(labels):
+                if pool.selects(labels) and address not in given:
                     assert new.tunnels[kind] == address
 
     @rule(name=st.sampled_from(NODES), rack=st.sampled_from("ab"), seed=st.integers(0, 9))
@@ -230,6 +246,35 @@ class Fleet(RuleBasedStateMachine):
     def change_spare_blocks(self, number: int) -> None:
         self.run(spare_blocks=number)
 
+    @rule(
+        chosen=st.sets(st.tuples(st.sampled_from(sorted(RANGES)), st.integers(0, 3)), max_size=3),
+        length=st.integers(29, 32),
+        seed=st.integers(0, 9),
+    )
+    def change_reservations(self, chosen: set[tuple[str, int]], length: int, seed: int) -> None:
+        ranges = {str(netaddr.IPNetwork(f"{netaddr.IPNetwork(RANGES[pool])[offset]}/{length}").cidr)
+                  for pool, offset in chosen}  # fmt: skip
+        self.run(seed, reservations=tuple(sorted(ranges)))
+
+    @precondition(lambda self: any(part.blocks for part in self.found.nodes.values()))
+    @rule(data=st.data(), count=st.integers(0, 6))
+    def agent_gives_addresses_away(self, data: st.DataObject, count: int) -> None:
+        """Also one that was planned meanwhile for somebody whom the node does not know of yet."""
+        name = data.draw(st.sampled_from(sorted(name for name, part in self.found.nodes.items() if part.blocks)))
+        own = [str(a) for grant in self.found.nodes[name].blocks for a in netaddr.IPSet([grant.cidr])]
+        self.run(allocated={**self.inventory.allocated, name: data.draw(st.permutations(own))[:count]})
+
+    @precondition(lambda self: any(part.spare_blocks for part in self.found.nodes.values()))
+    @rule(data=st.data())
+    def agent_opens_a_block(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(name for name, part in self.found.nodes.items() if part.spare_blocks)))
+        cidr = self.found.nodes[name].spare_blocks[0].cidr
+        before = self.found.generation
+        self.run(opened={**self.inventory.opened, name: [cidr]})
+        if cidr in self.inventory.opened.get(name, ()):
+            assert cidr in [grant.cidr for grant in self.found.nodes[name].blocks] or self.found.quarantine
+            assert self.found.generation == before + 1
+
     @precondition(lambda self: self.found.quarantine)
     @rule(data=st.data(), whole=st.booleans(), seed=st.integers(0, 9))
     def release(self, data: st.DataObject, whole: bool, seed: int) -> None:
@@ -255,6 +300,7 @@ class Fleet(RuleBasedStateMachine):
             own = [netaddr.IPNetwork(grant.cidr) for grant in part.blocks]
             for text in (*part.tunnels.values(), *part.workloads.values()):
                 assert text not in seen
+                assert text not in self.inventory.allocated.get(name, ())
                 seen.add(text)
                 assert any(netaddr.IPAddress(text) in block for block in own)
             labels = self.inventory.nodes[name].labels
