@@ -8,6 +8,7 @@ import time
 import typing as t
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import attachment
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
@@ -49,14 +50,16 @@ class ActionModule(ActionBase):
         play_hosts = task_vars.get("ansible_play_hosts_all", [])
         results = run_results.of_hosts(task_vars, args["observed"], play_hosts)
         observed: dict[str, t.Optional[NodeState]] = {}
+        given: dict[str, targets.OwnIpam] = {}
         for host, answer in results.items():
             if run_results.usable(answer):
                 observed[host] = _stored(host, answer)
+                given[host] = targets.observed_ipam(answer)
         if args["restore"]:
-            return self._restore(task_vars, args["restore"], observed)
+            return self._restore(task_vars, args["restore"], observed, given)
         pool, mode = args["pool"], args["mode"]
         compiled = fleet_source.compile_targets(
-            task_vars, observed, pool=pool, mode=mode, as_observed=args["as_observed"]
+            task_vars, observed, pool=pool, mode=mode, as_observed=args["as_observed"], given=given
         )
         self._same_routing(compiled, observed)
         if compiled.change:
@@ -113,16 +116,24 @@ class ActionModule(ActionBase):
             )
 
     def _restore(
-        self, task_vars: dict[str, t.Any], variable: str, observed: dict[str, t.Optional[NodeState]]
+        self,
+        task_vars: dict[str, t.Any],
+        variable: str,
+        observed: dict[str, t.Optional[NodeState]],
+        given: t.Mapping[str, targets.OwnIpam],
     ) -> dict[str, t.Any]:
-        """The states that the nodes stored as a generation, read by node_info into `variable`."""
+        """The states that the nodes stored as a generation, read by node_info into `variable`.
+
+        Blocks that were granted since, and out of which addresses were given away, stay.
+        """
         states: dict[str, NodeState] = {}
         missing = []
         for host in observed:
             answer = task_vars["hostvars"][host].get(variable) or {}
             content = (answer.get("generation") or {}).get("state")
             if content:
-                states[host] = NodeState.from_dict(content)
+                state = NodeState.from_dict(content)
+                states[host] = attachment.with_blocks_in_use(state, observed[host], given[host].allocated)
             else:
                 missing.append(host)
         if missing:

@@ -11,6 +11,8 @@ description:
   - Brings devices, addresses, workloads, routes, rules, sysctls, IP sets, iptables, bird.cfg and files of a node to
     one NodeState, in one call and in an order that cuts nothing off. BIRD reads a changed bird.cfg again, it is not
     restarted.
+  - Where the node's agent runs it is the agent that changes the kernel, and the module tells it what the node shall
+    have. Workloads that came between runs stay as they are, with and without an agent.
   - What is not marked as the collection's own is never changed. Where it stands in the way nothing is changed at all.
   - The state is stored on the node, where the boot unit applies it after a restart, and kept as a generation to
     return to.
@@ -203,6 +205,7 @@ generation:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import hand_over
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import (
     apply,
@@ -342,7 +345,7 @@ def changes_of(changes: t.Iterable[apply.Change]) -> list[dict[str, t.Any]]:
 
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, required_together=[("pool", "mode")], supports_check_mode=True)
-    here = machine.here()
+    here = machine.here(hand_over.connect)
     steps: list[dict[str, t.Any]] = []
     try:
         if module.check_mode:

@@ -30,6 +30,7 @@ options:
       - generations
       - generation
       - blocks
+      - ipam
       - devices
       - routes
       - workloads
@@ -39,6 +40,7 @@ options:
       - engine
       - generations
       - blocks
+      - ipam
       - devices
       - routes
       - workloads
@@ -115,6 +117,20 @@ blocks:
   type: list
   elements: dict
   sample: [{cidr: 10.244.3.0/26, pool: default-ipv4-ippool, spare: false}]
+ipam:
+  description: What the node gave away by itself since its blocks were planned. It is read from the disk of the node.
+  returned: when V(ipam) is gathered
+  type: dict
+  contains:
+    allocated:
+      description: Addresses of workloads that came between runs, each with the handle that holds it.
+      type: dict
+      sample: {10.244.3.9: podman.3f2a}
+    opened:
+      description: Blocks, spare ones once, from which such addresses are taken.
+      type: list
+      elements: str
+      sample: [10.244.9.64/26]
 devices:
   description: Tunnel devices and host sides of workloads.
   returned: when V(devices) is gathered
@@ -145,12 +161,13 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle, machine, report
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import IpamUnreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, StoreError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import observe, packages
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight.files import Files
 
 SUBSETS = ["preflight", "packages", "state", "engine", "generations", "generation"]
-SUBSETS += ["blocks", "devices", "routes", "workloads", "bgp"]
+SUBSETS += ["blocks", "ipam", "devices", "routes", "workloads", "bgp"]
 QUICK = [name for name in SUBSETS if name not in ("preflight", "packages", "generation")]
 
 
@@ -174,6 +191,8 @@ def gather(here: machine.Machine, subsets: t.Collection[str], generation: t.Opti
         result["generation"] = store.generation(generation)
     if "blocks" in subsets:
         result["blocks"] = report.blocks(stored)
+    if "ipam" in subsets:
+        result["ipam"] = report.ipam(here)
     if "devices" in subsets:
         result["devices"] = report.devices(here.kernel)
     if "routes" in subsets:
@@ -196,7 +215,7 @@ def main() -> None:
     here = machine.here()
     try:
         result = gather(here, module.params["gather"], module.params["generation"])
-    except (StoreError, KernelError) as error:
+    except (StoreError, IpamUnreadable, KernelError) as error:
         module.fail_json(msg=str(error))
     finally:
         here.kernel.close()

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
+from types import MappingProxyType
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition, variables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import with_opened
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host, Inventory, origin
@@ -20,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuil
 
 from . import inventory_source, lockfile_store, pool_modes
 from .pool_modes import MODE_OF, MODES, live_modes
-from .targets import Targets
+from .targets import OwnIpam, Targets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,13 +47,15 @@ def compile_targets(
     pool: t.Optional[str] = None,
     mode: t.Optional[str] = None,
     as_observed: bool = False,
+    given: t.Mapping[str, OwnIpam] = MappingProxyType({}),
 ) -> Compiled:
-    """`observed`: the stored states of the nodes that could be read (None: it has none yet). `copies_complete` is False
+    """`observed`: the stored states of the nodes that could be read (None: it has none yet). `given`: what they gave
+    away by themselves. `copies_complete` is False
     where nobody asked the nodes (ad hoc): then the lockfile has to be there. `as_observed` compiles with the modes that
     the nodes had, not those of the inventory. Raises FleetError."""
     hosts = inventory_source.hosts(task_vars)
     try:
-        return _compile(hosts, task_vars, observed, copies_complete, pool, mode, as_observed)
+        return _compile(hosts, task_vars, observed, copies_complete, pool, mode, as_observed, given)
     except FleetError as error:
         error.origin = error.origin or origin(error.variable, hosts)
         raise
@@ -65,6 +69,7 @@ def _compile(
     pool: t.Optional[str],
     mode: t.Optional[str],
     as_observed: bool,
+    given: t.Mapping[str, OwnIpam],
 ) -> Compiled:
     inventory = read_inventory(hosts)
     overrides: dict[str, str] = {}
@@ -93,7 +98,11 @@ def _compile(
         try:
             reconciled = reconcile(
                 previous,
-                {node: state.ipam for node, state in observed.items() if state is not None},
+                {
+                    node: with_opened(state.ipam, given.get(node, OwnIpam()).opened)
+                    for node, state in observed.items()
+                    if state is not None
+                },
                 unreachable=[node for node in owners if node not in observed and node in limited],
                 not_asked=[node for node in owners if node not in observed and node not in limited],
                 inventory_nodes=owners,
@@ -103,12 +112,13 @@ def _compile(
         except IpamError as error:
             raise FleetError(error.variable, error.value, error.rule, error.remedy) from error
         previous, notices = reconciled.plan, tuple(reconciled.notices)
-    fleet = Fleet.build(inventory, previous)
+    allocated = {node: own.allocated for node, own in given.items()}
+    fleet = Fleet.build(inventory, previous, allocated)
     change = _needs_change(fleet, observed)
     fresh = sorted(name for name, state in observed.items() if state is None)
     if change and fresh and not as_observed:
         inventory = _joined_first(inventory, observed, fresh, mode)
-        fleet = Fleet.build(inventory, previous)
+        fleet = Fleet.build(inventory, previous, allocated)
         change = False
         are = "is" if len(fresh) == 1 else "are"
         notices += (

@@ -72,3 +72,16 @@ def observed_state(result: t.Any) -> t.Optional[NodeState]:
         return None
     state = result.get("state")
     return NodeState.from_dict(state) if state else None
+
+
+class OwnIpam(t.NamedTuple):
+    """What a node gave away by itself: addresses, and the blocks (CIDRs) that it opened for them."""
+
+    allocated: tuple[str, ...] = ()
+    opened: tuple[str, ...] = ()
+
+
+def observed_ipam(result: t.Any) -> OwnIpam:
+    """Of a node_info result; nothing where that was not gathered."""
+    found = (result.get("ipam") if isinstance(result, t.Mapping) else None) or {}
+    return OwnIpam(tuple(found.get("allocated", ())), tuple(found.get("opened", ())))

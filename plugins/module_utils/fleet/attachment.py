@@ -188,6 +188,48 @@ def with_workloads(state: NodeState, workloads: t.Iterable[Workload], opened: t.
     )
 
 
+def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocated: t.Collection[str]) -> NodeState:
+    """An earlier state of the node, for going back to it from `current`: with the blocks that were granted since, as
+    far as `allocated` addresses lie in them and their pool was there before."""
+    if current is None or not allocated:
+        return state
+    known = {block.cidr for block in (*state.ipam.blocks, *state.ipam.spare_blocks)}
+    pools = {pool.name: pool for pool in state.pools}
+    later = [block for block in (*current.ipam.blocks, *current.ipam.spare_blocks) if block.cidr not in known]
+    kept = tuple(
+        block
+        for block in later
+        if block.pool in pools
+        and any(inside(f"{address}/32", block.cidr) for address in allocated if ":" not in address)
+    )
+    if not kept:
+        return state
+    bird = state.bird
+    if bird is not None:
+        announced = tuple(block.cidr for block in kept if not pools[block.pool].disable_bgp_export)
+        bird = dataclasses.replace(bird, blocks=(*bird.blocks, *announced))
+    hosts = {route.destination for route in state.routes}
+    return dataclasses.replace(
+        state,
+        ipam=dataclasses.replace(state.ipam, blocks=(*state.ipam.blocks, *kept)),
+        routes=(*state.routes, *(Route(block.cidr, "blackhole") for block in kept if block.cidr not in hosts)),
+        bird=bird,
+    )
+
+
+def address_conflicts(state: NodeState, workloads: t.Iterable[Workload]) -> list[str]:
+    """Addresses that `state` has for somebody else than the workload that has them on the node, in sentences."""
+    planned = {address: f"the {kind} tunnel" for kind, address in state.ipam.tunnels.items()}
+    planned.update((found.address, f"workload {found.namespace}/{found.name}") for found in state.workloads)
+    return [
+        f"{address}, planned for {planned[address]} of {state.node}, was given to workload {workload.id} there "
+        "meanwhile. Run playbooks/site.yml: it plans another address."
+        for workload in sorted(workloads, key=lambda found: found.id)
+        for address in workload.addresses
+        if address in planned
+    ]
+
+
 def pool_of(state: NodeState, workload: Workload) -> Pool:
     """The pool that its first address lies in by now. A workload whose pool is gone gets what fits in any tunnel."""
     host = next((f"{address}/32" for address in workload.addresses if ":" not in address), "")

@@ -39,8 +39,14 @@ class Fleet:
     members: tuple[FleetMember, ...]  # in order of names
 
     @classmethod
-    def build(cls, inventory: Inventory, previous: t.Optional[AllocationPlan]) -> Fleet:
-        """Plans the blocks on from `previous` (None: a new fleet). Raises FleetError."""
+    def build(
+        cls,
+        inventory: Inventory,
+        previous: t.Optional[AllocationPlan],
+        allocated: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
+    ) -> Fleet:
+        """Plans the blocks on from `previous` (None: a new fleet). `allocated`: the addresses that each node gave away
+        by itself. Raises FleetError."""
         try:
             allocation = planner.plan(
                 [_range(pool) for pool in inventory.pools],
@@ -51,6 +57,7 @@ class Fleet:
                 spare_blocks=inventory.settings.spare_blocks,
                 reservations=inventory.settings.ip_reservations,
                 released=inventory.settings.release_blocks,
+                allocated=allocated,
             )
         except IpamError as error:
             raise FleetError(_where(error, inventory), error.value, error.rule, error.remedy) from error

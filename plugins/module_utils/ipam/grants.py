@@ -257,5 +257,6 @@ def _too_few(ledger: Ledger, pool: PoolState, need: str) -> PlanError:
         f"({pool.pool.cidr}, blockSize {pool.pool.block_size}) has too few blocks: {need}. It has {count}, of which "
         f"{len(pool.owners) - spare} are in use, {spare} are spare and {len(pool.quarantined)} are in quarantine.",
         "Add a pool, or choose a larger cidr or smaller blocks while it is new; lower calico_spare_blocks; or release "
-        "blocks in quarantine with calico_release_blocks.",
+        "blocks in quarantine with calico_release_blocks"
+        f"{'; or reserve less with calico_ip_reservations' if pool.reserved else ''}.",
     )

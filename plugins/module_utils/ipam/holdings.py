@@ -35,6 +35,9 @@ class Reservations:
                 self._starts.append(first)
                 self._ends.append(end)
 
+    def __bool__(self) -> bool:
+        return bool(self._starts)
+
     def __contains__(self, address: int) -> bool:
         return self.cover(address, address + 1)
 

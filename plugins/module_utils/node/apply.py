@@ -7,11 +7,15 @@ The order makes any point of it a good one to be killed at. The engine and the n
 boot or the next run completes what was begun. Additions stand before anything is removed, and BIRD is told in between.
 Units are started when the node is ready for them.
 A generation is recorded when all of it stands.
+
+The kernel's part is the agent's where one runs (see writer.py). An agent of another engine than the node shall have is
+started anew before it is told anything: only then it can read the state.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import typing as t
 
@@ -21,11 +25,14 @@ from ..dataplane import file, underlay
 from ..dataplane import node as dataplane
 from ..dataplane.change import Change
 from ..fleet.node_state import BirdRoute, NodeState
-from . import bundle, lock, sessions, units
+from . import bundle, desired, lock, sessions, units, writer
+from .local_ipam import IpamUnreadable
 from .machine import Machine
 from .store import KEPT, Store, Stored, now
 
 _UNITS = "/etc/systemd/"
+AGENT_UNIT = "calico-agent.service"
+AGENT_SETTINGS = "/etc/calico/agent.json"
 
 
 class InTheWay(Exception):
@@ -54,6 +61,7 @@ class Plan:
     bird_to_read: bool
     units: tuple[Change, ...] = ()
     units_asked: bool = False
+    writer: t.Any = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def changed(self) -> bool:
@@ -96,12 +104,22 @@ def plan(
     target: Stored,
     engine: t.Optional[Engine] = None,
     wanted_units: t.Sequence[units.WantedUnit] = (),
+    by: t.Optional[writer.Writer] = None,
 ) -> Plan:
-    """What bring_to would do. Changes nothing. Raises ObserveError, KernelError or StoreError."""
+    """What bring_to would do, the kernel's part `by` whoever sees to that, by default this process. Changes nothing.
+
+    Raises ObserveError, KernelError, StoreError, or what the writer does.
+    """
     stored = Store(machine.store).load()
     if target.files is None:
         target = dataclasses.replace(target, files=stored.files if stored else ())
-    node = dataplane.plan_node(machine.kernel, target.state)
+    direct = writer.Direct(machine, target.who)
+    by = by or direct
+    files = tuple(_file_changes(machine, target, stored))
+    restart = _restart(machine, by, engine, target, files)
+    wanted_units = _with_restart(wanted_units, restart)
+    # An agent of another engine may not know all that a state of this one holds.
+    node = (direct if restart else by).plan(target.state)
     expected = _expected(machine, node.expected, stored.state if stored else None, target.state)
     node = dataclasses.replace(node, expected=tuple(expected))
     bird = tuple(_bird_changes(machine, target))
@@ -109,7 +127,7 @@ def plan(
         target=target,
         stored=stored,
         node=node,
-        files=tuple(_file_changes(machine, target, stored)),
+        files=files,
         bird=bird,
         engine=tuple(_engine_changes(machine, engine)),
         state=tuple(_state_changes(machine, target, stored)),
@@ -118,6 +136,7 @@ def plan(
         and configuration.unread(machine.bird_config, machine.bird_socket),
         units=tuple(units.diff(wanted_units, units.observe(wanted_units, machine.systemctl))),
         units_asked=bool(wanted_units),
+        writer=by,
     )
 
 
@@ -136,19 +155,21 @@ def bring_to(
     Raises what `plan` does, and LockError, InTheWay, BundleError, FileError, ApplyError or BirdError.
     """
     if check:
-        planned = plan(machine, target, engine, wanted_units)
+        planned = plan(machine, target, engine, wanted_units, writer.of(machine, target.who))
         if os.path.exists(machine.bird_program):
             _check_bird(machine, planned)
         return Result(planned, None)
     with lock.held(target.who, lock_timeout, machine.lock):
-        planned = plan(machine, target, engine, wanted_units)
+        by = writer.of(machine, target.who, writer.PATIENCE)
+        planned = plan(machine, target, engine, wanted_units, by)
         if planned.node.problems:
             raise InTheWay("\n".join(change.note for change in planned.node.problems))
         return Result(planned, _apply(machine, planned, engine, keep))
 
 
 def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Plan]:
-    """At boot: brings the node to its stored state, None if it has none. All that can be applied is.
+    """At boot: brings the node to its stored state, None if it has none. All that can be applied is. Where it cannot be
+    read what the node gave away by itself nothing is removed.
 
     Waits for the node's address. BIRD is not told: it starts afterwards and reads its file then. Raises as bring_to.
     """
@@ -158,16 +179,27 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Plan]
         if stored is None:
             return None
         underlay.wait(machine.kernel, stored.state, machine.boot_wait)
-        planned = plan(machine, stored)
+        by: writer.Writer = writer.of(machine, "boot", writer.PATIENCE)
+        unknown: t.Optional[Exception] = None
+        try:
+            planned = plan(machine, stored, by=by)
+        except (desired.RecordsUnreadable, IpamUnreadable) as error:
+            unknown, by = error, writer.Adding(machine, "boot")
+            planned = plan(machine, stored, by=by)
         # Forwarding first, and whatever the one cannot do, the others are tried.
         try:
-            dataplane.apply_node(machine.kernel, planned.node)
+            if isinstance(by, writer.Through):
+                by.resync()
+            else:
+                by.apply(stored.state, planned.node, None)
         finally:
             try:
                 file.apply(None, planned.files)
             finally:
                 if planned.bird and stored.bird_config is not None:
                     configuration.install(stored.bird_config, machine.bird_config, machine.bird_program)
+        if unknown is not None:
+            raise unknown
         if not stored.complete:
             _complete(store, stored, KEPT)
         return planned
@@ -176,8 +208,9 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Plan]
 def _apply(machine: Machine, planned: Plan, engine: t.Optional[Engine], keep: int) -> t.Optional[int]:
     store = Store(machine.store)
     target = dataclasses.replace(planned.target, when=now(), complete=False)
+    by: writer.Writer = planned.writer
     _check_bird(machine, planned)
-    dataplane.ready_to_write(machine.kernel, planned.node.changes)
+    by.prepare(planned.node)
     if engine is not None and engine.data is not None:
         bundle.install(engine.data, engine.digest, machine.engine)
     another = not target.same_as(planned.stored)
@@ -189,12 +222,48 @@ def _apply(machine: Machine, planned: Plan, engine: t.Optional[Engine], keep: in
         if target.bird_config is not None:
             configuration.apply(target.bird_config, machine.bird_config, machine.bird_socket, machine.bird_program)
 
-    dataplane.apply_node(machine.kernel, planned.node, bird=tell_bird)
+    node = planned.node
+    first = [change for change in planned.units if change.subject == AGENT_UNIT and change.old.started]
+    if first:
+        units.apply(first, planned.units_changed, machine.systemctl)
+        by = writer.of(machine, target.who, writer.PATIENCE)
+        node = by.plan(target.state)
+    unfinished = another or (planned.stored is not None and not planned.stored.complete)
+    if unfinished or node.changed or not isinstance(by, writer.Through):
+        by.apply(target.state, node, tell_bird)
+    else:
+        tell_bird()
     if planned.units_asked:
-        units.apply(planned.units, planned.units_changed, machine.systemctl)
-    if another or (planned.stored and not planned.stored.complete):
+        others = [change for change in planned.units if change not in first]
+        units.apply(others, planned.units_changed and not first, machine.systemctl)
+    if unfinished:
         return _complete(store, target, keep)
     return None
+
+
+def _restart(
+    machine: Machine, by: writer.Writer, engine: t.Optional[Engine], target: Stored, files: t.Sequence[Change]
+) -> str:
+    """Why the agent that runs, if one does, has to be started anew."""
+    agent = by.agent if isinstance(by, writer.Through) else None
+    if agent is None:
+        return ""
+    if engine is not None and agent.engine != engine.digest:
+        return "it runs another engine"
+    settings = next((entry.content for entry in target.files or () if entry.path == AGENT_SETTINGS), None)
+    if settings is not None and agent.settings != hashlib.sha256(settings.encode()).hexdigest()[:16]:
+        return "it runs with other settings"
+    if any(change.subject.endswith(f"/{AGENT_UNIT}") for change in files):
+        return "its unit is another one"
+    return ""
+
+
+def _with_restart(wanted: t.Sequence[units.WantedUnit], reason: str) -> list[units.WantedUnit]:
+    if not reason:
+        return list(wanted)
+    others = [unit for unit in wanted if unit.name != AGENT_UNIT]
+    found = [unit for unit in wanted if unit.name == AGENT_UNIT] or [units.WantedUnit(AGENT_UNIT)]
+    return [*others, *(unit._replace(restart=reason) for unit in found)]
 
 
 def _check_bird(machine: Machine, planned: Plan) -> None:
@@ -275,15 +344,20 @@ def _state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored])
 def _expected(
     machine: Machine, changes: t.Sequence[Change], old: t.Optional[NodeState], new: NodeState
 ) -> t.Iterator[Change]:
-    """Of what BIRD is to do, what comes of this change: a route that is missing because its node is down does not."""
+    """Of what BIRD is to do, what comes of this change: a route that is missing because its node is down does not.
+
+    Nor does one that neither state knows: another node opened a spare block of its own.
+    """
     if not changes:
         return
-    if old is None or not _bird_answers(machine):
+    if old is None:
         yield from changes
         return
     before, after = _by_destination(old), _by_destination(new)
+    answers = _bird_answers(machine)
     for change in changes:
-        if before.get(change.subject) != after.get(change.subject):
+        was, will = before.get(change.subject), after.get(change.subject)
+        if was != will or (not answers and will is not None):
             yield change
 
 

@@ -42,7 +42,7 @@ FILES = (
     "selectors.py",
 )
 
-_MAIN = """# Runs the engine that lies beside this file: the agent, calicoctl or what host_routing/node/command.py knows.
+_MAIN = """# Runs the engine that lies beside this file: the agent, calicoctl, or host_routing/node/command.py.
 import sys
 
 command, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
@@ -55,9 +55,10 @@ if command == "calicoctl":
 
     sys.exit(main(arguments))
 
+from host_routing.agent.hand_over import connect
 from host_routing.node.command import main
 
-sys.exit(main(sys.argv[1:]))
+sys.exit(main(sys.argv[1:], agent=connect))
 """
 
 

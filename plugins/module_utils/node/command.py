@@ -15,8 +15,12 @@ from ..dataplane.kernel import KernelError, MissingLibrary
 from . import apply, report
 from . import machine as machines
 from .atomic_file import FileError
+from .desired import RecordsUnreadable
+from .local_ipam import IpamUnreadable
 from .lock import LockError
+from .machine import AgentRefused
 from .store import Store, StoreError
+from .writer import AgentSilent, NotTakenOver
 
 USAGE = """usage: python3 -I /usr/local/lib/calico/current COMMAND
   apply  bring this node to its stored state; what the boot unit does
@@ -26,24 +30,33 @@ USAGE = """usage: python3 -I /usr/local/lib/calico/current COMMAND
 
 #: Everything that can go wrong in a way that has words for people.
 ERRORS = (
+    AgentRefused,
+    AgentSilent,
     ApplyError,
     BirdError,
     FileError,
+    IpamUnreadable,
     KernelError,
     LockError,
     MissingLibrary,
+    NotTakenOver,
     ObserveError,
+    RecordsUnreadable,
     StoreError,
 )
 
 
-def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = None) -> int:
-    """The exit status: 0 done, 1 failed, 2 misunderstood."""
+def main(
+    arguments: t.Sequence[str],
+    machine: t.Optional[machines.Machine] = None,
+    agent: t.Optional[t.Callable[[str], t.Optional[machines.Agent]]] = None,
+) -> int:
+    """The exit status: 0 done, 1 failed, 2 misunderstood. `agent` is what finds the agent of this node."""
     commands = {"apply": _apply, "plan": _plan, "show": _show}
     if len(arguments) != 1 or arguments[0] not in commands:
         sys.stderr.write(USAGE)
         return 2
-    here = machine or machines.here()
+    here = machine or machines.here(agent)
     try:
         return commands[arguments[0]](here)
     except ERRORS as error:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing as t
 
 from ..bird import client, configuration, version
 from ..dataplane.kernel import Kernel
@@ -13,11 +14,35 @@ from ..dataplane.linux import LinuxKernel
 from . import bundle, endpoints, local_ipam, lock, store, units
 
 
+class Agent(t.Protocol):
+    """A connection to the agent that runs on this node, and what the agent said of itself.
+
+    `engine` is the digest of the engine that it runs, `settings` that of its agent.json, 16 hex digits of the sha256
+    or, without one, "".
+    """
+
+    engine: str
+    settings: str
+
+    def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
+        """Raises TimeoutError where the answer did not come in time, AgentRefused for all else, with texts for
+        people."""
+
+    def close(self) -> None: ...
+
+
+class AgentRefused(Exception):
+    """What the agent answered instead of doing it."""
+
+
 @dataclasses.dataclass
 class Machine:
-    """Paths are those of a node; tests put them elsewhere. `root` is for what the preflight reads and files go to."""
+    """`agent` connects to the agent at a socket; None where nobody listens there. Without it nobody ever does.
+
+    Paths are those of a node; tests put them elsewhere. `root` is for what the preflight reads and files go to."""
 
     kernel: Kernel
+    agent: t.Optional[t.Callable[[str], t.Optional[Agent]]] = None
     root: str = "/"
     store: str = store.FOLDER
     lock: str = lock.PATH
@@ -35,6 +60,6 @@ class Machine:
     boot_wait: float = 60.0  # seconds that the boot unit waits for the node's address
 
 
-def here() -> Machine:
-    """The machine that this process runs on."""
-    return Machine(LinuxKernel())
+def here(agent: t.Optional[t.Callable[[str], t.Optional[Agent]]] = None) -> Machine:
+    """The machine that this process runs on. Who brings a node to a state gives agent.hand_over.connect."""
+    return Machine(LinuxKernel(), agent)

@@ -13,6 +13,7 @@ from ..bird.errors import BirdError, NotAnswering
 from ..dataplane import iptables, workload
 from ..dataplane.kernel import PROTOCOL_BIRD, Kernel, RouteAttributes
 from ..fleet.node_state import ROUTE_PROTOCOL, TABLE_MAIN, NodeState
+from .local_ipam import LocalIpam
 from .machine import Machine
 from .store import Stored
 
@@ -148,6 +149,16 @@ def blocks(stored: t.Optional[Stored]) -> list[Data]:
         for spare, group in ((False, ipam.blocks), (True, ipam.spare_blocks))
         for block in group
     ]
+
+
+def ipam(machine: Machine) -> Data:
+    """What the node itself gave away, from its disk: also where no agent runs. Raises IpamUnreadable."""
+    found = LocalIpam(machine.ipam)
+    found.load()
+    return {
+        "allocated": {allocation.address: allocation.handle for allocation in found.allocations()},
+        "opened": list(found.opened),
+    }
 
 
 def workloads(kernel: Kernel, state: t.Optional[NodeState]) -> list[Data]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
 from ..dataplane import sysctl, workload
@@ -26,15 +27,25 @@ class Step(t.NamedTuple):
 #: What there is to do; called under the lock, with what the kernel has then.
 Build = t.Callable[[Kernel], t.Sequence[Step]]
 
+_AGENT_RUNS = (
+    "The agent of this node runs, and it alone writes here: it would take this back. Nothing was changed. Put what you "
+    "want into the node's inventory and run playbooks/site.yml, use the module baremetal.host_routing.workload for a "
+    "workload, or stop the agent (systemctl stop calico-agent) for as long as this is to last."
+)
+
 
 def bring_to(machine: Machine, build: Build, *, check: bool, who: str = "ansible") -> list[Change]:
     """Does what `build` finds, unless `check`. Returns the changes, in the order in which people read them.
 
-    Raises InTheWay before anything is changed, LockError, or what drivers raise.
+    Raises InTheWay before anything is changed, also where an agent runs; LockError, or what drivers raise.
     """
     if check:
         return _shown(build(machine.kernel))
-    with lock.held(who, machine.lock_timeout, machine.lock):
+    with contextlib.ExitStack() as locks:
+        locks.enter_context(lock.held(who, machine.lock_timeout, machine.lock))
+        if lock.taken(machine.writer_lock):
+            raise InTheWay(_AGENT_RUNS)
+        locks.enter_context(lock.held(who, machine.lock_timeout, machine.writer_lock))
         steps = build(machine.kernel)
         problems = [change.note for step in steps for change in step.changes if change.action == "!"]
         if problems:

@@ -17,12 +17,14 @@ _RUNNING = ("active", "activating", "reloading", "refreshing")
 
 
 class WantedUnit(t.NamedTuple):
-    """`enabled` and `started` None: however it is. `masked` False: however it is, too; nothing is unmasked."""
+    """`enabled` and `started` None: however it is. `masked` False: however it is, too; nothing is unmasked. `restart`
+    says why the unit, if it runs, has to be started anew; "": it has not."""
 
     name: str
     enabled: t.Optional[bool] = None
     started: t.Optional[bool] = None
     masked: bool = False
+    restart: str = ""
 
 
 class Observed(t.NamedTuple):
@@ -70,6 +72,8 @@ def diff(wanted: t.Sequence[WantedUnit], observed: t.Mapping[str, Observed]) -> 
         before += [] if unit.started is None else ["started" if have.started else "stopped"]
         after += [] if unit.started is None else ["started" if unit.started else "stopped"]
         if before == after:
+            if unit.restart and have.started:
+                changes.append(Change("unit", "~", unit.name, "started", "started anew", unit.restart, have, unit))
             continue
         action = "+" if not _does(before) else "-" if not _does(after) else "~"
         texts = None if action == "+" else ", ".join(before), None if action == "-" else ", ".join(after)
@@ -93,6 +97,8 @@ def apply(changes: t.Sequence[Change], reload: bool, program: str = PROGRAM) -> 
             verbs.append("enable" if unit.enabled else "disable")
         if unit.started is not None and unit.started != have.started:
             verbs.append("start" if unit.started else "stop")
+        elif unit.restart and have.started:
+            verbs.append("restart")
         for verb in verbs:
             code, dummy, error = _run([program, verb, "--", unit.name])
             if code != 0:

@@ -67,5 +67,5 @@ def host(tmp_path, monkeypatch, capsys):
         kernel.link_set("lo", up=True)
         made = Host(tmp_path / "files", kernel)
         made.stdout = capsys.readouterr
-        monkeypatch.setattr(machine, "here", lambda: made.machine)
+        monkeypatch.setattr(machine, "here", lambda agent=None: made.using(agent))
         yield made

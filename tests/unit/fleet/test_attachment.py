@@ -196,6 +196,37 @@ def test_the_order_of_the_workloads_makes_no_difference(numbers: list[int], orde
 BEFORE = state(pool("ipip"))
 
 
+# --- going back to an earlier state ---------------------------------------------------------------------------------
+
+
+def test_going_back_keeps_the_blocks_that_were_granted_since_and_are_in_use() -> None:
+    earlier = build(pool(), spare_blocks=0)
+    later = build(pool(), previous=earlier.allocation, spare_blocks=2)
+    before, now = compiler.node_state(earlier, "node1"), compiler.node_state(later, "node1")
+    used, _unused = (block.cidr for block in now.ipam.spare_blocks)
+    address = used.partition("/")[0]
+    found = attachment.with_blocks_in_use(before, now, [address, "10.99.0.1", "fd00::1"])
+    assert found.ipam.blocks == (*before.ipam.blocks, Block(used, "default"))
+    assert set(found.routes) - set(before.routes) == {Route(used, "blackhole")}
+    assert found.bird is not None and before.bird is not None
+    assert found.bird.blocks == (*before.bird.blocks, used)
+    for allocated in ([], ["10.99.0.1"]):
+        assert attachment.with_blocks_in_use(before, now, allocated) is before
+    assert attachment.with_blocks_in_use(before, None, [address]) is before
+
+
+def test_an_address_that_two_have_is_said() -> None:
+    before = state(pool("ipip"))
+    own, tunnel = before.workloads[0].address, before.ipam.tunnels["ipip"]
+    workloads = [attached(2, tunnel), attached(1, own), attached(3, "10.244.228.220")]
+    assert attachment.address_conflicts(before, workloads) == [
+        f"{own}, planned for workload default/w1 of node1, was given to workload default/d1 there meanwhile. "
+        "Run playbooks/site.yml: it plans another address.",
+        f"{tunnel}, planned for the ipip tunnel of node1, was given to workload default/d2 there meanwhile. "
+        "Run playbooks/site.yml: it plans another address.",
+    ]
+
+
 # --- states of other releases ---------------------------------------------------------------------------------------
 
 

@@ -614,3 +614,94 @@ def test_time_grows_with_the_fleet_and_not_faster(cidr: str) -> None:
     small, large = seconds(128, 8 if roomy else 18), seconds(2048, 8 if roomy else 14)
     assert large < small * 16 * 3
     assert large < 2
+
+
+# What is reserved, and what agents gave away
+
+
+def test_nothing_is_chosen_out_of_a_reservation_and_what_is_declared_there_is_given() -> None:
+    workloads = [WorkloadRequest("a", "node1"), WorkloadRequest("b", "node1", address="10.244.0.9")]
+    reserved = ["10.244.0.0/25", "10.244.0.128/26", "10.244.0.192/29"]
+    found = plan([POOL], nodes("node1"), workloads=workloads, tunnels=TUNNELS, reservations=reserved, spare_blocks=0)
+    assert blocks(found, "node1") == ["10.244.0.0/26", "10.244.0.192/26"]
+    assert found.nodes["node1"].workloads == {"a": "10.244.0.201", "b": "10.244.0.9"}
+    assert found.nodes["node1"].tunnels == {"ipip": "10.244.0.200"}
+
+
+TUNNELS = {"node1": {"ipip": ["main"]}}
+
+
+def test_what_has_an_address_keeps_it_when_it_is_reserved_later() -> None:
+    before = plan([POOL], nodes("node1"), workloads=[WorkloadRequest("a", "node1")], tunnels=TUNNELS)
+    after = plan(
+        [POOL], nodes("node1"), before, workloads=[WorkloadRequest("a", "node1")], tunnels=TUNNELS,
+        reservations=["10.244.0.0/24"],
+    )  # fmt: skip
+    assert after == before
+
+
+def test_a_pool_that_is_reserved_as_a_whole_has_nothing_to_give() -> None:
+    assert refused([POOL], nodes("node1"), reservations=["10.244.0.0/24"]) == (
+        "calico_ip_pools main (10.244.0.0/24, blockSize 26) has too few blocks: 1 nodes need at least one each, and "
+        "node1 gets none. It has 4, of which 0 are in use, 0 are spare and 0 are in quarantine. Add a pool, or choose "
+        "a larger cidr or smaller blocks while it is new; lower calico_spare_blocks; or release blocks in quarantine "
+        "with calico_release_blocks; or reserve less with calico_ip_reservations."
+    )
+
+
+def test_a_reservation_that_is_no_cidr_is_refused() -> None:
+    assert refused([POOL], nodes("node1"), reservations=["10.244.0.1/24"]) == (
+        "calico_ip_reservations cannot be read: '10.244.0.1/24' has bits set behind its prefix. "
+        "Write CIDRs, for example 10.244.0.0/28."
+    )
+
+
+def test_an_address_that_the_agent_gave_away_is_granted_to_nobody() -> None:
+    before = plan([POOL], nodes("node1"))
+    (block,) = blocks(before, "node1")
+    given = [str(address) for address in netaddr.IPNetwork(block)][:3]
+    found = plan([POOL], nodes("node1"), before, workloads=[WorkloadRequest("a", "node1")], allocated={"node1": given})
+    assert found.nodes["node1"].workloads == {"a": str(netaddr.IPNetwork(block)[3])}
+
+
+def test_who_was_planned_at_an_address_that_the_agent_gave_away_gets_another() -> None:
+    wanted = [WorkloadRequest("a", "node1")]
+    before = plan([POOL], nodes("node1"), workloads=wanted, tunnels=TUNNELS)
+    part = before.nodes["node1"]
+    given = [part.tunnels["ipip"], part.workloads["a"]]
+    found = plan([POOL], nodes("node1"), before, workloads=wanted, tunnels=TUNNELS, allocated={"node1": given})
+    assert not {*found.nodes["node1"].tunnels.values(), *found.nodes["node1"].workloads.values()} & set(given)
+    assert found.warnings == (
+        f"{given[0]}, planned for the ipip tunnel of node1, was given to a workload there meanwhile, so that the ipip "
+        "tunnel of node1 gets another address.",
+        f"{given[1]}, planned for workload a, was given to a workload there meanwhile, so that workload a gets another "
+        "address.",
+    )
+
+
+def test_a_declared_address_that_the_agent_gave_away_is_refused() -> None:
+    before = plan([POOL], nodes("node1"))
+    address = str(netaddr.IPNetwork(blocks(before, "node1")[0])[5])
+    wanted = [WorkloadRequest("a", "node1", address=address)]
+    assert refused([POOL], nodes("node1"), before, workloads=wanted, allocated={"node1": [address]}) == (
+        f"calico_workloads a declares address {address}, which is reserved for a workload that runs on node1. "
+        "Choose another address, or remove it to have one chosen."
+    )
+
+
+def test_a_block_out_of_which_the_agent_gave_addresses_stays_when_its_pool_leaves_the_node() -> None:
+    pools = [rack(POOL, "a"), OTHER]
+    before = plan(pools, nodes("node1", rack="a"))
+    kept = str(netaddr.IPNetwork(blocks(before, "node1")[0])[5])
+    moved = plan(pools, nodes("node1", rack="b"), before, allocated={"node1": [kept]})
+    assert blocks(moved, "node1") == blocks(before, "node1")
+    assert blocks(plan(pools, nodes("node1", rack="b"), before), "node1") == blocks(before, "node1")[1:]
+
+
+def test_an_opened_block_is_open_and_the_node_gets_a_new_spare_one() -> None:
+    before = plan([POOL], nodes("node1"))
+    after = plan([POOL], nodes("node1"), before, opened={"node1": spares(before, "node1")})
+    assert blocks(after, "node1") == blocks(before, "node1") + spares(before, "node1")
+    assert len(spares(after, "node1")) == 1
+    assert after.generation == before.generation + 1
+    assert plan([POOL], nodes("node1"), after, opened={"node1": spares(before, "node1")}) == after

@@ -16,5 +16,5 @@ from tests.unit.modules.harness import Host
 def host(tmp_path, monkeypatch, capsys):
     made = Host(tmp_path, FakeKernel())
     made.stdout = capsys.readouterr
-    monkeypatch.setattr(machine, "here", lambda: made.machine)
+    monkeypatch.setattr(machine, "here", lambda agent=None: made.using(agent))
     return made

@@ -9,13 +9,20 @@ import json
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
     Address,
     NewLink,
     RouteAttributes,
     RouteOperation,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import attachment
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import LocalIpam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
 
 
 class Host:
@@ -51,6 +58,35 @@ class Host:
         )
         self.stdout = None
 
+    def using(self, agent):
+        """What machine.here() gives: `agent` finds the node's agent."""
+        self.machine.agent = agent
+        return self.machine
+
+    def attach(self, name, **wanted):
+        """A workload that came between runs, as an agent leaves it: kernel, journal and record. Returns it."""
+        here = self.machine
+        state = Store(here.store).load().state
+        ipam = LocalIpam(here.ipam)
+        ipam.load()
+        ipam.grant(state)
+        given = ipam.assign(f"default/{name}", {}, **wanted)
+        ipam.flush()
+        ipam.close()
+        made = Workload(
+            f"default/{name}",
+            name,
+            interface=naming.interface_name("default", name),
+            netns=name,
+            netns_owned=True,
+            addresses=(given.address,),
+            pool=given.pool,
+        )
+        now = attachment.with_workloads(state, [made], ipam.opened)
+        attach.attach(self.kernel, now.workloads[-1])
+        Endpoints(here.workloads).save(made)
+        return made
+
     def run(self, module, check=False, diff=False, **params):
         """The module's JSON answer; `module` is the imported module."""
         arguments = {**params, "_ansible_check_mode": check, "_ansible_diff": diff}
@@ -71,7 +107,8 @@ class Host:
         files = {
             str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()
         }
-        files.pop("run/node.lock", None)
+        for lock in ("run/node.lock", "run/writer.lock"):
+            files.pop(lock, None)
         return self.kernel.snapshot(), files
 
     def four_times(self, module, **params):

@@ -106,6 +106,16 @@ def test_a_steady_node_says_nothing_of_a_peer_that_is_down(host, monkeypatch):
     assert (again["changed"], again["plan"]) == (False, [])
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_block_that_another_node_opened_is_no_change(host, monkeypatch, answers):
+    host.run(node, **PARAMS)
+    opened = RouteAttributes(device="eth0", gateway="10.10.1.12", protocol=12)
+    assert host.kernel.route_batch([RouteOperation("add", "10.244.9.64/26", opened)]) == []
+    monkeypatch.setattr(apply, "_bird_answers", lambda here: answers)
+    answer = host.run(node, check=True, **PARAMS)
+    assert "10.244.9.64/26" not in [change["subject"] for change in answer["changes"]]
+
+
 def test_a_route_that_bird_shall_write_because_of_this_change_is_told(host, monkeypatch):
     host.run(node, **PARAMS)
     monkeypatch.setattr(apply, "_bird_answers", lambda here: True)
@@ -132,6 +142,20 @@ def test_what_was_stored_is_what_node_info_returns(host):
     assert info["bgp"]["running"] is False
     whole = host.run(node_info, gather=["generation"], generation=1)
     assert NodeState.from_dict(whole["generation"]["state"]) == STATE
+
+
+def test_node_info_tells_what_the_node_gave_away_by_itself(host):
+    assert host.run(node_info, gather=["ipam"])["ipam"] == {"allocated": {}, "opened": []}
+    host.run(node, **PARAMS)
+    given = [host.attach(f"db-{number}") for number in range(2)]
+    assert host.run(node_info, gather=["ipam"])["ipam"] == {
+        "allocated": {given[0].addresses[0]: "default/db-0", given[1].addresses[0]: "default/db-1"},
+        "opened": ["10.244.3.0/26"],
+    }
+    journal = host.folder / "calico" / "ipam" / "allocations"
+    journal.write_bytes(b"nonsense\n" + journal.read_bytes())
+    failed = host.run(node_info, gather=["ipam"])
+    assert failed["failed"] is True and str(journal) in failed["msg"]
 
 
 def test_node_info_on_a_host_that_has_nothing(host):
@@ -217,7 +241,7 @@ class TestCutShort:
             folder.mkdir()
             other = type(host)(folder, FakeKernel())
             other.stdout = host.stdout
-            monkeypatch.setattr(node.machine, "here", lambda other=other: other.machine)
+            monkeypatch.setattr(node.machine, "here", lambda agent=None, other=other: other.using(agent))
             left = [point]
 
             def die(kernel, left=left):

@@ -37,6 +37,7 @@ daemon-reload) rm -f ./*.stale ;;
     enable) touch "$1.enabled" ;;
     disable) rm -f "$1.enabled" ;;
     start) if test -e "$1.stale"; then echo 'Unit has changed on disk.' >&2; exit 1; fi; touch "$1.started" ;;
+    restart) echo >>"$1.restarted" ;;
     stop) rm -f "$1.started" ;;
     mask) touch "$1.masked" ;;
     *) exit 8 ;;

@@ -21,10 +21,15 @@ SOURCE = str(pathlib.Path(bundle.__file__).resolve().parent.parent)
 def source(tmp_path):
     """A small engine, with everything that bundle.FILES names."""
     folder = tmp_path / "source"
-    for name in (*bundle.FILES, "node/__init__.py", "dataplane/__init__.py", "bird/__init__.py", "fleet/compiler.py"):
+    for name in (*bundle.FILES, "node/__init__.py", "dataplane/__init__.py", "bird/__init__.py", "agent/__init__.py"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("")
-    (folder / "node" / "command.py").write_text("def main(argv):\n    print('engine 1', *argv)\n    return 7\n")
+    (folder / "fleet" / "compiler.py").write_text("")
+    (folder / "agent" / "hand_over.py").write_text("connect = 'connect'\n")
+    (folder / "agent" / "daemon.py").write_text("def main(argv):\n    print('agent', *argv)\n    return 3\n")
+    (folder / "node" / "command.py").write_text(
+        "def main(argv, agent):\n    print('engine 1', *argv, agent)\n    return 7\n"
+    )
     return folder
 
 
@@ -52,7 +57,15 @@ def test_it_runs_without_anything_around_it(source, tmp_path):
     run = subprocess.run(
         [sys.executable, "-I", str(root / "current"), "apply"], capture_output=True, text=True, check=False, cwd="/"
     )
-    assert (run.returncode, run.stdout, run.stderr) == (7, "engine 1 apply\n", "")
+    assert (run.returncode, run.stdout, run.stderr) == (7, "engine 1 apply connect\n", "")
+    run = subprocess.run(
+        [sys.executable, "-I", str(root / "current"), "agent", "--x"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (3, "agent --x\n", "")
 
 
 def test_installing_it_again_changes_nothing(source, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import fleet_source, lockfile_store
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import fleet_source, lockfile_store, targets
 
 from tests.unit.fleet import fleets
 from tests.unit.fleet.fleets import LAB, pool, workload
@@ -25,6 +25,7 @@ class Controller:
         self.folder = folder
         self.lockfile = folder / ".calico.lock.yml"
         self.stored: dict[str, t.Optional[NodeState]] = {}
+        self.given: dict[str, targets.OwnIpam] = {}
 
     def compile(
         self,
@@ -47,7 +48,8 @@ class Controller:
             "ansible_play_hosts_all": play,
         }
         observed = {name: self.stored.get(name) for name in play if name not in down}
-        return fleet_source.compile_targets(task_vars, observed, **options)
+        given = {name: found for name, found in self.given.items() if name in observed}
+        return fleet_source.compile_targets(task_vars, observed, **{"given": given, **options})
 
     def run(self, *pools: t.Mapping[str, t.Any], **rest: t.Any) -> fleet_source.Compiled:
         """Compile, write the lockfile, and let the nodes of the run store their states."""
@@ -108,6 +110,47 @@ def test_ad_hoc_the_lockfile_has_to_be_there(controller: Controller) -> None:
     )
     full = controller.run(pool("ipip"))
     assert controller.compile(pool("ipip"), options={"copies_complete": False}).after == full.after
+
+
+# --- what agents gave away ------------------------------------------------------------------------------------------
+
+
+def test_a_block_that_the_agent_opened_is_planned_open_with_a_new_spare_one(controller: Controller) -> None:
+    first = controller.run(pool("ipip"))
+    part = first.fleet.allocation.nodes["node1"]
+    opened = part.spare_blocks[0]
+    controller.given["node1"] = targets.OwnIpam((opened.cidr.partition("/")[0],), (opened.cidr,))
+    second = controller.run(pool("ipip"))
+    assert second.notices == (f"node1 has opened its spare block {opened.cidr}.",)
+    after = second.fleet.allocation.nodes["node1"]
+    assert after.blocks == (*part.blocks, opened)
+    assert len(after.spare_blocks) == 1 and opened not in after.spare_blocks
+    assert second.fleet.allocation.generation > first.fleet.allocation.generation
+    for name in ("node2", "node3", "node4"):
+        assert second.fleet.allocation.nodes[name] == first.fleet.allocation.nodes[name]
+        assert opened.cidr in [route.destination for route in second.targets.state(name).bird_routes]
+    third = controller.run(pool("ipip"))
+    assert (third.after, third.notices) == (second.after, ())
+
+
+def test_a_workload_of_the_inventory_gets_no_address_that_the_agent_gave_away(controller: Controller) -> None:
+    first = controller.run(pool(), workloads=[])
+    block = first.fleet.allocation.nodes["node1"].blocks[0].cidr
+    free = block.partition("/")[0]
+    controller.given["node1"] = targets.OwnIpam((free,))
+    second = controller.run(pool(), workloads=[workload("w1", "node1")])
+    assert second.fleet.allocation.nodes["node1"].workloads["w1"] != free
+    plain = controller.compile(pool(), workloads=[workload("w2", "node1")], options={"given": {}})
+    assert plain.fleet.allocation.nodes["node1"].workloads["w2"] == free
+
+
+def test_a_lost_lockfile_is_rebuilt_with_the_blocks_that_agents_opened(controller: Controller) -> None:
+    first = controller.run(pool("ipip"))
+    opened = first.fleet.allocation.nodes["node1"].spare_blocks[0]
+    controller.given["node1"] = targets.OwnIpam((), (opened.cidr,))
+    controller.lockfile.unlink()
+    rebuilt = controller.compile(pool("ipip"))
+    assert opened in rebuilt.fleet.allocation.nodes["node1"].blocks
 
 
 # --- modes ----------------------------------------------------------------------------------------------------------
