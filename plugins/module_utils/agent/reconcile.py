@@ -35,6 +35,7 @@ RESYNC = 90.0  # seconds between two looks at everything, on the average
 _FIRST_RETRY, _LAST_RETRY = 0.1, 10.0  # seconds
 _RATE = 10.0  # passes a second in the long run
 _WINDOW = 0.1  # seconds that marks are gathered at most
+_TICK = 10.0  # seconds without a sign of life at most
 _WITHHELD = 1.0  # seconds until it is asked again whether what is too much may go
 
 
@@ -74,19 +75,22 @@ class Reconciler:
     again under `turn`. Whoever changes both what is desired and the kernel holds `turn` over both changes.
     `removals`: whether what is not desired may go now. `on_change(change, drift)` is told of every change made; drift
     is what nobody asked for: a change that the desired state before this one would have brought as well. What is found
-    by the first look after the start is not. `on_step(kinds, seconds)` is told how long `turn` was held.
+    by the first look after the start is not. `on_step(kinds, seconds)` is told how long `turn` was held, and `on_tick`
+    is called after each pass, and every ten seconds at least. `excluded` are host ends that somebody else is removing.
     """
 
     def __init__(
         self,
         kernel: Kernel,
         desired: t.Callable[[], t.Optional[NodeState]],
-        turn: asyncio.Lock,
+        turn: t.AsyncContextManager[t.Any],
         *,
         removals: t.Callable[[], bool],
         on_change: t.Callable[[Change, bool], None],
         on_step: t.Callable[[tuple[str, ...], float], None] = lambda kinds, seconds: None,
-        worker: t.Optional[Worker] = None,
+        on_tick: t.Callable[[], None] = lambda: None,
+        excluded: t.Callable[[], t.Collection[str]] = tuple,
+        run: t.Optional[Worker] = None,
         interval: float = RESYNC,
         chance: t.Callable[[], float] = random.random,
     ) -> None:
@@ -96,7 +100,9 @@ class Reconciler:
         self._may_remove = removals
         self._on_change = on_change
         self._on_step = on_step
-        self._worker: Worker = worker if worker is not None else DriverThread()
+        self._on_tick = on_tick
+        self._excluded = excluded
+        self._run: Worker = run if run is not None else DriverThread()
         self._interval = interval
         self._chance = chance
         self._wake = asyncio.Event()
@@ -161,19 +167,23 @@ class Reconciler:
                 self._dirty |= self._withheld
             if not self._dirty or self._desired() is None:
                 await self._sleep(min([resync_at, *self._retry_at.values()]) - now)
+                self._on_tick()
                 continue
             delay = self._bucket.delay(now)
             if delay:
                 await asyncio.sleep(delay)
             self._bucket.passed()
             await self._pass()
+            self._on_tick()
 
-    async def resync(self) -> Outcome:
-        """Looks at everything once, now, namespaces included, and repairs it."""
+    async def resync(self, kinds: t.Optional[t.Collection[str]] = None) -> Outcome:
+        """Looks at everything (or these kinds) once, now, namespaces included, and repairs it."""
         state = self._desired()
         if state is not None:
             self._interiors.update(endpoint.interface for endpoint in state.workloads)
-        return await self._pass(repair.KINDS)
+        outcome = await self._pass(repair.KINDS if kinds is None else kinds)
+        self._wake.set()  # there may be something to try again
+        return outcome
 
     async def plan(self, state: NodeState) -> node.NodePlan:
         """What it would take to bring the node to `state`; changes nothing. Raises ObserveError or KernelError."""
@@ -181,11 +191,11 @@ class Reconciler:
         def look() -> node.NodePlan:
             return node.plan_node(self._kernel, state)
 
-        found = await self._worker(look)
+        found = await self._run(look)
         if not found.changed:
             return found
         async with self._turn:
-            return await self._worker(look)
+            return await self._run(look)
 
     # ---- passes
 
@@ -194,11 +204,13 @@ class Reconciler:
         self._wake.clear()
         if self._dirty and self._desired() is not None:
             return
-        seconds = min(seconds, _WITHHELD) if self._withheld or self._dirty else seconds
+        seconds = min(seconds, _WITHHELD if self._withheld or self._dirty else _TICK)
+        # Not wait_for: before Python 3.12 it forgets a cancellation that comes with the event.
+        alarm = asyncio.get_running_loop().call_later(seconds, self._wake.set)
         try:
-            await asyncio.wait_for(self._wake.wait(), max(seconds, 0.0))
-        except asyncio.TimeoutError:
-            pass
+            await self._wake.wait()
+        finally:
+            alarm.cancel()
 
     def _jittered(self, seconds: float) -> float:
         """Nodes that started together do not stay together."""
@@ -250,7 +262,7 @@ class Reconciler:
         self.state = state
         wanted, interiors = state, self._inside(state) if "workload" in kinds else set()
         try:
-            planned = await self._worker(lambda: repair.plan(self._kernel, wanted, kinds, interiors))
+            planned = await self._run(lambda: repair.plan(self._kernel, wanted, kinds, interiors))
         except repair.ERRORS as error:
             self._interiors |= interiors
             if len(kinds) == 1:
@@ -260,7 +272,7 @@ class Reconciler:
             return _Found(*(set().union(*parts) for parts in zip(*filter(None, alone)))) if any(alone) else None
         self._interiors.update(_interfaces(planned.additions))  # to be seen again by the repair
         added = {_kind(change) for change in planned.additions}
-        removed = {_kind(change) for change in planned.removals}
+        removed = {_kind(change) for change in _left(planned.removals, self._excluded())}
         for kind in kinds:
             if kind not in removed:
                 self._lean[kind] = state
@@ -296,7 +308,7 @@ class Reconciler:
                 return repair.additions(self._kernel, planned), drift
 
             try:
-                applied, drift = await self._worker(work)
+                applied, drift = await self._run(work)
             except repair.ERRORS as error:
                 self._failed(kinds, [str(error)])
                 return []
@@ -337,14 +349,16 @@ class Reconciler:
                 self._withheld.update(ready)
                 return []
             wanted, before = state, {kind: self._lean.get(kind) for kind in ready}
+            excluded = frozenset(self._excluded())
 
             def work() -> tuple[repair.Applied, set[tuple[t.Any, ...]]]:
                 planned = repair.plan(self._kernel, wanted, ready)
-                drift = _drift(self._kernel, planned.removals, wanted, before)
-                return repair.removals(self._kernel, planned), drift
+                superfluous = _left(planned.removals, excluded)
+                drift = _drift(self._kernel, superfluous, wanted, before)
+                return repair.removals(self._kernel, planned, superfluous), drift
 
             try:
-                applied, drift = await self._worker(work)
+                applied, drift = await self._run(work)
             except repair.ERRORS as error:
                 self._failed(ready, [str(error)])
                 return []
@@ -414,8 +428,17 @@ def _kind(change: Change) -> str:
     return _KIND_OF.get(change.kind, change.kind)
 
 
+def _left(removals: t.Sequence[Change], excluded: t.Collection[str]) -> list[Change]:
+    """Without those that somebody else is at."""
+    return [
+        change
+        for change in removals
+        if change.kind != "workload" or change.old.link is None or change.old.link.name not in excluded
+    ]
+
+
 def _interfaces(changes: t.Iterable[Change]) -> set[str]:
-    return {change.new.interface for change in changes if change.kind == "workload"}
+    return {change.new.interface for change in changes if change.kind == "workload" and change.new is not None}
 
 
 def _followers(changes: t.Iterable[Change]) -> set[str]:

@@ -72,8 +72,10 @@ def additions(kernel: Kernel, planned: node.NodePlan) -> Applied:
     return _apply(kernel, planned, "+~!")
 
 
-def removals(kernel: Kernel, planned: node.NodePlan) -> Applied:
-    return _apply(kernel, planned, "-")
+def removals(kernel: Kernel, planned: node.NodePlan, chosen: t.Sequence[Change]) -> Applied:
+    """Removes those chosen of what the plan removes."""
+    keep = {id(change) for change in chosen}
+    return _apply(kernel, planned, "-", [change for change in planned.removals if id(change) not in keep])
 
 
 def same(change: Change) -> tuple[t.Any, ...]:
@@ -95,11 +97,11 @@ def sentence(change: Change, drift: bool) -> str:
     return f"{'Repaired' if drift else 'Applied'} {change.kind} {change.subject}: it {found}; {done}{note}."
 
 
-def _apply(kernel: Kernel, planned: node.NodePlan, actions: str) -> Applied:
-    planned = _part(planned, actions)
+def _apply(kernel: Kernel, planned: node.NodePlan, actions: str, without: t.Sequence[Change] = ()) -> Applied:
+    planned = _part(planned, actions, without)
     waiting = _waiting(kernel, planned.additions)
     if waiting:
-        planned = _part(planned, actions, without=waiting)
+        planned = _part(planned, actions, waiting)
     try:
         node.apply_node(kernel, planned)
     except ApplyError as error:
