@@ -135,16 +135,18 @@ class Contradiction(ValueError):
 
 
 class _Block:
-    """`free`: addresses for the automatic choice, the longest free first. `automatic`: whether its pool wants that."""
+    """`free`: addresses for the automatic choice, the longest free first. `automatic`: whether its pool wants that.
+    `ahead`: a spare block by the plan, `spare`: and not opened yet."""
 
-    def __init__(self, cidr: str, pool: str, granted: bool, spare: bool, automatic: bool) -> None:
+    def __init__(self, cidr: str, pool: str, granted: bool, ahead: bool, opened: bool, automatic: bool) -> None:
         self.cidr = cidr
         self.pool = pool
         self.version, self.first, prefix = parse_cidr(cidr)
         self.shift = _BITS[self.version] - prefix
         self.size = 1 << self.shift
         self.granted = granted
-        self.spare = spare
+        self.ahead = ahead
+        self.spare = ahead and not opened
         self.automatic = automatic
         self.free: collections.OrderedDict[int, None] = collections.OrderedDict()
 
@@ -197,8 +199,8 @@ class Allocations:
         if self._grants is None:
             # Nobody said yet which blocks are spare: all that may have been.
             return tuple(dict.fromkeys([*self._opened, *(held.block for held in self._held.values())]))
-        spare = {block.cidr for block, is_spare in self._grants if is_spare and not self._blocks[block.cidr].spare}
-        return tuple(dict.fromkeys([cidr for cidr in (*self._opened, *self._blocks) if cidr in spare]))
+        ahead = {block.cidr for block in self._blocks.values() if block.ahead}
+        return tuple(cidr for cidr in self._opened if cidr in ahead)
 
     def usage(self, now: float) -> list[Usage]:
         """Of every block, in the order in which they were granted; blocks that were taken away come last."""
@@ -250,6 +252,8 @@ class Allocations:
         self._grants = (*((block, False) for block in blocks), *((block, True) for block in spares))
         self._fixed, self._reservations, self._pools = fixed, ranges, dict(pools or {})
         self._derive()
+        for cidr in dict.fromkeys(held.block for held in self._held.values()):
+            self._open(self._blocks[cidr])
         return [*self._withdrawn(), *self._disputed()]
 
     def _withdrawn(self) -> t.Iterator[str]:
@@ -376,7 +380,7 @@ class Allocations:
             for key, (dummy, at) in sorted(self._released.items(), key=lambda item: item[1][0])
             if self._grants is None or at + self._cooldown > self._now or self._block_of(key) is not None
         ]
-        return [*map(Opened, self.opened), *resting, *(Assigned(held) for held in self._held.values())]
+        return [*map(Opened, self._opened), *resting, *(Assigned(held) for held in self._held.values())]
 
     # --- choosing ---
 
@@ -493,10 +497,11 @@ class Allocations:
             raise Contradiction(str(error)) from error
 
     def _open(self, block: _Block) -> None:
-        block.spare = False
-        if block.cidr not in self._opened:
+        """Takes note of it if the plan says that the block is spare, and nobody did before."""
+        if block.ahead and block.cidr not in self._opened:
             self._opened[block.cidr] = None
             self._events.append(Opened(block.cidr))
+        block.spare = False
 
     def _hold(self, key: _Key, allocation: Allocation) -> None:
         self._released.pop(key, None)
@@ -549,14 +554,14 @@ class Allocations:
                 continue
             use = self._pools.get(granted.pool, default)
             automatic = not use.disabled and use.assignment_mode == AUTOMATIC and WORKLOAD in use.allowed_uses
-            block = _Block(granted.cidr, granted.pool, True, is_spare and granted.cidr not in self._opened, automatic)
+            block = _Block(granted.cidr, granted.pool, True, is_spare, granted.cidr in self._opened, automatic)
             self._blocks[block.cidr] = self._at[block.version, block.shift, block.first] = block
         self._shifts = tuple(dict.fromkeys((version, shift) for version, shift, dummy in self._at))
         for key, held in list(self._held.items()):
             home = self._block_of(key)
             if home is None:
                 if held.block not in self._blocks:
-                    self._blocks[held.block] = _Block(held.block, held.pool, False, False, False)
+                    self._blocks[held.block] = _Block(held.block, held.pool, False, False, False, False)
                 continue
             home.spare = False
             if (held.block, held.pool) != (home.cidr, home.pool):  # blocks were cut anew, or the pool has a new name

@@ -1,0 +1,219 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What holds for every history of a node: a model without queues, which looks at every address each time, says who gets
+which, and whatever was done can be undone, replayed or summed up without a difference."""
+
+from __future__ import annotations
+
+import netaddr
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import BlockGrant
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import (
+    AllocationError,
+    Allocations,
+    PoolUse,
+)
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+COOLDOWN = 30
+POOLS = {
+    "p": PoolUse("10.0.0.0/28"),
+    "q": PoolUse("10.0.1.0/30"),
+    "m": PoolUse("10.0.2.0/31", assignment_mode="Manual"),
+}
+BLOCKS = {f"10.0.0.{first}/30": "p" for first in (0, 4, 8, 12)} | {"10.0.1.0/31": "q", "10.0.1.2/31": "q"}
+BLOCKS["10.0.2.0/31"] = "m"
+UNIVERSE = [str(address) for cidr in BLOCKS for address in netaddr.IPNetwork(cidr)]
+HANDLES = [f"h{number}" for number in range(12)]
+RESERVATIONS = ["10.0.0.0/31", "10.0.0.5/32", "10.0.0.4/30", "10.0.1.0/24"]
+
+
+class Model:
+    def __init__(self):
+        self.blocks, self.spares, self.fixed, self.reservations = [], [], set(), []
+        self.held, self.released, self.opened, self.count = {}, {}, [], 0
+
+    def is_open(self, cidr):
+        return cidr in self.blocks or (cidr in self.spares and cidr in self.opened)
+
+    def reserved(self, address):
+        return any(netaddr.IPAddress(address) in netaddr.IPNetwork(cidr) for cidr in self.reservations)
+
+    def choices(self, cidr, now):
+        """Addresses that may be chosen out of a block, the first one first."""
+        found = []
+        for address in map(str, netaddr.IPNetwork(cidr)):
+            number, at = self.released.get(address, (0, -COOLDOWN))
+            if not (address in self.held or address in self.fixed or self.reserved(address)) and at + COOLDOWN <= now:
+                found.append((number, int(netaddr.IPAddress(address)), address))
+        return [address for dummy, dummy, address in sorted(found)]
+
+    def grant(self, blocks, spares, fixed, reservations):
+        self.blocks, self.spares, self.fixed, self.reservations = blocks, spares, fixed, reservations
+        for address in self.held:
+            for cidr in spares:
+                if cidr not in self.opened and address in netaddr.IPNetwork(cidr):
+                    self.opened.append(cidr)
+
+    def assign(self, handle, now, address, pool):
+        """The address, or None for a refusal."""
+        mine = [held for held, owner in self.held.items() if owner == handle]
+        if mine:
+            return mine[0] if address in (None, mine[0]) else None
+        own = [cidr for cidr in self.blocks + self.spares if pool in (None, BLOCKS[cidr])]
+        if address is not None:
+            if address in self.held or address in self.fixed:
+                return None
+            own = [cidr for cidr in own if address in netaddr.IPNetwork(cidr)]
+        else:
+            own = [cidr for cidr in own if (pool or BLOCKS[cidr] != "m") and self.choices(cidr, now)]
+            own = [c for c in own if self.is_open(c)] or sorted(own, key=lambda c: BLOCKS[c])
+        if not own:
+            return None
+        if not self.is_open(own[0]):
+            self.opened.append(own[0])
+        chosen = address or self.choices(own[0], now)[0]
+        self.held[chosen] = handle
+        self.released.pop(chosen, None)
+        return chosen
+
+    def release(self, handle, now):
+        for address in [held for held, owner in self.held.items() if owner == handle]:
+            del self.held[address]
+            self.count += 1
+            self.released[address] = self.count, now
+
+
+def state_of(allocations, now):
+    return allocations.all(), allocations.usage(now), allocations.opened, allocations.snapshot()
+
+
+class Node(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.now = 0
+        self.model = Model()
+        self.real = Allocations(COOLDOWN)
+        self.log = []
+
+    @initialize(data=st.data())
+    def start(self, data):
+        self.grant(data)
+
+    @rule(data=st.data())
+    def grant(self, data):
+        order = data.draw(st.permutations(sorted(BLOCKS)))
+        opened, ahead = sorted(data.draw(st.tuples(*[st.integers(0, len(order))] * 2)))
+        fixed = data.draw(st.sets(st.sampled_from(UNIVERSE), max_size=2))
+        reservations = data.draw(st.lists(st.sampled_from(RESERVATIONS), max_size=2))
+        self.granted = order[:opened], order[opened:ahead], sorted(fixed), reservations
+        self.model.grant(*self.granted)
+        self.apply_grant(self.real)
+        self.keep()
+
+    def apply_grant(self, allocations):
+        blocks, spares, fixed, reservations = self.granted
+        conflicts = allocations.grant(
+            [BlockGrant(cidr, BLOCKS[cidr]) for cidr in blocks],
+            [BlockGrant(cidr, BLOCKS[cidr]) for cidr in spares],
+            dict.fromkeys(fixed, "a tunnel"),
+            reservations,
+            POOLS,
+        )
+        mine = netaddr.IPSet(blocks + spares)
+        lost = {netaddr.IPNetwork(held.block) for held in allocations.all() if held.address not in mine}
+        assert len(conflicts) == len(lost) + len(self.model.held.keys() & set(fixed))
+
+    def keep(self):
+        events = self.real.take_events()
+        self.log += events
+        return events
+
+    @rule(
+        handle=st.sampled_from(HANDLES),
+        address=st.none() | st.sampled_from(UNIVERSE),
+        pool=st.none() | st.sampled_from(sorted(POOLS)),
+    )
+    def assign(self, handle, address, pool):
+        expected = self.model.assign(handle, self.now, address, pool)
+        pools = () if pool is None else (pool,)
+        if expected is None:
+            with pytest.raises(AllocationError):
+                self.real.assign(handle, {}, self.now, address=address, pools=pools)
+            assert self.keep() == []
+        else:
+            assert self.real.assign(handle, {}, self.now, address=address, pools=pools).address == expected
+            self.keep()
+
+    @rule(count=st.integers(1, 6))
+    def assign_several(self, count):
+        for handle in [handle for handle in HANDLES if handle not in self.model.held.values()][:count]:
+            self.assign(handle, None, None)
+
+    @rule(handle=st.sampled_from(HANDLES))
+    def release(self, handle):
+        self.model.release(handle, self.now)
+        self.real.release(handle, self.now)
+        self.keep()
+
+    @rule(seconds=st.sampled_from([1, 10, 29, 30, 100]))
+    def wait(self, seconds):
+        self.now += seconds
+
+    @rule(wishes=st.lists(st.tuples(st.sampled_from(HANDLES), st.none() | st.sampled_from(UNIVERSE)), max_size=6))
+    def do_and_undo(self, wishes):
+        """What could not be written to the disk has not happened."""
+        before = state_of(self.real, self.now)
+        for handle, address in wishes:
+            if self.real.by_handle(handle):
+                self.real.release(handle, self.now)
+            else:
+                try:
+                    self.real.assign(handle, {}, self.now, address=address)
+                except AllocationError:
+                    continue
+        self.real.undo(self.real.take_events())
+        after = state_of(self.real, self.now)
+        assert sorted(after[0]) == sorted(before[0])
+        assert after[1:3] == before[1:3]
+        assert sorted(map(repr, after[3])) == sorted(map(repr, before[3]))
+
+    @rule(summed_up=st.booleans())
+    def start_again(self, summed_up):
+        """From all that happened, or from its sum: nothing is different afterwards."""
+        events = self.real.snapshot() if summed_up else self.log
+        again = Allocations(COOLDOWN)
+        again.replay(events)
+        self.apply_grant(again)
+        assert again.usage(self.now) == self.real.usage(self.now)
+        assert again.opened == self.real.opened
+        assert sorted(held[:2] for held in again.all()) == sorted(held[:2] for held in self.real.all())
+        self.real, self.log = again, [*events, *again.take_events()]
+        if summed_up:  # the order of addresses that are not this node's now, and have rested, is forgotten
+            own = netaddr.IPSet(self.granted[0] + self.granted[1])
+            self.model.released = {
+                address: (number, at)
+                for address, (number, at) in self.model.released.items()
+                if address in own or at + COOLDOWN > self.now
+            }
+
+    @invariant()
+    def agree(self):
+        assert {held.address: held.handle for held in self.real.all()} == self.model.held
+        assert self.real.opened == tuple(cidr for cidr in self.model.opened if cidr in self.model.spares)
+        for use in self.real.usage(self.now):
+            if use.cidr in self.model.blocks + self.model.spares:
+                mine = set(map(str, netaddr.IPNetwork(use.cidr)))
+                assert use.spare == (not self.model.is_open(use.cidr))
+                assert use.free == len(self.model.choices(use.cidr, self.now))
+                assert use.in_use == len(mine & (self.model.held.keys() | set(self.model.fixed)))
+                assert use.reserved == sum(map(self.model.reserved, mine))
+
+
+TestNode = Node.TestCase
+TestNode.settings = settings(
+    max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
