@@ -190,8 +190,8 @@ class Allocations:
             return None
 
     def all(self) -> list[Allocation]:
-        """The oldest first."""
-        return list(self._held.values())
+        """In the order of their addresses."""
+        return [self._held[key] for key in sorted(self._held)]
 
     @property
     def opened(self) -> tuple[str, ...]:
@@ -227,6 +227,7 @@ class Allocations:
                 cooling[block.cidr],
             )
             for block in self._blocks.values()
+            if block.granted or in_use[block.cidr]
         ]
 
     # --- what the plan says ---
@@ -247,13 +248,15 @@ class Allocations:
         """
         fixed = {parse_address(address): whose for address, whose in reserved.items()}
         ranges = _Ranges(reservations)
-        for block in (*blocks, *spares):
-            parse_cidr(block.cidr)
+        for granted in (*blocks, *spares):
+            parse_cidr(granted.cidr)
         self._grants = (*((block, False) for block in blocks), *((block, True) for block in spares))
         self._fixed, self._reservations, self._pools = fixed, ranges, dict(pools or {})
         self._derive()
-        for cidr in dict.fromkeys(held.block for held in self._held.values()):
-            self._open(self._blocks[cidr])
+        in_use = {held.block for held in self._held.values()}
+        for block in self._blocks.values():
+            if block.cidr in in_use:
+                self._open(block)
         return [*self._withdrawn(), *self._disputed()]
 
     def _withdrawn(self) -> t.Iterator[str]:
@@ -380,7 +383,7 @@ class Allocations:
             for key, (dummy, at) in sorted(self._released.items(), key=lambda item: item[1][0])
             if self._grants is None or at + self._cooldown > self._now or self._block_of(key) is not None
         ]
-        return [*map(Opened, self._opened), *resting, *(Assigned(held) for held in self._held.values())]
+        return [*map(Opened, self._opened), *resting, *map(Assigned, self.all())]
 
     # --- choosing ---
 
@@ -557,7 +560,7 @@ class Allocations:
             block = _Block(granted.cidr, granted.pool, True, is_spare, granted.cidr in self._opened, automatic)
             self._blocks[block.cidr] = self._at[block.version, block.shift, block.first] = block
         self._shifts = tuple(dict.fromkeys((version, shift) for version, shift, dummy in self._at))
-        for key, held in list(self._held.items()):
+        for key, held in sorted(self._held.items()):
             home = self._block_of(key)
             if home is None:
                 if held.block not in self._blocks:

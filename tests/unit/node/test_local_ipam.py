@@ -1,0 +1,464 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What was answered for is there after every crash, nothing is given twice, and a disk that refuses changes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import threading
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    Block,
+    Ipam,
+    NodeState,
+    Pool,
+    TunnelDevice,
+    WorkloadEndpoint,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import (
+    AddressTaken,
+    NoAddress,
+    Usage,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import allocation_journal
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import (
+    IpamNotWritten,
+    IpamUnreadable,
+    LocalIpam,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+A, B = Block("10.0.0.0/30", "p"), Block("10.0.0.4/30", "p")
+STATE = NodeState(
+    "node1",
+    "10.10.1.11/24",
+    pools=(Pool("p", "10.0.0.0/24", 30, "IPIP"),),
+    ipam=Ipam(blocks=(A,), spare_blocks=(B,), tunnels={"ipip": "10.0.0.0"}, workloads={"web-1": "10.0.0.1"}),
+    devices=(TunnelDevice("tunl0", "ipip", 1480, "10.10.1.11", "10.0.0.0"),),
+    workloads=(WorkloadEndpoint("web-1", "cali1", "10.0.0.1", 1480, "p"),),
+)
+
+
+class Machine:
+    """A clock and a boot that tests move."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.seconds = 100.0
+        self.boot = "boot-1"
+
+    def start(self, state=STATE):
+        ipam = LocalIpam(str(self.folder), lambda: self.seconds, lambda: self.boot)
+        ipam.load()
+        assert ipam.grant(state) == []
+        return ipam
+
+    @property
+    def file(self):
+        return self.folder / "allocations"
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path / "ipam")
+
+
+def held(ipam):
+    return {found.address: found.handle for found in ipam.allocations()}
+
+
+def refuse(*arguments, **options):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+REFUSAL = (
+    "{}/allocations could not be written: No space left on device. No address was given or taken back. Make room or "
+    "correct the file system, then try again."
+)
+
+
+# --- what outlives what ---------------------------------------------------------------------------------------------
+
+
+def test_allocations_and_opened_blocks_outlive_the_process(machine):
+    ipam = machine.start()
+    for number in range(3):
+        ipam.assign(f"h{number}", {"pod": f"é{number}"})
+    ipam.release("h0")
+    ipam.flush()
+    again = machine.start()
+    assert again.allocations() == ipam.allocations()
+    assert held(again) == {"10.0.0.3": "h1", "10.0.0.4": "h2"}
+    assert again.opened == ("10.0.0.4/30",)
+    assert again.by_handle("h1") == again.by_address("10.0.0.3") == ipam.by_handle("h1")
+    assert again.by_handle("h2").attributes == {"pod": "é2"}
+    assert again.usage() == [
+        Usage("10.0.0.0/30", "p", 4, 3, 0, 0, False, 1),
+        Usage("10.0.0.4/30", "p", 4, 1, 0, 3, False, 0),
+    ]
+
+
+def test_addresses_of_tunnels_and_of_the_inventory_are_never_given(machine):
+    ipam = machine.start()
+    assert [ipam.assign(f"h{number}", {}).address for number in range(6)] == [
+        *("10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7")
+    ]
+    with pytest.raises(NoAddress):
+        ipam.assign("h6", {})
+    for address, whose in (("10.0.0.0", "this node's ipip tunnel"), ("10.0.0.1", "inventory workload web-1")):
+        with pytest.raises(AddressTaken, match=f"{address} belongs to {whose}"):
+            ipam.assign("h6", {}, address=address)
+
+
+def test_uses_modes_and_reservations_are_those_of_the_state(machine):
+    pools = (
+        Pool("m", "10.0.1.0/24", 30, "None", assignment_mode="Manual"),
+        Pool("t", "10.0.2.0/24", 30, "None", allowed_uses=("Tunnel",)),
+        Pool("off", "10.0.3.0/24", 30, "None", disabled=True),
+    )
+    blocks = (Block("10.0.1.0/30", "m"), Block("10.0.2.0/30", "t"), Block("10.0.3.0/30", "off"))
+    state = dataclasses.replace(
+        STATE, pools=STATE.pools + pools, ipam=Ipam(blocks=(*blocks, A), reservations=("10.0.0.0/31",))
+    )
+    ipam = machine.start(state)
+    assert ipam.assign("h", {}).address == "10.0.0.2"
+    assert ipam.assign("asks", {}, pools=("m",)).address == "10.0.1.0"
+
+
+def test_loading_writes_nothing(machine):
+    machine.start()
+    assert not machine.folder.exists()
+    ipam = machine.start()
+    ipam.assign("h", {})
+    ipam.flush()
+    machine.boot = "boot-2"
+    before = machine.file.read_bytes()
+    machine.start().flush()
+    assert machine.file.read_bytes() == before
+
+
+def test_nothing_is_given_before_it_is_known_what_was_given(machine):
+    machine.folder.mkdir()
+    machine.file.write_text("garbage\n")
+    ipam = LocalIpam(str(machine.folder))
+    with pytest.raises(IpamUnreadable):
+        ipam.load()
+    ipam.grant(STATE)
+    with pytest.raises(RuntimeError):
+        ipam.assign("h", {})
+    with pytest.raises(RuntimeError):
+        ipam.release("h")
+    assert machine.file.read_text() == "garbage\n"
+
+
+@pytest.mark.parametrize(
+    ("records", "why"),
+    [
+        ([["calico-ipam", 2]], "record 1 is of a kind that is not known here"),
+        ([["calico-ipam", 1], ["assign", "10.0.0.1"]], "record 2 is not complete"),
+        ([["calico-ipam", 1], 7], "record 2 is not complete"),
+        ([["release", "10.0.0.1", "now"]], "record 1 is not complete"),
+        ([["release", "x", 1.0]], "'x' is not an IP address"),
+        ([["assign", "10.0.0.1", handle, {}, "p", "10.0.0.0/30"] for handle in "ab"], "10.0.0.1 is given to two"),
+    ],
+)
+def test_records_of_another_release_are_not_guessed_at(machine, records, why):
+    journal = allocation_journal.AllocationJournal(str(machine.file))
+    journal.load()
+    journal.append(records)
+    with pytest.raises(IpamUnreadable) as error:
+        machine.start()
+    assert str(error.value) == allocation_journal.unreadable(str(machine.file), why)
+
+
+# --- crashes --------------------------------------------------------------------------------------------------------
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["assign", "assign", "release", "flush"]), st.integers(0, 7)), min_size=1, max_size=12
+)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS, data=st.data())
+def test_cut_off_anywhere_all_that_was_answered_for_is_there_and_nothing_is_given_twice(tmp_path_factory, steps, data):
+    machine = Machine(tmp_path_factory.mktemp("ipam"))
+    ipam = machine.start()
+    answered = [(0, {})]  # (length of the file, what is assigned by then)
+    for what, number in [*steps, ("flush", 0)]:
+        if what == "assign":
+            try:
+                ipam.assign(f"h{number}", {})
+            except NoAddress:
+                continue
+        elif what == "release":
+            ipam.release(f"h{number}")
+            machine.seconds += 20
+        else:
+            ipam.flush()
+            answered.append((machine.file.stat().st_size if machine.file.exists() else 0, held(ipam)))
+    whole = machine.file.read_bytes() if machine.file.exists() else b""
+    ends = [length for length, dummy in answered]
+    for length in sorted({*ends, *data.draw(st.lists(st.integers(0, len(whole)), max_size=20))}):
+        machine.file.write_bytes(whole[:length])
+        again = machine.start()
+        assert held(again) == [known for end, known in answered if end <= length][-1]
+        before = held(again)
+        with pytest.raises(NoAddress):
+            for number in range(9):
+                address = again.assign(f"new{number}", {}).address
+                assert address not in before
+                assert address in ("10.0.0.2", "10.0.0.3") or "10.0.0.4/30" in again.opened
+        again.flush()
+        assert held(machine.start()) == held(again)
+
+
+def test_a_spare_block_is_open_on_the_disk_before_an_address_of_it_is_answered_for(machine):
+    ipam = machine.start()
+    for number in range(3):
+        ipam.assign(f"h{number}", {})
+    ipam.flush()
+    records = allocation_journal.AllocationJournal(str(machine.file)).load()
+    kinds = [tuple(record[:2]) for record in records]
+    assert kinds.index(("open", "10.0.0.4/30")) < kinds.index(("assign", "10.0.0.4"))
+
+
+def test_a_process_killed_while_it_compacts_loses_nothing(machine, monkeypatch):
+    monkeypatch.setattr(allocation_journal, "COMPACT_ABOVE", 300)
+    for name in ("pwrite", "fsync", "replace"):
+        ipam = machine.start()
+        ipam.assign("stays", {})
+        ipam.flush()
+
+        with pytest.MonkeyPatch.context() as patch:
+            real = getattr(os, name)
+
+            def die(*arguments, name=name, real=real):
+                if name != "pwrite" or arguments[2] == 0:
+                    raise KeyboardInterrupt
+                return real(*arguments)
+
+            patch.setattr(os, name, die)
+            with pytest.raises(KeyboardInterrupt):
+                for number in range(100):
+                    ipam.assign(f"h{number % 2}", {})
+                    ipam.flush()
+                    ipam.release(f"h{number % 2}")
+                    ipam.flush()
+                    machine.seconds += 30
+        assert machine.start().allocations() == ipam.allocations()
+
+
+def test_the_file_stays_small_and_says_the_same_after_it_was_compacted(machine, monkeypatch):
+    monkeypatch.setattr(allocation_journal, "COMPACT_ABOVE", 1000)
+    ipam = machine.start()
+    ipam.assign("stays", {"pod": "x"})
+    sizes = []
+    for number in range(60):
+        machine.seconds += 11
+        ipam.assign(f"h{number}", {})
+        ipam.flush()
+        ipam.release(f"h{number}")
+        ipam.flush()
+        sizes.append(machine.file.stat().st_size)
+    assert max(sizes) < 1100 and sizes != sorted(sizes)
+    again = machine.start()
+    assert (again.allocations(), again.usage(), again.opened) == (ipam.allocations(), ipam.usage(), ipam.opened)
+    machine.seconds += 30
+    assert [again.assign(f"n{n}", {}).address for n in range(3)] == [ipam.assign(f"n{n}", {}).address for n in range(3)]
+
+
+# --- clocks ---------------------------------------------------------------------------------------------------------
+
+
+def waits(ipam, machine, address):
+    """Seconds until `address` is given again."""
+    for second in range(100):
+        machine.seconds += 1
+        if ipam.usage()[0].cooling == 0:
+            assert ipam.assign("next", {}).address == address
+            return second + 1
+    raise AssertionError("never")
+
+
+SMALL = dataclasses.replace(STATE, ipam=Ipam(blocks=(Block("10.0.0.4/32", "p"),)))
+
+
+def released(machine):
+    ipam = machine.start(SMALL)
+    ipam.assign("h", {})
+    ipam.release("h")
+    ipam.flush()
+    return ipam
+
+
+def test_the_cooldown_goes_on_over_a_restart(machine):
+    released(machine)
+    machine.seconds += 10
+    assert waits(machine.start(SMALL), machine, "10.0.0.4") == 20
+
+
+def test_the_cooldown_goes_on_over_a_reboot_however_often_the_agent_starts(machine):
+    released(machine)
+    machine.boot, machine.seconds = "boot-2", 4.0  # the machine is up for four seconds
+    machine.start(SMALL)
+    machine.seconds += 6
+    assert waits(machine.start(SMALL), machine, "10.0.0.4") == 20
+
+
+def test_a_clock_that_went_back_blocks_nothing_for_long(machine):
+    released(machine)
+    machine.seconds = 3.0
+    assert waits(machine.start(SMALL), machine, "10.0.0.4") == 30
+
+
+def test_times_go_on_over_many_boots(machine):
+    released(machine)
+    for number in range(2, 5):
+        machine.boot, machine.seconds = f"boot-{number}", 50.0
+        ipam = machine.start(SMALL)
+        assert ipam.assign("h", {}).address == "10.0.0.4"  # 50 seconds after the boot it has rested
+        ipam.release("h")
+        ipam.flush()
+        with pytest.raises(NoAddress):
+            ipam.assign("early", {})
+
+
+# --- disks that refuse ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failing", ["open", "pwrite", "fdatasync"])
+def test_what_cannot_be_written_has_not_happened(machine, monkeypatch, failing):
+    ipam = machine.start()
+    ipam.assign("a", {})
+    ipam.assign("b", {})
+    ipam.flush()
+    ipam.close()
+    before, usage, data = ipam.allocations(), ipam.usage(), machine.file.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, failing, refuse)
+        ipam.assign("c", {})
+        ipam.release("a")
+        with pytest.raises(IpamNotWritten) as error:
+            ipam.flush()
+    assert str(error.value) == REFUSAL.format(machine.folder)
+    assert (ipam.allocations(), ipam.usage(), ipam.opened) == (before, usage, ())
+    assert machine.file.read_bytes() == data
+    assert ipam.assign("c", {}).address == "10.0.0.4"
+    ipam.flush()
+    assert held(machine.start()) == held(ipam)
+
+
+def test_a_read_only_folder_is_said_in_words(machine, monkeypatch):
+    def read_only(*arguments, **options):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    ipam = machine.start()
+    ipam.assign("a", {})
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "makedirs", read_only)
+        with pytest.raises(IpamNotWritten, match="could not be written: Read-only file system"):
+            ipam.flush()
+    assert ipam.allocations() == []
+
+
+def test_who_came_on_top_of_a_flush_that_failed_hears_of_it_too(machine, monkeypatch):
+    """He was shown the first one's address, or has one of the block that the first one opened."""
+    ipam = machine.start()
+    for number in range(2):
+        ipam.assign(f"h{number}", {})
+    ipam.flush()
+    ipam.assign("first", {})
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", refuse)
+        write = ipam.prepare()
+        assert ipam.assign("first", {}).address == "10.0.0.4"
+        ipam.assign("second", {})
+        with pytest.raises(IpamNotWritten):
+            write()
+    assert sorted(held(ipam).values()) == ["h0", "h1"]
+    with pytest.raises(IpamNotWritten):
+        ipam.flush()
+    ipam.flush()
+    assert ipam.opened == ()
+    assert ipam.assign("second", {}).address == "10.0.0.4"
+    ipam.flush()
+    assert held(machine.start()) == held(ipam)
+
+
+def test_of_two_flushes_under_way_the_later_one_fails_with_the_earlier(machine, monkeypatch):
+    ipam = machine.start()
+    ipam.assign("a", {})
+    first = ipam.prepare()
+    assert ipam.assign("a", {}).address == "10.0.0.2"
+    second = ipam.prepare()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", refuse)
+        with pytest.raises(IpamNotWritten):
+            second()
+    with pytest.raises(IpamNotWritten):
+        first()
+    assert ipam.allocations() == []
+    ipam.flush()
+
+
+def test_one_write_serves_all_that_are_queued(machine, monkeypatch):
+    synced = []
+    real = os.fdatasync
+    monkeypatch.setattr(os, "fdatasync", lambda handle: synced.append(handle) or real(handle))
+    ipam = machine.start()
+    for number in range(6):
+        ipam.assign(f"h{number}", {})
+    ipam.flush()
+    ipam.flush()
+    assert len(synced) == 1
+    assert len(held(machine.start())) == 6
+
+
+def test_threads_flush_while_another_assigns(machine, monkeypatch):
+    monkeypatch.setattr(allocation_journal, "COMPACT_ABOVE", 2000)
+    ipam = machine.start()
+    errors = []
+
+    def flush():
+        try:
+            for _ in range(40):
+                ipam.flush()
+        except Exception as error:  # noqa: BLE001  looked at below
+            errors.append(error)
+
+    threads = [threading.Thread(target=flush) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(200):
+        machine.seconds += 31
+        ipam.assign(f"h{number}", {})
+        if number >= 4:
+            ipam.release(f"h{number - 4}")
+    for thread in threads:
+        thread.join()
+    ipam.flush()
+    assert errors == []
+    assert held(machine.start()) == held(ipam)
+
+
+# --- check ----------------------------------------------------------------------------------------------------------
+
+
+def test_check_compares_with_the_state_and_the_workloads(machine):
+    ipam = machine.start()
+    ipam.assign("net.c1.eth0", {"node": "node1"})
+    good = Workload("net.c1.eth0", "c1", addresses=("10.0.0.2",))
+    report = ipam.check(STATE, [good])
+    assert report.problems == 0
+    assert "IPAM blocks record 3 allocations." in report.lines
+    assert "Workloads and nodes are using 3 IPs." in report.lines
+    ipam.assign("net.c2.eth0", {})
+    report = ipam.check(STATE, [good, Workload("net.c3.eth0", "c3", addresses=("10.0.0.7",))])
+    assert [found.address for found in report.leaked] == ["10.0.0.3"]
+    assert report.missing == (("10.0.0.7", "net.c3.eth0"),)
