@@ -137,7 +137,7 @@ def _make(kernel: Kernel, endpoint: WorkloadEndpoint, undo: contextlib.ExitStack
     finally:
         kernel.leave(name)  # an open socket would keep the namespace alive when its owner deletes it
     if made is None:
-        raise KernelError(errno.ENODEV, f"set up {peer}", f"there is no device {peer} inside")
+        raise _nothing_inside(endpoint)
 
     for setting in endpoint_sysctls(endpoint):
         kernel.sysctl_write(setting.key, setting.value)
@@ -159,10 +159,15 @@ def _bring_into_order(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
         wanted = endpoint_sysctls(endpoint)
         sysctl.apply(kernel, sysctl.diff(wanted, sysctl.observe(kernel, wanted)))
         workload.activate(kernel, changes)
+        made = {link.name: link for link in kernel.look_inside(name).links}.get(endpoint.peer_interface)
+        if made is None:
+            raise _nothing_inside(endpoint)
     except ApplyError as error:
         _take_away(kernel, endpoint)
         raise AttachError("kernel", error.reason) from error
-    made = next(link for link in kernel.look_inside(name).links if link.name == endpoint.peer_interface)
+    except KernelError:
+        _take_away(kernel, endpoint)
+        raise
     return Attached(made.mac, made.mtu)
 
 
@@ -190,6 +195,11 @@ def _no_namespace(endpoint: WorkloadEndpoint) -> AttachError:
         f"There is no network namespace {workload.netns_name(endpoint)} to attach {workload.identity(endpoint)} to."
         " Make it first (or see why its container is gone), then try again.",
     )
+
+
+def _nothing_inside(endpoint: WorkloadEndpoint) -> KernelError:
+    device = endpoint.peer_interface
+    return KernelError(errno.ENODEV, f"set up {device}", f"there is no device {device} inside")
 
 
 def _refused(endpoint: WorkloadEndpoint, error: KernelError) -> AttachError:

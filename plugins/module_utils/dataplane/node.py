@@ -115,7 +115,8 @@ def plan_node(
         raise ValueError(f"no such drivers: {', '.join(sorted(set(kinds) - DRIVERS.keys()))}")
     device = underlay.device_of(kernel, state)
     state = underlay.resolve(kernel, state, device)
-    wanted = _without(state, workload.gone(kernel, state.workloads))
+    leads_there = kinds is None or not {"sysctl", "route"}.isdisjoint(kinds)
+    wanted = _without(state, workload.gone(kernel, state.workloads)) if leads_there else state
     found: dict[str, list[Change]] = {}
     anew: set[str] = set()  # what is made anew takes along what was on it or went through it
     for name in DRIVERS if kinds is None else (name for name in DRIVERS if name in kinds):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import socket
 import struct
+import threading
 import typing as t
 
 from . import kernel as port
@@ -110,6 +111,18 @@ def open_socket(protocol: int = socket.NETLINK_ROUTE) -> socket.socket:
     return netlink
 
 
+_rooms = threading.local()
+
+
+def _room() -> memoryview:
+    """Where this thread receives: making room anew for each answer would cost more than the answer."""
+    try:
+        return t.cast(memoryview, _rooms.room)
+    except AttributeError:
+        _rooms.room = memoryview(bytearray(_READ))
+        return _room()
+
+
 class Channel:
     """One netlink socket, reopened when it lost messages. `opener` opens it in the right namespace."""
 
@@ -135,7 +148,8 @@ class Channel:
 
     def _receive(self, operation: str) -> bytes:
         try:
-            return self._open().recv(_READ)
+            room = _room()
+            return bytes(room[: self._open().recv_into(room)])
         except socket.timeout:
             self.close()
             raise port.KernelError(errno.ETIMEDOUT, operation, f"no answer within {_TIMEOUT:.0f} s") from None
