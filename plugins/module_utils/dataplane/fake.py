@@ -201,8 +201,8 @@ class FakeKernel:
             learning=link.learning,
         )
 
-    def links(self) -> list[port.Link]:
-        return [self._shown(link) for link in self._links.values()]
+    def links(self, kind: t.Optional[str] = None) -> list[port.Link]:
+        return [self._shown(link) for link in self._links.values() if kind in (None, link.kind)]
 
     def link(self, name: str) -> t.Optional[port.Link]:
         link = self._links.get(name)

@@ -188,7 +188,8 @@ class Completed(t.NamedTuple):
 class Kernel(t.Protocol):
     # ---- observe
 
-    def links(self) -> list[Link]: ...
+    def links(self, kind: t.Optional[str] = None) -> list[Link]:
+        """All, or those of a kind (`vxlan`), filtered by the kernel."""
 
     def link(self, name: str) -> t.Optional[Link]: ...
 

@@ -256,8 +256,8 @@ class LinuxKernel:
     def _names(self) -> rt.DeviceNames:
         return rt.DeviceNames(self._channel)
 
-    def links(self) -> list[port.Link]:
-        return rt.dump_links(self._channel)
+    def links(self, kind: t.Optional[str] = None) -> list[port.Link]:
+        return rt.dump_links(self._channel, kind)
 
     def link(self, name: str) -> t.Optional[port.Link]:
         return rt.get_link(self._channel, name)
@@ -336,10 +336,10 @@ class LinuxKernel:
         self._channel.request(encoded.type, encoded.flags, encoded.body, operation)
 
     def _index(self, device: str, operation: str) -> int:
-        link = self.link(device)
-        if link is None:
+        index = rt.get_index(self._channel, device)
+        if index is None:
             raise port.KernelError(errno.ENODEV, operation, f"there is no device {device}")
-        return link.index
+        return index
 
     def link_add(self, link: port.NewLink) -> None:
         operation = f"make device {link.name}"
@@ -414,9 +414,9 @@ class LinuxKernel:
     def _indexes(self, devices: t.Collection[str]) -> dict[str, int]:
         """{device: index} of those of them that are there."""
         if len(devices) > _FEW:
-            return {link.name: link.index for link in rt.dump_links(self._channel)}
-        found = ((name, self.link(name)) for name in devices)
-        return {name: link.index for name, link in found if link is not None}
+            return rt.dump_indexes(self._channel)
+        found = ((name, rt.get_index(self._channel, name)) for name in devices)
+        return {name: index for name, index in found if index is not None}
 
     def _batch(self, messages: t.Sequence[packed.Packed], operation: str) -> list[tuple[int, int, str]]:
         parts = [rt.parts(message.type, message.flags, message.body) for message in messages]

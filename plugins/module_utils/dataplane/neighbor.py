@@ -26,7 +26,7 @@ _NO_MAC = "00:00:00:00:00:00"
 
 def observe(kernel: Kernel, desired: t.Iterable[Entry]) -> Observed:
     devices = {entry.device for entry in desired}
-    devices |= {link.name for link in kernel.links() if link.kind == "vxlan" and link.alias.startswith(MARK)}
+    devices |= {link.name for link in kernel.links("vxlan") if link.alias.startswith(MARK)}
     observed: Observed = {}
     for device in sorted(devices):
         for neighbor in kernel.neighbors(device):
