@@ -15,14 +15,14 @@ def watch_agent(instruments: Instruments, agent: Agent) -> None:
     def refresh() -> None:
         state = agent.state
         instruments.converged(agent.in_sync, time.time())
-        instruments.state_complete.set(value=float(agent.complete))
-        instruments.workloads.set(RUN_TIME, value=len(agent.list()))
+        instruments.state_complete.set(value=float(agent.knowledge.complete))
+        instruments.workloads.set(RUN_TIME, value=len(agent.workloads))
         instruments.workloads.set(INVENTORY, value=len(state.workloads) if state else 0)
-        instruments.workloads.set(DELETING, value=agent.deleting)
+        instruments.workloads.set(DELETING, value=len(agent.workloads.deletion))
         problems = agent.reconciler.problems
         for kind in DRIVERS:
             instruments.problems.set(kind, value=len(problems.get(kind, ())))
-        if "ipam" not in agent.broken:
+        if "ipam" not in agent.knowledge.broken:
             instruments.use_of_addresses(agent.ipam.usage())
 
     instruments.registry.refresh_with(refresh)

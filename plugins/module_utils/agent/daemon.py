@@ -122,7 +122,6 @@ async def _serve(machine: Machine, settings: Settings, kernels: Kernels) -> int:
         await asyncio.gather(*tasks.values(), return_exceptions=True)
         if metrics is not None:
             await metrics.stop()
-        await agent.stop()
 
 
 async def _metrics(agent: Agent, settings: Settings, instruments: Instruments) -> t.Optional[MetricsServer]:
@@ -142,11 +141,11 @@ async def _metrics(agent: Agent, settings: Settings, instruments: Instruments) -
         await server.start()
     except OSError as error:
         where = f"{settings.metrics_address} port {settings.metrics_port}"
-        agent.broken["metrics"] = (
+        agent.knowledge.broken["metrics"] = (
             f"metrics cannot be served on {where}: {error.strerror}. Choose another metrics_port in agent.json, then"
             " restart calico-agent."
         )
-        _log.error("%s", agent.broken["metrics"])
+        _log.error("%s", agent.knowledge.broken["metrics"])
         return None
     return server
 

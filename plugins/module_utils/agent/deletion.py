@@ -27,6 +27,8 @@ from .driver_thread import Worker
 _log = logging.getLogger("calico.deletion")
 
 BATCH = 64
+#: Seconds for which deletions are gathered, unless somebody waits for one.
+GATHER = 0.05
 #: Seconds between two attempts at what could not be done.
 RETRY = 5.0
 
@@ -59,6 +61,7 @@ class Deletion:
         self._forget = forget
         self._leaving: dict[str, Leaving] = {}
         self._asked = asyncio.Event()
+        self._urgent = asyncio.Event()
 
     def add(self, workload: Workload, endpoint: WorkloadEndpoint, *, released: bool = False) -> None:
         self._leaving[workload.id] = Leaving(workload, endpoint, released)
@@ -67,8 +70,8 @@ class Deletion:
     def get(self, id: str) -> t.Optional[Leaving]:
         return self._leaving.get(id)
 
-    def all(self) -> list[Leaving]:
-        return list(self._leaving.values())
+    def __len__(self) -> int:
+        return len(self._leaving)
 
     def interfaces(self) -> set[str]:
         """Host ends that are still to go."""
@@ -80,9 +83,10 @@ class Deletion:
 
     async def finished(self, interface: str, patience: float) -> bool:
         """Whether nothing is left of the one that had this host end, after at most `patience` seconds."""
-        for leaving in self.all():
+        for leaving in list(self._leaving.values()):
             if leaving.endpoint.interface == interface:
                 self._asked.set()
+                self._urgent.set()
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(leaving.gone.wait(), patience)
                 return leaving.gone.is_set()
@@ -91,10 +95,14 @@ class Deletion:
     async def run(self) -> None:
         """For ever."""
         while True:
-            # What failed is tried again after a while, what is new at once.
+            # What failed is tried again after a while, what is new soon.
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), RETRY if self._leaving else None)
+            # Links that go hold up everybody who changes one: better many at once than often.
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._urgent.wait(), GATHER)
             self._asked.clear()
+            self._urgent.clear()
             await self.step()
 
     async def step(self) -> None:
@@ -143,22 +151,18 @@ class Deletion:
 
 def _unlink(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> dict[str, str]:
     """Blocks. {host end: why it is still there}"""
-    failed: dict[str, str] = {}
-    try:
-        attach.detach_links(kernel, endpoints)
-    except KernelError:
-        for endpoint in endpoints:  # which of them was it?
-            try:
-                attach.detach_links(kernel, [endpoint])
-            except KernelError as error:
-                failed[endpoint.interface] = (
-                    f"{endpoint.interface}, the host end of {endpoint.namespace}/{endpoint.name}, which was deleted, is"
-                    f" still there: {error}. It is not reachable, and it is tried again every {RETRY:g} seconds."
-                )
+    failed = attach.detach_links(kernel, endpoints)
     for endpoint in endpoints:
-        if endpoint.interface not in failed:
-            try:
-                attach.conntrack_flush(kernel, endpoint.address)
-            except KernelError as error:
-                _log.warning("The connections of %s, which was deleted, are still tracked: %s", endpoint.address, error)
-    return failed
+        if endpoint.interface in failed:
+            continue
+        try:
+            attach.conntrack_flush(kernel, endpoint.address)
+        except KernelError as error:
+            _log.warning("The connections of %s, which was deleted, are still tracked: %s", endpoint.address, error)
+    return {
+        endpoint.interface: f"{endpoint.interface}, the host end of {endpoint.namespace}/{endpoint.name}, which was"
+        f" deleted, is still there: {failed[endpoint.interface]}. It is not reachable, and it is tried again every"
+        f" {RETRY:g} seconds."
+        for endpoint in endpoints
+        if endpoint.interface in failed
+    }

@@ -12,12 +12,13 @@ from ..dataplane.node import NodePlan
 from ..fleet.node_state import NodeState
 from ..node import bundle
 from . import protocol
-from .agent import Agent, not_found, plain
+from .agent import Agent, plain
 from .peer import Peer
 from .protocol import AgentError
 from .reconcile import Outcome
 from .request import AddRequest
 from .server import Method
+from .workloads import not_found
 
 Data = dict[str, t.Any]
 
@@ -119,15 +120,8 @@ class Methods:
 
     async def watch(self, params: Data, peer: Peer) -> t.AsyncIterator[Data]:
         _known(params, "watch", set())
-        events = self._agent.watch()
-        try:
-            while True:
-                event = await events.get()
-                yield event
-                if event["event"] == "overflow":
-                    return
-        finally:
-            self._agent.unwatch(events)
+        async for event in self._agent.events.watch():
+            yield event
 
 
 def planned(plan: NodePlan, in_sync: bool) -> Data:

@@ -136,7 +136,7 @@ class Node:
     @contextlib.contextmanager
     def read_only(self) -> t.Iterator[None]:
         """The journal cannot be written."""
-        journal = self.agent._ipam._journal
+        journal = self.agent.knowledge._ipam._journal
         real = journal.append
 
         def refuse(records: t.Sequence[t.Any]) -> None:

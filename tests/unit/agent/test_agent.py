@@ -61,8 +61,8 @@ def test_the_same_again_is_answered_alike_and_another_one_is_refused(tmp_path):
         )
         assert await refused(agent.add(node.request("web", id="another"))) == (
             "conflict",
-            f"workload another would have the device {first.interface}, which belongs to workload default/web. A node"
-            " has one workload of a namespace and name: choose another name.",
+            f"workload another would have the device {first.interface}, which belongs to workload default/web."
+            " A node has one workload of a namespace and name: choose another name.",
         )
         assert node.on_disk() == {"default/web": "10.244.1.0"}
 
@@ -201,7 +201,7 @@ def test_many_at_once(tmp_path):
         agent = await node.start()
         added = await asyncio.gather(*(node.add(f"w{number}") for number in range(16)))
         assert len(set(added)) == 16 and node.differences() == []
-        assert agent._commit.writes < 5
+        assert agent.workloads._commit.writes < 5
         same = await asyncio.gather(*(agent.add(node.request("w3")) for dummy in range(4)))
         assert {workload.addresses for workload in same} == {(added[3],)}
         await asyncio.gather(*(agent.delete(f"default/w{number}") for number in range(16)))
@@ -239,7 +239,7 @@ def test_without_a_desired_state_nothing_can_be_added(tmp_path):
         agent = await node.start()
         assert await refused(agent.add(node.request("web"))) == (
             "unavailable",
-            f"no workload can be added to this node: it has no desired state yet ({tmp_path}/lib/state.json)."
+            f"no workload can be added to this node: this node has no desired state yet ({tmp_path}/lib/state.json)."
             " Run site.yml for it, then try again.",
         )
         assert await agent.delete("default/web") is False

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a node keeps on its disk: the state that it shall have, which addresses are whose, and what workloads there are.
+
+Nothing here fails for a file that cannot be read: `broken` says what is wrong with it, and what depends on it refuses
+in words. The workloads that run are left as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+
+from ..fleet.attachment import Workload
+from ..fleet.node_state import NodeState
+from ..node.endpoints import Endpoints
+from ..node.local_ipam import IpamNotWritten, IpamUnreadable, LocalIpam
+from ..node.machine import Machine
+from ..node.store import Store, StoreError
+from . import protocol
+from .protocol import AgentError
+
+
+class Knowledge:
+    """`state` is the one that Ansible gave, without the node's own workloads; `complete` is False while a run has begun
+    to change the node and has not finished."""
+
+    def __init__(self, machine: Machine, ipam: LocalIpam) -> None:
+        self.machine = machine
+        self.state: t.Optional[NodeState] = None
+        self.complete = False
+        self.records = Endpoints(machine.workloads)
+        #: What is wrong and does not go away by itself, by what it concerns: state, ipam, records, grant.
+        self.broken: dict[str, str] = {}
+        self._store = Store(machine.store)
+        self._ipam = ipam
+
+    def load(self) -> tuple[list[Workload], list[Workload]]:
+        """At the start. The workloads that stand, and those of which something was under way."""
+        self.load_state()
+        self._load_ipam()
+        standing, problems = self.records.load()
+        unfinished, more = self.records.unfinished()
+        if problems or more:
+            self.broken["records"] = " ".join([*problems, *more])
+        return standing, unfinished
+
+    def reload(self) -> None:
+        """The state again, and what could not be read before."""
+        self.load_state()
+        if "ipam" in self.broken:
+            self._load_ipam()
+
+    def load_state(self) -> None:
+        """One that cannot be read does not replace the last one that could."""
+        try:
+            stored = self._store.load()
+        except StoreError as error:
+            self.broken["state"] = str(error)
+            return
+        self.broken.pop("state", None)
+        if stored is not None:
+            self.take(stored.state, stored.complete)
+
+    def take(self, state: NodeState, complete: bool) -> None:
+        self.state, self.complete = state, complete
+        self._grant()
+
+    def _load_ipam(self) -> None:
+        try:
+            self._ipam.load()
+        except IpamUnreadable as error:
+            self.broken["ipam"] = str(error)
+            return
+        self.broken.pop("ipam", None)
+        self._grant()
+
+    def _grant(self) -> None:
+        if self.state is None or "ipam" in self.broken:
+            return
+        conflicts = self._ipam.grant(self.state)
+        self.broken.pop("grant", None)
+        if conflicts:
+            self.broken["grant"] = " ".join(conflicts)
+
+    @property
+    def ipam(self) -> LocalIpam:
+        """Raises AgentError where its file cannot be read."""
+        if "ipam" in self.broken:
+            raise AgentError(protocol.UNAVAILABLE, self.broken["ipam"])
+        return self._ipam
+
+    @property
+    def opened(self) -> tuple[str, ...]:
+        """Spare blocks that are in use."""
+        return () if "ipam" in self.broken else self._ipam.opened
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything is known that may not be removed."""
+        return self.complete and not self.broken.keys() & {"state", "ipam", "records"}
+
+    def no_state(self) -> AgentError:
+        words = self.broken.get("state") or (
+            f"this node has no desired state yet ({self.machine.store}/state.json). Run site.yml for it, then try"
+            " again."
+        )
+        return AgentError(protocol.UNAVAILABLE, words)
+
+    def need_for_add(self) -> NodeState:
+        """The state, when workloads can be added. Raises AgentError."""
+        words = self.broken.get("ipam")
+        if words is None:
+            if self.state is not None:
+                return self.state
+            words = self.no_state().message
+        raise AgentError(protocol.UNAVAILABLE, f"no workload can be added to this node: {words}")
+
+    @contextlib.contextmanager
+    def writing(self, what: str) -> t.Iterator[None]:
+        """Raises AgentError not_written where the disk, or the tmpfs of the records, refuses."""
+        try:
+            yield
+        except IpamNotWritten as error:
+            raise AgentError(protocol.NOT_WRITTEN, str(error)) from error
+        except OSError as error:
+            raise AgentError(
+                protocol.NOT_WRITTEN,
+                f"the {what} cannot be written below {self.machine.workloads}: {error.strerror}. Nothing was changed."
+                " Make room or correct the file system, then try again.",
+            ) from error

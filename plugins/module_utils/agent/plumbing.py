@@ -1,0 +1,67 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The short way to the kernel: what one workload needs, in a thread with a kernel of its own."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..dataplane import attach, route
+from ..dataplane.attach import Attached, AttachError
+from ..dataplane.change import ApplyError, ObserveError
+from ..dataplane.kernel import Kernel, KernelError, MissingLibrary
+from ..dataplane.node import NodePlan, plan_node
+from ..fleet.node_state import NodeState, Route, WorkloadEndpoint
+from . import protocol
+from .driver_thread import Worker
+from .protocol import AgentError
+
+_T = t.TypeVar("_T")
+
+
+class Plumbing:
+    """All raise AgentError. Who calls holds the turn."""
+
+    def __init__(self, kernel: Kernel, thread: Worker) -> None:
+        self._kernel = kernel
+        self._thread = thread
+
+    async def link(self, endpoint: WorkloadEndpoint) -> Attached:
+        """All but the route; nothing of it is left if it fails."""
+        return await self._run(attach.attach_link, endpoint)
+
+    async def route(self, endpoint: WorkloadEndpoint, opened: t.Collection[str]) -> None:
+        """Makes it reachable. `opened` are blocks of which this is the first workload: what is not used in them has
+        to end here from now on."""
+        await self._run(_attach_route, endpoint, opened)
+
+    async def again(self, endpoint: WorkloadEndpoint) -> Attached:
+        """Brings what may be there already into order."""
+        return await self._run(attach.attach, endpoint)
+
+    async def unroute(self, endpoint: WorkloadEndpoint) -> None:
+        """It cannot be reached any more."""
+        await self._run(attach.detach_route, endpoint)
+
+    async def plan(self, state: NodeState, endpoint: WorkloadEndpoint) -> NodePlan:
+        """What is wrong with one workload; `state` is to hold nothing but what is its own."""
+        return await self._run(plan_node, state, ("workload", "sysctl", "route"), (endpoint.interface,))
+
+    async def _run(self, work: t.Callable[..., _T], *arguments: t.Any) -> _T:
+        try:
+            return await self._thread(lambda: work(self._kernel, *arguments))
+        except AttachError as error:
+            raise AgentError(error.code, str(error)) from error
+        except (ApplyError, ObserveError) as error:
+            raise AgentError(protocol.KERNEL, str(error)) from error
+        except (KernelError, MissingLibrary) as error:
+            raise AgentError(protocol.KERNEL, f"the kernel refused: {error}") from error
+
+
+def _attach_route(kernel: Kernel, endpoint: WorkloadEndpoint, opened: t.Collection[str]) -> None:
+    wanted = tuple(Route(cidr, "blackhole") for cidr in opened if cidr != f"{endpoint.address}/32")
+    if wanted:
+        changes = route.diff(wanted, route.observe(kernel, wanted))
+        route.apply(kernel, [change for change in changes if change.action != "-"])
+    attach.attach_route(kernel, endpoint)

@@ -1,0 +1,346 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The workloads that come and go: how they are added and deleted, and what there is of them.
+
+An add and a delete have one commit point each, the renaming of the workload's record:
+
+    add     address (memory) ─► record begun ─► link, while the journal goes to the disk ─► route ─► COMMIT ─► answer
+    delete  COMMIT ─► route gone, while the release goes to the disk ─► answer ─► link (deletion.py) ─► record forgotten
+
+Whatever is begun and not committed when the agent is killed is cleared away by its next start. So an add that was never
+answered left nothing, and a delete that was begun is done. Nobody reaches an address that is not on the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import typing as t
+
+from .. import selectors
+from ..dataplane import workload as workload_driver
+from ..dataplane.attach import Attached
+from ..fleet.attachment import Workload, endpoint, pool_of
+from ..fleet.node_state import NodeState, WorkloadEndpoint
+from ..ipam.allocations import AllocationError
+from ..node.local_ipam import IpamNotWritten
+from ..node.store import now
+from . import faults, protocol
+from .commit import GroupCommit
+from .deletion import Deletion
+from .events import Events
+from .knowledge import Knowledge
+from .one_at_a_time import OneAtATime
+from .plumbing import Plumbing
+from .protocol import AgentError
+from .request import AddRequest
+from .turn import Turn
+
+_log = logging.getLogger("calico.workloads")
+
+#: Seconds that an add waits for what is left of its predecessor, and a failed one for being cleared away.
+_PATIENCE = 10.0
+
+
+class Workloads:
+    """`changed` is called whenever what the node shall have is another than before; `opened` when a spare block is."""
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        turn: Turn,
+        plumbing: Plumbing,
+        commit: GroupCommit,
+        deletion: t.Callable[[t.Callable[[str], t.Awaitable[None]]], Deletion],
+        events: Events,
+        changed: t.Callable[[], None],
+    ) -> None:
+        self._knowledge = knowledge
+        self._records = knowledge.records
+        self._turn = turn
+        self._plumbing = plumbing
+        self._commit = commit
+        self._events = events
+        self._changed = changed
+        self._opened: tuple[str, ...] = ()
+        self._standing: dict[str, Workload] = {}
+        self._interfaces: dict[str, str] = {}  # host end: id of the workload that has it or is about to
+        self._one = OneAtATime()
+        self.deletion = deletion(self.release)
+
+    async def start(self, standing: t.Sequence[Workload], unfinished: t.Sequence[Workload]) -> None:
+        """What was under way is undone or completed: either way nothing of it stays."""
+        self._opened = self._knowledge.opened
+        self._standing = {workload.id: workload for workload in standing}
+        self._interfaces = {workload.interface: workload.id for workload in standing}
+        for workload in unfinished:
+            self._leave(workload)
+        await self.deletion.step()
+
+    # ---- add
+
+    async def add(self, request: AddRequest) -> Workload:
+        """See Agent.add."""
+        request = request.checked()
+        async with self._one(request.id):
+            standing = self._standing.get(request.id)
+            if standing is not None:
+                return await self._again(request, standing)
+            self._knowledge.need_for_add()
+            workload = self._claimed(request)
+            try:
+                await self._predecessor_gone(workload)
+                async with self._turn.shared():
+                    workload = self._assigned(workload, request)
+                    attached = await self._make(workload)
+            except BaseException:
+                self._interfaces.pop(workload.interface, None)
+                raise
+        self._events.tell("added", workload=workload.to_dict())
+        return _as_it_is(workload, attached)
+
+    async def _again(self, request: AddRequest, standing: Workload) -> Workload:
+        """The same answer, when it is the same request; what was broken meanwhile is repaired first."""
+        difference = request.differs_from(standing)
+        if difference:
+            raise AgentError(
+                protocol.CONFLICT,
+                f"workload {request.id} exists already, with {difference}. Delete it first, or choose another id.",
+            )
+        async with self._turn.shared():
+            attached = await self._plumbing.again(self.endpoint(standing))
+        return _as_it_is(standing, attached)
+
+    def _claimed(self, request: AddRequest) -> Workload:
+        """The workload, whose device nobody else can have from now on."""
+        workload = request.workload(now())
+        other = self._interfaces.get(workload.interface) or self._of_inventory(workload.interface)
+        if other:
+            raise AgentError(
+                protocol.CONFLICT,
+                f"workload {request.id} would have the device {workload.interface}, which belongs to workload {other}."
+                " A node has one workload of a namespace and name: choose another name.",
+            )
+        self._interfaces[workload.interface] = workload.id
+        return workload
+
+    def _of_inventory(self, interface: str) -> str:
+        known = self._knowledge.state.workloads if self._knowledge.state else ()
+        found = next((found for found in known if found.interface == interface), None)
+        return f"{workload_driver.identity(found)} of the inventory" if found else ""
+
+    async def _predecessor_gone(self, workload: Workload) -> None:
+        if not await self.deletion.finished(workload.interface, _PATIENCE):
+            raise AgentError(
+                protocol.TRY_AGAIN,
+                f"workload {workload.id} was deleted, and its device {workload.interface} is still being removed."
+                " Try again.",
+            )
+
+    def _assigned(self, workload: Workload, request: AddRequest) -> Workload:
+        """With an address, in memory alone: it is for `_make` to have it written or to take it back."""
+        attributes = {"namespace": request.namespace, "name": request.name}
+        if request.network:
+            attributes.update(network=request.network, container=request.container, interface=request.peer_interface)
+        try:
+            allocation = self._knowledge.ipam.assign(
+                request.id, attributes, address=request.address, pools=request.pools
+            )
+        except AllocationError as error:
+            raise AgentError(error.code, str(error)) from error
+        faults.point("add.assigned")
+        return dataclasses.replace(workload, addresses=(allocation.address,), pool=allocation.pool)
+
+    async def _make(self, workload: Workload) -> Attached:
+        """The plumbing and the disk at the same time, and the route when both are done."""
+        try:
+            with self._knowledge.writing("record"):
+                self._records.begin(workload)
+            faults.point("add.begun")
+            written = self._commit.written()
+            endpoint = self.endpoint(workload)
+            attached = await self._plumbing.link(endpoint)
+            faults.point("add.linked")
+            with self._knowledge.writing("address"):
+                await written
+            faults.point("add.written")
+            await self._plumbing.route(endpoint, self._newly_opened())
+            faults.point("add.routed")
+            with self._knowledge.writing("record"):
+                self._records.commit(workload.id)
+            faults.point("add.committed")
+        except BaseException:
+            await asyncio.shield(asyncio.ensure_future(self._undo(workload)))
+            raise
+        self._standing[workload.id] = workload
+        self._changed()
+        return attached
+
+    async def _undo(self, workload: Workload) -> None:
+        """Leaves nothing of an add; what cannot be done at once is tried again until it is."""
+        with contextlib.suppress(AgentError):
+            await self._plumbing.unroute(self.endpoint(workload))
+        self._leave(workload)
+        await self.deletion.finished(workload.interface, _PATIENCE)
+
+    def _newly_opened(self) -> tuple[str, ...]:
+        """Spare blocks that were opened since the last add."""
+        opened = self._knowledge.opened
+        known, self._opened = self._opened, opened
+        if opened == known:
+            return ()
+        self._changed()
+        return tuple(cidr for cidr in opened if cidr not in known)
+
+    # ---- delete
+
+    async def delete(self, id: str) -> bool:
+        """See Agent.delete."""
+        async with self._one(id):
+            workload = self._standing.get(id)
+            if workload is None:
+                return await self._release_alone(id)
+            async with self._turn.shared():
+                await self._remove(workload)
+        self._events.tell("deleted", workload=workload.to_dict())
+        faults.point("delete.answered")
+        return True
+
+    async def _remove(self, workload: Workload) -> None:
+        with contextlib.suppress(OSError):  # then it is deleted all the same, and only a crash would bring it back
+            self._records.leave(workload.id)
+        faults.point("delete.begun")
+        del self._standing[workload.id]
+        self._interfaces.pop(workload.interface, None)
+        self._changed()
+        released = asyncio.ensure_future(self._released(workload.id))
+        unreachable = False
+        try:
+            with contextlib.suppress(AgentError):
+                await self._plumbing.unroute(self.endpoint(workload))
+                unreachable = True
+            faults.point("delete.unrouted")
+            await released
+            faults.point("delete.released")
+        finally:
+            self._leave(workload, released=released.done() and not released.cancelled() and released.result())
+        if not unreachable:  # its route goes with its link
+            await self.deletion.finished(workload.interface, _PATIENCE)
+
+    async def _release_alone(self, id: str) -> bool:
+        """Of a workload that did not come back after a reboot only the address is there."""
+        if "ipam" in self._knowledge.broken or self._knowledge.ipam.by_handle(id) is None:
+            return False
+        if self.deletion.get(id) is None:
+            with self._knowledge.writing("release"):
+                await self.release(id)
+        return True
+
+    async def _released(self, id: str) -> bool:
+        try:
+            await self.release(id)
+        except IpamNotWritten as error:
+            _log.warning("%s", error)
+            return False
+        return True
+
+    async def release(self, id: str) -> None:
+        """Frees the address of a workload, in memory and on the disk. Raises IpamNotWritten."""
+        broken = self._knowledge.broken.get("ipam")
+        if broken is not None:
+            raise IpamNotWritten(broken)
+        if self._knowledge.ipam.release(id):
+            await self._commit.written()
+
+    def _leave(self, workload: Workload, *, released: bool = False) -> None:
+        self.deletion.add(workload, self.endpoint(workload), released=released)
+
+    # ---- addresses without a workload
+
+    def uses(self, handle: str) -> bool:
+        """Whether there is or may soon be such a workload, or something is left of it."""
+        return handle in self._standing or handle in self._one or self.deletion.get(handle) is not None
+
+    async def release_unused(self, handle: str) -> bool:
+        """Whether the address of a workload that there is not is free now."""
+        async with self._one(handle):
+            return handle not in self._standing and await self._released(handle)
+
+    async def release_address(self, address: str) -> None:
+        """See Agent.release_address."""
+        allocation = self._knowledge.ipam.by_address(address)
+        if allocation is None:
+            raise AgentError(
+                protocol.NOT_FOUND, f"address {address} is not allocated on this node. See `calicoctl ipam show`."
+            )
+        if self.uses(allocation.handle):
+            raise AgentError(
+                protocol.CONFLICT,
+                f"address {address} belongs to workload {allocation.handle}. Delete that instead"
+                f" (calicoctl workload del {allocation.handle}).",
+            )
+        with self._knowledge.writing("release"):
+            await self.release(allocation.handle)
+
+    # ---- look
+
+    def __len__(self) -> int:
+        return len(self._standing)
+
+    def __iter__(self) -> t.Iterator[Workload]:
+        return iter(list(self._standing.values()))
+
+    def get(self, id: str) -> t.Optional[Workload]:
+        return self._standing.get(id)
+
+    def list(self, selector: t.Optional[str] = None) -> t.List[Workload]:
+        """By id. Raises AgentError for a selector that cannot be read."""
+        found = [self._standing[id] for id in sorted(self._standing)]
+        if selector is None:
+            return found
+        try:
+            selects = selectors.parse(selector)
+        except selectors.SelectorError as error:
+            raise AgentError(protocol.INVALID_PARAMS, f"workload.list: selector {selector!r}: {error}") from error
+        return [workload for workload in found if selects.matches(workload.labels)]
+
+    async def check(self, id: str, desired: NodeState) -> t.List[str]:
+        """See Agent.check."""
+        workload = self._standing.get(id)
+        if workload is None:
+            raise not_found(id)
+        problems = []
+        allocation = None if "ipam" in self._knowledge.broken else self._knowledge.ipam.by_handle(id)
+        if allocation is None or allocation.address not in workload.addresses:
+            problems.append(f"its address {', '.join(workload.addresses)} is not allocated to it")
+        own = self.endpoint(workload)
+        alone = dataclasses.replace(
+            desired,
+            workloads=(own,),
+            routes=tuple(item for item in desired.routes if item.device == own.interface),
+            sysctls=tuple(item for item in desired.sysctls if own.interface in item.key.split("/")),
+        )
+        async with self._turn.shared():
+            planned = await self._plumbing.plan(alone, own)
+        # What would be removed is everybody else's.
+        problems += [change.line().strip() for change in planned.additions]
+        return problems + [change.note for change in planned.kept if change.subject == workload_driver.identity(own)]
+
+    def endpoint(self, workload: Workload) -> WorkloadEndpoint:
+        state = self._knowledge.state or _NO_STATE
+        pool = next((pool for pool in state.pools if pool.name == workload.pool), None)
+        return endpoint(workload, pool or pool_of(state, workload))
+
+
+_NO_STATE = NodeState(node="", address="")
+
+
+def _as_it_is(workload: Workload, attached: Attached) -> Workload:
+    return dataclasses.replace(workload, mac=attached.mac, mtu=attached.mtu)
+
+
+def not_found(id: str) -> AgentError:
+    return AgentError(protocol.NOT_FOUND, f"there is no workload {id} on this node. See `calicoctl workload list`.")
