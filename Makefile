@@ -63,8 +63,9 @@ build: setup ## The artifact, baremetal-host_routing-VERSION.tar.gz
 	@ansible-galaxy collection build --force
 
 .PHONY: docs
-docs: setup ## Write the generated pages (docs/variables.md)
+docs: setup ## Write the generated pages (docs/variables.md, docs/metrics.md)
 	@$(BIN)/python docs/generate_variables.py
+	@$(BIN)/python docs/generate_metrics.py
 
 .PHONY: demo
 demo: setup ## Start the lab, turn its hosts into routers, show what came of it (MODE=ipip: in an emulated machine)

@@ -107,19 +107,19 @@ def sentence(text: str) -> str:
     return text if not text or text.endswith(".") else f"{text}."
 
 
-def main() -> int:
-    wanted = page()
+def written(path: pathlib.Path, wanted: str) -> int:
+    """Writes a page, or with --check says how it differs. The exit status."""
     if "--check" not in sys.argv[1:]:
-        PAGE.write_text(wanted, "utf-8")
+        path.write_text(wanted, "utf-8")
         return 0
-    present = PAGE.read_text("utf-8") if PAGE.is_file() else ""
+    present = path.read_text("utf-8") if path.is_file() else ""
     if present == wanted:
         return 0
-    name = str(PAGE.relative_to(ROOT))
+    name = str(path.relative_to(ROOT))
     print("\n".join(difflib.unified_diff(present.splitlines(), wanted.splitlines(), name, "generated", lineterm="")))
     print(f"{name} is not what its sources say. Write it anew with `make docs`.")
     return 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(written(PAGE, page()))

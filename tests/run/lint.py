@@ -57,6 +57,7 @@ def checks() -> dict[str, list[str]]:
         "collection-docs": ["antsibull-docs", "lint-collection-docs", "--plugin-docs",
                             "--validate-collection-refs=self", "--skip-rstcheck", "."],
         "variables-doc": ["python", "docs/generate_variables.py", "--check"],
+        "metrics-doc": ["python", "docs/generate_metrics.py", "--check"],
         "shell-syntax": ["bash", "-n", *scripts("bash")],
     }  # fmt: skip
 

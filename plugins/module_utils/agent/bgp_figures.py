@@ -15,10 +15,20 @@ from .instruments import Instruments
 INTERVAL = 15.0  # seconds; what scrapes at its default of 15 to 60 s sees no finer
 
 
-async def watch(instruments: Instruments, socket: str = client.SOCKET, interval: float = INTERVAL) -> t.NoReturn:
-    """A task of its own. A node without BIRD has `calico_bird_up` 0 and no sessions."""
+async def watch(
+    instruments: Instruments,
+    socket: str = client.SOCKET,
+    wanted: t.Callable[[], bool] = lambda: True,
+    interval: float = INTERVAL,
+) -> t.NoReturn:
+    """A task of its own. While BIRD is not `wanted` on this node there are no figures of it, and no alert."""
     while True:
-        await look(instruments, socket)
+        if wanted():
+            await look(instruments, socket)
+        else:
+            instruments.bird_up.replace({})
+            instruments.bgp_sessions.replace({})
+            instruments.bgp_established.replace({})
         await asyncio.sleep(interval)
 
 

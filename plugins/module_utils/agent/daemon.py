@@ -105,7 +105,9 @@ async def _serve(machine: Machine, settings: Settings, kernels: Kernels) -> int:
     parts = {
         **agent.run(),
         "deleted containers": dispatcher.run(),
-        "bgp figures": bgp_figures.watch(instruments, machine.bird_socket),
+        "bgp figures": bgp_figures.watch(
+            instruments, machine.bird_socket, lambda: agent.state is not None and agent.state.bird is not None
+        ),
         "loop": watch_loop(instruments),
         "signals": stopped.wait(),
     }

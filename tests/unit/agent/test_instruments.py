@@ -134,3 +134,14 @@ def test_sessions(bird: FakeBird, instruments: Instruments) -> None:  # noqa: F8
     assert [figure.value() for figure in figures] == [1, 2, 1]
     asyncio.run(bgp_figures.look(instruments, f"{bird.path}.gone"))
     assert [figure.value() for figure in figures] == [0, None, None]
+
+
+def test_a_node_that_is_to_have_no_bird(instruments: Instruments) -> None:
+    async def run() -> None:
+        task = asyncio.ensure_future(bgp_figures.watch(instruments, "/nowhere", wanted=lambda: False))
+        await asyncio.sleep(0)
+        task.cancel()
+
+    instruments.bird_up.set(value=1)
+    asyncio.run(run())
+    assert instruments.bird_up.value() is None
