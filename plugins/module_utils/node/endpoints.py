@@ -26,6 +26,7 @@ UNFINISHED = "unfinished"
 #: Characters of a file's name before a hash takes the rest's place (NAME_MAX is 255).
 _LONGEST = 200
 _SUFFIX = ".json"
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
 class Endpoints:
@@ -71,9 +72,12 @@ class Endpoints:
 
     def _move(self, source: str, target: str, identity: str) -> None:
         name = file_name(identity)
-        _make(self._unfinished)
-        with contextlib.suppress(FileNotFoundError):  # it was moved before
+        try:
             os.rename(os.path.join(source, name), os.path.join(target, name))
+        except FileNotFoundError:  # the folder is missing, or it was moved before
+            if os.path.exists(os.path.join(source, name)):
+                _make(target)
+                os.rename(os.path.join(source, name), os.path.join(target, name))
 
 
 def file_name(identity: str) -> str:
@@ -93,9 +97,12 @@ def _make(folder: str) -> None:
 
 
 def _write(folder: str, workload: Workload) -> None:
-    _make(folder)
     passing = os.path.join(folder, ".new")
-    handle = os.open(passing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        handle = os.open(passing, _FLAGS, 0o600)
+    except FileNotFoundError:
+        _make(folder)
+        handle = os.open(passing, _FLAGS, 0o600)
     try:
         data = memoryview(json.dumps(workload.to_dict()).encode("ascii"))
         while data:

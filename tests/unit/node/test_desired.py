@@ -1,0 +1,92 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where no agent runs, what lies on the disk says what has come to the node since it was planned."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload, with_workloads
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    Bird,
+    Block,
+    Ipam,
+    NodeState,
+    Pool,
+    Route,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import (
+    RecordsUnreadable,
+    desired,
+    of_machine,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import IpamUnreadable, LocalIpam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
+
+A, B, C = (Block(f"10.0.0.{first}/30", "p") for first in (0, 4, 8))
+STATE = NodeState(
+    "node1",
+    "10.10.1.11/24",
+    pools=(Pool("p", "10.0.0.0/24", 30, "None"),),
+    ipam=Ipam(blocks=(A,), spare_blocks=(B, C)),
+    routes=(Route(A.cidr, "blackhole"),),
+    bird=Bird("10.10.1.11", "10.10.1.11", 64512, "10.10.1.0/24"),
+)
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(FakeKernel(), workloads=str(tmp_path / "workloads"), ipam=str(tmp_path / "ipam"))
+
+
+def attach(machine, count):
+    """As an agent does that stopped afterwards."""
+    ipam, endpoints = LocalIpam(machine.ipam), Endpoints(machine.workloads)
+    ipam.load()
+    ipam.grant(STATE)
+    workloads = []
+    for number in range(count):
+        found = ipam.assign(f"default/w{number}", {})
+        workloads.append(
+            Workload(found.handle, f"w{number}", interface=f"cali{number}", addresses=(found.address,), pool="p")
+        )
+        endpoints.save(workloads[-1])
+    ipam.flush()
+    return workloads
+
+
+def test_a_fresh_node_must_have_what_was_planned(machine, tmp_path):
+    assert of_machine(machine, STATE) == STATE
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_workloads_and_opened_blocks_are_read_from_the_disk(machine):
+    workloads = attach(machine, 5)
+    found = of_machine(machine, STATE)
+    assert found == desired(STATE, workloads, (B.cidr,)) == with_workloads(STATE, workloads, (B.cidr,))
+    assert found.ipam.blocks == (A, B)
+    assert Route(B.cidr, "blackhole") in found.routes
+    assert Route("10.0.0.4/32", device="cali4") in found.routes
+    assert Route(C.cidr, "blackhole") not in found.routes
+
+
+def test_a_record_that_cannot_be_read_stops_everything(machine, tmp_path):
+    attach(machine, 1)
+    path = tmp_path / "workloads" / "default%2Fw1.json"
+    path.write_text("{")
+    with pytest.raises(RecordsUnreadable) as error:
+        of_machine(machine, STATE)
+    assert str(error.value) == (
+        f"{path} cannot be read: Expecting property name enclosed in double quotes: line 1 column 2 (char 1). The "
+        "workload that it was for is not looked after, and the file is left. Delete the workload and add it again, or "
+        "remove the file."
+    )
+
+
+def test_allocations_that_cannot_be_read_stop_everything(machine, tmp_path):
+    attach(machine, 1)
+    (tmp_path / "ipam" / "allocations").write_text("garbage\n")
+    with pytest.raises(IpamUnreadable, match="line 1 is not what was written"):
+        of_machine(machine, STATE)

@@ -1,0 +1,151 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Records of workloads: whatever an id is, whole or not there, and each step may be repeated or cut short."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints, file_name
+from hypothesis import given
+from hypothesis import strategies as st
+
+WEB = Workload("default/web", "web", addresses=("10.0.0.2",), labels={"app": "é"}, since="2026-11-21T07:00:00Z")
+CONTAINER = Workload("net.0123456789abcdef.eth0", "c", network="net", container="0123456789abcdef", mtu=1400)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "calico" / "workloads"
+
+
+@pytest.fixture
+def endpoints(folder):
+    return Endpoints(str(folder))
+
+
+def test_there_is_nothing_before_there_is_something(endpoints, folder):
+    assert endpoints.load() == endpoints.unfinished() == ([], [])
+    endpoints.remove("x")
+    endpoints.forget("x")
+    assert not folder.exists()
+
+
+def test_what_is_saved_comes_back_and_nobody_else_reads_it(endpoints, folder):
+    endpoints.save(CONTAINER)
+    endpoints.save(WEB)
+    endpoints.save(CONTAINER)
+    assert endpoints.load() == ([WEB, CONTAINER], [])
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [entry.stat().st_mode & 0o777 for entry in folder.iterdir()] == [0o600, 0o600]
+    assert sorted(os.listdir(folder)) == ["default%2Fweb.json", "net.0123456789abcdef.eth0.json"]
+    endpoints.remove(WEB.id)
+    endpoints.remove(WEB.id)
+    assert endpoints.load() == ([CONTAINER], [])
+
+
+def test_a_life(endpoints):
+    for step, standing, unfinished in (
+        (lambda: endpoints.begin(WEB), [], [WEB]),
+        (lambda: endpoints.commit(WEB.id), [WEB], []),
+        (lambda: endpoints.leave(WEB.id), [], [WEB]),
+        (lambda: endpoints.forget(WEB.id), [], []),
+    ):
+        for _ in range(2):
+            step()
+            assert endpoints.load() == (standing, [])
+            assert endpoints.unfinished() == (unfinished, [])
+
+
+def test_leaving_what_never_stood_is_no_error(endpoints):
+    endpoints.leave("nobody")
+    endpoints.commit("nobody")
+    assert endpoints.load() == endpoints.unfinished() == ([], [])
+
+
+@pytest.mark.parametrize("step", ["begin", "save"])
+@pytest.mark.parametrize("failing", ["write", "rename"])
+def test_killed_while_it_writes_the_old_record_stands(endpoints, folder, monkeypatch, step, failing):
+    getattr(endpoints, step)(WEB)
+
+    def die(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, failing, die)
+        for workload in (CONTAINER, Workload(WEB.id, "other")):
+            with pytest.raises(KeyboardInterrupt):
+                getattr(endpoints, step)(workload)
+    again = Endpoints(str(folder))
+    assert (again.load() if step == "save" else again.unfinished()) == ([WEB], [])
+    getattr(again, step)(CONTAINER)
+    assert (again.load() if step == "save" else again.unfinished()) == ([WEB, CONTAINER], [])
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "Expecting value: line 1 column 1 (char 0)"),
+        (b"\0" * 30, "Expecting value: line 1 column 1 (char 0)"),
+        (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        (b"[]", "a workload's record is not a JSON object"),
+        (b'{"id": "default/web"}', "a workload's name is missing"),
+        (b'{"id": "default/other", "name": "other"}', "it is the record of default/other"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_reported_and_left(endpoints, folder, content, why):
+    endpoints.save(CONTAINER)
+    path = folder / "default%2Fweb.json"
+    path.write_bytes(content)
+    assert endpoints.load() == (
+        [CONTAINER],
+        [
+            f"{path} cannot be read: {why}. The workload that it was for is not looked after, and the file is left. "
+            "Delete the workload and add it again, or remove the file."
+        ],
+    )
+    assert path.read_bytes() == content
+
+
+def test_a_folder_that_cannot_be_read_is_reported(tmp_path):
+    (tmp_path / "workloads").write_text("")
+    workloads, problems = Endpoints(str(tmp_path / "workloads")).load()
+    assert workloads == []
+    assert problems == [
+        f"{tmp_path}/workloads cannot be read: Not a directory. Correct that, then restart calico-agent."
+    ]
+
+
+def test_what_is_no_record_is_passed_over(endpoints, folder):
+    endpoints.save(WEB)
+    (folder / ".new").write_text("{")
+    (folder / "README").write_text("")
+    assert endpoints.load() == ([WEB], [])
+
+
+@pytest.mark.parametrize("identity", ["/", "..", ".hidden", "a/../../b", "\0", "\ud800", "é" * 300, "x" * 5000, "%2F"])
+def test_any_id_has_a_file_of_its_own(endpoints, folder, identity):
+    workload = Workload(identity, "x")
+    endpoints.save(workload)
+    endpoints.save(WEB)
+    assert sorted(endpoints.load()[0], key=lambda found: found.id) == sorted(
+        [workload, WEB], key=lambda found: found.id
+    )
+    assert len(os.listdir(folder)) == 2
+    assert os.listdir(folder.parent) == ["workloads"]
+    endpoints.leave(identity)
+    endpoints.forget(identity)
+    assert endpoints.load() == ([WEB], [])
+
+
+@given(first=st.text(min_size=1, max_size=8), second=st.text(min_size=1, max_size=8), long=st.booleans())
+def test_other_ids_have_other_files(first, second, long):
+    if long:
+        first, second = "x" * 250 + first, "x" * 250 + second
+    assert (file_name(first) == file_name(second)) == (first == second)
+    for identity in (first, second):
+        name = file_name(identity)
+        assert "/" not in name and not name.startswith(".") and len(name) <= 255

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stored times never lie in the future, and never less far back than they are."""
+
+from __future__ import annotations
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.steady_clock import (
+    Epoch,
+    SteadyClock,
+    boot_id,
+    boottime,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def test_this_machine_has_a_clock_and_a_boot():
+    first = boottime()
+    assert 0 < first <= boottime()
+    assert len(boot_id()) == 36
+    assert boot_id() == boot_id()
+
+
+@given(
+    boots=st.lists(
+        st.tuples(st.integers(0, 100), st.lists(st.integers(0, 50), min_size=1, max_size=4), st.booleans()), max_size=5
+    )
+)
+def test_over_any_boots_no_more_passes_than_did_and_nothing_goes_back(boots):
+    """Each boot: seconds before the agent starts, pauses between the times that it stores, and whether it starts anew
+    in the same boot before the last of them."""
+    epoch, latest, true_latest, true = None, 0.0, 0.0, 1000.0
+    for number, (up, pauses, again) in enumerate(boots, start=1):
+        true += 5  # off
+        booted = true
+        true += up
+        clock = SteadyClock(lambda: true - booted, lambda: f"boot-{number}")  # noqa: B023  used up in this turn
+        epoch = clock.resume(epoch, latest)
+        assert epoch.boot == f"boot-{number}"
+        for position, pause in enumerate(pauses):
+            if again and position == len(pauses) - 1:
+                clock = SteadyClock(lambda: true - booted, lambda: f"boot-{number}")  # noqa: B023
+                assert clock.resume(epoch, latest) == epoch
+            true += pause
+            now = clock()
+            assert latest <= now
+            assert now - latest <= true - true_latest
+            latest, true_latest = now, true
+        assert clock() == latest
+
+
+def test_seconds_that_go_back_stand_still():
+    seconds = 100.0
+    clock = SteadyClock(lambda: seconds, lambda: "boot")
+    assert clock.resume(None, 0.0) == Epoch("boot", 0.0)
+    assert clock() == 100.0
+    seconds = 40.0
+    assert clock() == 100.0
+    thawed = SteadyClock(lambda: seconds, lambda: "boot")
+    assert thawed.resume(Epoch("boot", 0.0), 100.0) == Epoch("boot", 60.0)
+    seconds = 41.0
+    assert thawed() == 101.0
