@@ -19,6 +19,7 @@ wanted of it any more, and nothing is repaired.
 from __future__ import annotations
 
 import errno
+import re
 import typing as t
 
 from ..fleet.node_state import TABLE_MAIN, WorkloadEndpoint
@@ -43,6 +44,7 @@ GATEWAY = "169.254.1.1"
 GONE = "its network namespace is gone"
 _GATEWAY_ROUTE = f"{GATEWAY}/32"
 _DEFAULT_ROUTE = "0.0.0.0/0"
+_SECOND_METRIC = 100  # of the routes by an interface that is not eth0, with its number: net1 has 101
 
 
 class Observed(t.NamedTuple):
@@ -133,10 +135,13 @@ def _inside(kernel: Kernel, endpoint: WorkloadEndpoint, link: t.Optional[Link]) 
     joined = link is not None and peer is not None and _ends(link, peer)
     # With a pair that is made anew go the routes through its other end, whatever that one was named.
     going = set() if joined else {inner.name for inner in interior.links if link is not None and _ends(link, inner)}
+    metric = route_metric(endpoint)
     routes = {
         destination: attributes
         for destination, attributes in interior.routes
-        if destination in (_GATEWAY_ROUTE, _DEFAULT_ROUTE) and attributes.metric == 0 and attributes.device not in going
+        if destination in (_GATEWAY_ROUTE, _DEFAULT_ROUTE)
+        and attributes.metric == metric
+        and attributes.device not in going
     }
     addresses = tuple(address for address in interior.addresses if peer is not None and address.device == peer.name)
     lo = links.get("lo")
@@ -150,11 +155,22 @@ def _ends(link: Link, peer: Link) -> bool:
 
 
 def wanted_routes(endpoint: WorkloadEndpoint) -> dict[str, RouteAttributes]:
-    device, mtu = endpoint.peer_interface, endpoint.route_mtu
-    return {
-        _GATEWAY_ROUTE: RouteAttributes(device=device, scope=SCOPE_LINK, mtu=mtu, protocol=PROTOCOL_BOOT),
-        _DEFAULT_ROUTE: RouteAttributes(device=device, gateway=GATEWAY, mtu=mtu, protocol=PROTOCOL_BOOT),
-    }
+    through = RouteAttributes(
+        device=endpoint.peer_interface,
+        mtu=endpoint.route_mtu,
+        protocol=PROTOCOL_BOOT,
+        metric=route_metric(endpoint),
+    )
+    return {_GATEWAY_ROUTE: through._replace(scope=SCOPE_LINK), _DEFAULT_ROUTE: through._replace(gateway=GATEWAY)}
+
+
+def route_metric(endpoint: WorkloadEndpoint) -> int:
+    """A namespace of somebody else may be attached twice, by eth0 and by net1: both reach everything by 169.254.1.1,
+    and eth0 is the one that is used while it is there. By the name alone, so that the order does not matter."""
+    if endpoint.netns_owned or endpoint.peer_interface == "eth0":
+        return 0
+    number = re.search(r"\d{1,6}$", endpoint.peer_interface)
+    return _SECOND_METRIC + (int(number[0]) if number else 0)
 
 
 def _alike(have: RouteAttributes, want: RouteAttributes) -> bool:
@@ -383,12 +399,13 @@ def _bring_inside(inner: Kernel, endpoint: WorkloadEndpoint) -> None:
         inner.link_set(device, alias=" ".join([alias, *gone]))
     if endpoint.address not in present:
         inner.address_add(Address(device, endpoint.address, 32))
-    routes = dict(inner.routes(table=TABLE_MAIN))
+    metric = route_metric(endpoint)
+    routes = {to: through for to, through in inner.routes(table=TABLE_MAIN) if through.metric == metric}
     operations = []
     for destination, want in wanted_routes(endpoint).items():
         have = routes.get(destination)
-        if have is None or have.metric != 0 or not _alike(have, want):
-            action = "replace" if have is not None and have.metric == 0 else "add"
+        if have is None or not _alike(have, want):
+            action = "replace" if have is not None else "add"
             operations.append(RouteOperation(action, destination, want))
     for failure in inner.route_batch(operations):
         raise failure.error

@@ -18,6 +18,7 @@ class Shim:
     """`carrier` "python3" is a machine without netcat; "none" is one that has nothing that carries bytes."""
 
     def __init__(self, folder: pathlib.Path, socket: str, carrier: str = "nc", shell: str = "/bin/sh") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         self.deleted = folder / "deleted"
         self.path = folder / "calico"
         text = SOURCE.read_text()

@@ -122,6 +122,30 @@ def test_a_namespace_of_somebody_else_is_not_made(kernel):
     assert state_of(kernel) == before
 
 
+def test_a_namespace_of_somebody_else_may_be_attached_twice(kernel):
+    """eth0's routes are used while it is there; the order of attaching and detaching makes no difference."""
+    host(kernel)
+    kernel.netns_add("pod", "")
+    first = POD
+    second = dataclasses.replace(POD, name="web-2", interface="cali222", address="10.244.1.6", peer_interface="net1")
+    for one, other in ((first, second), (second, first)):
+        attach.attach(kernel, one)
+        attach.attach(kernel, other)
+        attach.attach(kernel, one)  # by the drivers, this time
+        assert planned(kernel, first, second) == []
+        routes = kernel.inside("pod").routes(table=254)
+        found = {(to, through.device, through.metric) for to, through in routes}
+        assert found == {
+            *((to, "eth0", 0) for to in ("0.0.0.0/0", "169.254.1.1/32")),
+            *((to, "net1", 101) for to in ("0.0.0.0/0", "169.254.1.1/32")),
+        }
+        attach.detach_route(kernel, one)
+        attach.detach_link(kernel, one)
+        assert planned(kernel, other) == []
+        attach.detach_route(kernel, other)
+        attach.detach_link(kernel, other)
+
+
 def test_a_workload_ends_with_a_namespace_of_somebody_else(kernel):
     host(kernel)
     kernel.netns_add("pod", "")

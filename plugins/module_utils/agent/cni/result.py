@@ -12,13 +12,13 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from ...dataplane.workload import GATEWAY
+from ...dataplane.workload import GATEWAY, wanted_routes
 from ...fleet.attachment import Workload
+from ...fleet.node_state import WorkloadEndpoint
 from . import versions
 from .configuration import Document
 from .errors import INVALID_CONFIGURATION, CniError, shown
 
-_SCOPE_LINK = 253
 _LISTS = ("interfaces", "ips", "routes")
 
 
@@ -103,12 +103,24 @@ def _addresses(workload: Workload, version: str, interface: int) -> list[dict[st
 
 def _routes(workload: Workload, version: str) -> list[dict[str, t.Any]]:
     """Those in the container, which dataplane/workload.py writes; of IPv4 alone, as long as that is all there is."""
-    if not any(":" not in address for address in workload.addresses):
+    address = next((text for text in workload.addresses if ":" not in text), None)
+    if address is None:
         return []
-    link: dict[str, t.Any] = {"dst": f"{GATEWAY}/32"}
-    if versions.with_mtu(version):
-        link["scope"] = _SCOPE_LINK
-    return [link, {"dst": "0.0.0.0/0", "gw": GATEWAY}]
+    interface = WorkloadEndpoint(
+        workload.name, workload.interface, address, 0, "", peer_interface=workload.peer_interface, netns_owned=False
+    )
+    routes = []
+    for destination, through in wanted_routes(interface).items():
+        route: dict[str, t.Any] = {"dst": destination}
+        if through.gateway:
+            route["gw"] = through.gateway
+        if versions.with_mtu(version):
+            if through.scope:
+                route["scope"] = through.scope
+            if through.metric:
+                route["priority"] = through.metric
+        routes.append(route)
+    return routes
 
 
 def _before_interfaces(

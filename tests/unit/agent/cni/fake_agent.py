@@ -66,9 +66,7 @@ class FakeAgent:
         if address is not None and address not in free:
             raise AgentError(protocol.CONFLICT, f"{address} is taken. Ask for another.")
         if not free:
-            raise AgentError(
-                protocol.NO_ADDRESS, "all 1 blocks of this node are full. Run site.yml, which grants more."
-            )
+            raise AgentError(protocol.NO_ADDRESS, "the only block is full: run site.yml, which grants more.")
         address = address or free[0]
         self.given[address] = Allocation(address, handle, attributes, POOL, BLOCK)
         return address

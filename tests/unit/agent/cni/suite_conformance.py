@@ -103,6 +103,10 @@ def test_add_of_another_interface_is_another_attachment(runtime: Runtime) -> Non
     assert first.host_end != second.host_end
     assert container.addresses() == [first.address]
     assert container.addresses("net1") == [second.address]
+    assert second.result["routes"] == [
+        {"dst": "169.254.1.1/32", "scope": 253, "priority": 101},
+        {"dst": "0.0.0.0/0", "gw": "169.254.1.1", "priority": 101},
+    ]
 
 
 def test_add_passes_on_what_was_before(runtime: Runtime) -> None:
@@ -266,7 +270,7 @@ def test_add_without_a_free_address(runtime: Runtime) -> None:
     runtime.use_up()
     answer = runtime.add(runtime.container())
     assert answer.code == 11
-    assert "Run site.yml" in answer.told
+    assert "run site.yml, which grants" in answer.told
 
 
 # --- DEL
