@@ -22,11 +22,19 @@ from .errors import CommandError
 Data = dict[str, t.Any]
 
 
-class Sources:
-    """One command's view of its node. A context manager: it holds one connection to the agent."""
+def _to_stderr(text: str) -> None:
+    sys.stderr.write(f"calicoctl: {text}\n")
 
-    def __init__(self, machine: Machine) -> None:
+
+class Sources:
+    """One command's view of its node. A context manager: it holds one connection to the agent.
+
+    `warn` is told, in sentences, what a person should know beside what he asked for.
+    """
+
+    def __init__(self, machine: Machine, warn: t.Callable[[str], None] = _to_stderr) -> None:
         self.machine = machine
+        self._warn = warn
         self._client = Client(machine.agent_socket)
         self._warned = False
 
@@ -69,9 +77,9 @@ class Sources:
         except NotRunning:
             if not self._warned:
                 self._warned = True
-                sys.stderr.write(
-                    f"calicoctl: the agent does not run (nobody listens at {self.machine.agent_socket}); "
-                    "this is what the node has on its disk.\n"
+                self._warn(
+                    f"the agent does not run (nobody listens at {self.machine.agent_socket}); "
+                    "this is what the node has on its disk."
                 )
             return None
         except AgentError as error:
@@ -91,7 +99,7 @@ class Sources:
         else:
             found, problems = Endpoints(self.machine.workloads).load()
             for problem in problems:
-                sys.stderr.write(f"calicoctl: {problem}\n")
+                self._warn(problem)
         return sorted(found, key=lambda workload: workload.id)
 
     def ipam(self) -> Data:
@@ -123,5 +131,5 @@ class Sources:
         except (IpamUnreadable, OSError) as error:
             raise CommandError(str(error)) from error
         for conflict in ipam.grant(self.state()):
-            sys.stderr.write(f"calicoctl: {conflict}\n")
+            self._warn(conflict)
         return ipam

@@ -11,7 +11,7 @@ import sys
 import typing as t
 
 from ..fleet.attachment import Workload
-from . import tables, yaml_text
+from . import tables, wishes, yaml_text
 from .errors import DONE, PROBLEMS, CommandError, UsageError
 from .sources import Data, Sources
 
@@ -19,7 +19,7 @@ _HEADING = ("NAMESPACE", "NAME", "ADDRESS", "POOL", "INTERFACE", "NETNS", "BY")
 
 
 def add(arguments: argparse.Namespace, sources: Sources) -> int:
-    answer = sources.ask("workload.add", **wishes(arguments))
+    answer = sources.ask("workload.add", **_wanted(arguments))
     workload = answer["workload"]
     if not _write(arguments.output, workload):
         verb = "Attached" if answer["created"] else "Already attached:"
@@ -30,23 +30,21 @@ def add(arguments: argparse.Namespace, sources: Sources) -> int:
     return DONE
 
 
-def wishes(arguments: argparse.Namespace) -> Data:
-    """The parameters of workload.add. A namespace that is given by its path or a process belongs to somebody else."""
+def _wanted(arguments: argparse.Namespace) -> Data:
     if arguments.pid is not None and arguments.netns:
         raise UsageError("--pid and --netns name the same thing. Give one of them.")
-    netns = f"/proc/{arguments.pid}/ns/net" if arguments.pid is not None else arguments.netns or arguments.name
-    return {
-        "name": arguments.name,
-        "namespace": arguments.namespace,
-        "netns": netns,
-        "netns_owned": not netns.startswith("/"),
-        "peer_interface": arguments.interface,
-        "address": arguments.address,
-        "pools": arguments.pool,
-        "labels": dict(_label(text) for text in arguments.label),
-        "mac": arguments.mac,
-        "mtu": arguments.mtu,
-    }
+    return wishes.wishes(
+        arguments.name,
+        arguments.namespace,
+        netns=arguments.netns,
+        pid=arguments.pid,
+        peer_interface=arguments.interface,
+        address=arguments.address,
+        pools=arguments.pool,
+        labels=dict(_label(text) for text in arguments.label),
+        mac=arguments.mac,
+        mtu=arguments.mtu,
+    )
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -73,7 +71,7 @@ def delete(arguments: argparse.Namespace, sources: Sources) -> int:
 
 def identity(namespace: str, name: str) -> str:
     """The id of a workload that is called `name`; a container's whole id is taken as it is."""
-    return name if "/" in name or "." in name else f"{namespace}/{name}"
+    return name if "/" in name or name.count(".") > 1 else wishes.identity(namespace, name)
 
 
 def get(arguments: argparse.Namespace, sources: Sources) -> int:
@@ -86,7 +84,7 @@ def get(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def show(arguments: argparse.Namespace, sources: Sources) -> int:
-    found = _all(sources)
+    found = listed(sources)
     if not _write(arguments.output, {"workloads": found}):
         rows = [
             (
@@ -104,8 +102,8 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
     return DONE
 
 
-def _all(sources: Sources) -> list[Data]:
-    """The inventory's and the others, with `by`: who asked for it."""
+def listed(sources: Sources) -> list[Data]:
+    """The inventory's workloads and the others, with `by`, who asked for each: inventory, cni or api."""
     found: list[Data] = [
         {
             **Workload(

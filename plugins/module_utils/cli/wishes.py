@@ -1,0 +1,76 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a person asks for when he adds a workload, as calicoctl and the module `workload` put it to the agent. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+Data = dict[str, t.Any]
+
+
+def identity(namespace: str, name: str) -> str:
+    """The id of a workload that was not made by a container runtime."""
+    return f"{namespace}/{name}"
+
+
+def wishes(
+    name: str,
+    namespace: str = "default",
+    *,
+    netns: t.Optional[str] = None,
+    pid: t.Optional[int] = None,
+    peer_interface: str = "eth0",
+    address: t.Optional[str] = None,
+    pools: t.Sequence[str] = (),
+    labels: t.Optional[t.Mapping[str, str]] = None,
+    mac: t.Optional[str] = None,
+    mtu: t.Optional[int] = None,
+) -> Data:
+    """The parameters of workload.add. A network namespace that is given by its path or by a process is somebody
+    else's; one that is given by its name, or not at all, is made if it is missing."""
+    place = f"/proc/{pid}/ns/net" if pid is not None else netns or name
+    return {
+        "name": name,
+        "namespace": namespace,
+        "netns": place,
+        "netns_owned": not place.startswith("/"),
+        "peer_interface": peer_interface,
+        "address": address,
+        "pools": list(pools),
+        "labels": dict(labels or {}),
+        "mac": mac.lower() if mac else None,
+        "mtu": mtu,
+    }
+
+
+def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> list[tuple[str, str, str]]:
+    """(field, what the workload has, what is wanted) for each that differs; what nobody asked for differs never."""
+    found = [
+        (field, _shown(have[field]), _shown(wanted[field]))
+        for field in ("netns", "peer_interface", "labels", "mac", "mtu")
+        if have[field] != wanted[field]
+    ]
+    if wanted["address"] is not None and wanted["address"] not in have["addresses"]:
+        found.append(("address", ",".join(have["addresses"]), wanted["address"]))
+    if wanted["pools"] and have["pool"] not in wanted["pools"]:
+        found.append(("pool", have["pool"], ",".join(wanted["pools"])))
+    return found
+
+
+def described(wanted: t.Mapping[str, t.Any]) -> str:
+    """One line of all that is asked for."""
+    parts = [f"{wanted['peer_interface']} in {wanted['netns']}"]
+    for field in ("address", "pools", "labels", "mac", "mtu"):
+        if wanted[field]:
+            parts.append(f"{field} {_shown(wanted[field])}")
+    return "  ".join(parts)
+
+
+def _shown(value: t.Any) -> str:
+    if isinstance(value, t.Mapping):
+        return ",".join(f"{key}={text}" for key, text in sorted(value.items())) or "none"
+    if isinstance(value, (list, tuple)):
+        return ",".join(value) or "any"
+    return "any" if value is None else str(value)

@@ -1,0 +1,225 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: workload
+short_description: A workload that comes and goes between runs
+version_added: 0.2.0
+description:
+  - Joins a network namespace to the fleet's network, or takes it off, through the agent of the node. The agent chooses
+    the address, keeps it in its books and repairs what others break.
+  - Inventory workloads (C(calico_workloads), C(calico_node_workloads)) are not for this module.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.attributes.changing
+options:
+  name:
+    description:
+      - Name of the workload.
+    type: str
+    required: true
+  namespace:
+    description:
+      - Calico's namespace. Together with O(name) it says which workload is meant.
+    type: str
+    default: default
+  netns:
+    description:
+      - Network namespace. A name, as C(ip netns) knows it, is made if it is missing and then goes with the workload.
+        An absolute path is somebody else's namespace.
+      - By default named as the workload.
+    type: str
+  pid:
+    description:
+      - The network namespace of this process, for instance of a container.
+    type: int
+  peer_interface:
+    description:
+      - The end inside.
+    type: str
+    default: eth0
+  address:
+    description:
+      - Address to take. It has to lie in a block of the node. By default the agent chooses.
+    type: str
+  pools:
+    description:
+      - Names of the IP pools out of which the agent may choose. By default all that the node has blocks of.
+    type: list
+    elements: str
+    default: []
+  labels:
+    description:
+      - Labels of the workload. Values are texts.
+    type: dict
+    default: {}
+  mac:
+    description:
+      - MAC address of the end inside. By default any.
+    type: str
+  mtu:
+    description:
+      - MTU of both ends, if smaller than that of the pool.
+    type: int
+  state:
+    description:
+      - Whether it shall be there.
+      - One that is there in another way is detached and attached again; it keeps its address where that fits.
+    type: str
+    choices: [present, absent]
+    default: present
+seealso:
+  - module: baremetal.host_routing.workload_info
+  - module: baremetal.host_routing.workload_endpoint
+    description: The same plumbing without the agent.
+"""
+
+EXAMPLES = r"""
+- name: A network namespace with an address that others reach
+  baremetal.host_routing.workload:
+    name: web-1
+    labels: {app: web}
+  register: web
+
+- name: A container that runs already, at an address of its own
+  baremetal.host_routing.workload:
+    name: db
+    pid: "{{ container.State.Pid }}"
+    address: 10.244.3.9
+
+- name: Take it away and free its address
+  baremetal.host_routing.workload:
+    name: web-1
+    state: absent
+"""
+
+RETURN = r"""
+plan:
+  description: What differed, one line each.
+  returned: always
+  type: list
+  elements: str
+  sample: ["+ workload default/web-1  eth0 in web-1  labels app=web"]
+workload:
+  description: The workload as the agent has it. Not there when it is absent, or would be made in check mode.
+  returned: when there is one
+  type: dict
+  contains:
+    id: {description: What it is known by., type: str, sample: default/web-1}
+    name: {description: Its name., type: str, sample: web-1}
+    namespace: {description: Calico's namespace., type: str, sample: default}
+    addresses: {description: Its addresses., type: list, elements: str, sample: [10.244.3.2]}
+    pool: {description: The IP pool of its address., type: str, sample: default-ipv4-ippool}
+    interface: {description: The host end., type: str, sample: cali1f2e3d4c5b6}
+    netns: {description: Its network namespace., type: str, sample: web-1}
+    netns_owned: {description: Whether the namespace goes with the workload., type: bool}
+    peer_interface: {description: The end inside., type: str, sample: eth0}
+    labels: {description: Its labels., type: dict, sample: {app: web}}
+    since: {description: "Since when it is attached, UTC.", type: str, sample: "2026-11-21T07:00:00Z"}
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.client import Client
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import wishes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, single
+
+Data = dict[str, t.Any]
+
+
+def texts(labels: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """YAML's 1 and true are texts as labels."""
+    return {str(key): str(value).lower() if isinstance(value, bool) else str(value) for key, value in labels.items()}
+
+
+def wanted_of(params: t.Mapping[str, t.Any]) -> Data:
+    names = ("netns", "pid", "peer_interface", "address", "pools", "mac", "mtu")
+    chosen = {name: params[name] for name in names}
+    return wishes.wishes(params["name"], params["namespace"], labels=texts(params["labels"]), **chosen)
+
+
+def present(agent: Client, wanted: Data) -> t.Optional[Data]:
+    """The workload as the agent has it, None without one."""
+    try:
+        return t.cast(Data, agent.call("workload.get", id=identity(wanted))["workload"])
+    except AgentError as error:
+        if error.code != protocol.NOT_FOUND:
+            raise
+        return None
+
+
+def identity(wanted: Data) -> str:
+    return wishes.identity(wanted["namespace"], wanted["name"])
+
+
+def change_of(wanted: Data, have: t.Optional[Data], state: str) -> t.Optional[Change]:
+    if state == "absent":
+        return Change("workload", "-", identity(wanted), ", ".join(have["addresses"])) if have else None
+    if have is None:
+        return Change("workload", "+", identity(wanted), None, wishes.described(wanted))
+    found = wishes.differences(wanted, have)
+    if not found:
+        return None
+    before, after = ("  ".join(f"{entry[0]} {entry[side]}" for entry in found) for side in (1, 2))
+    return Change("workload", "~", identity(wanted), before, after)
+
+
+def bring_about(agent: Client, change: Change, wanted: Data, have: t.Optional[Data]) -> t.Optional[Data]:
+    """The workload as it is then. Raises AgentError."""
+    if have is not None:
+        agent.call("workload.delete", id=have["id"])
+    if change.action == "-":
+        return None
+    # Others know it by its address: it is asked for again where nothing speaks against it.
+    if have is not None and wanted["address"] is None and (not wanted["pools"] or have["pool"] in wanted["pools"]):
+        wanted = {**wanted, "address": next(iter(have["addresses"]), None)}
+    return t.cast(Data, agent.call("workload.add", **wanted)["workload"])
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "namespace": {"type": "str", "default": "default"},
+            "netns": {"type": "str"},
+            "pid": {"type": "int"},
+            "peer_interface": {"type": "str", "default": "eth0"},
+            "address": {"type": "str"},
+            "pools": {"type": "list", "elements": "str", "default": []},
+            "labels": {"type": "dict", "default": {}},
+            "mac": {"type": "str"},
+            "mtu": {"type": "int"},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        },
+        mutually_exclusive=[("netns", "pid")],
+        supports_check_mode=True,
+    )
+    wanted = wanted_of(module.params)
+    with Client(machine.here().agent_socket) as agent:
+        try:
+            have = present(agent, wanted)
+            change = change_of(wanted, have, module.params["state"])
+            if change is not None and not module.check_mode:
+                have = bring_about(agent, change, wanted, have)
+        except AgentError as error:
+            module.fail_json(msg=error.message, code=error.code)
+    changes = [change] if change else []
+    answer: Data = {"changed": bool(changes), "plan": [found.line() for found in changes]}
+    if have is not None and not (module.check_mode and changes):
+        answer["workload"] = have
+    if module._diff and changes:
+        answer["diff"] = single.before_after(changes)
+    module.exit_json(**answer)
+
+
+if __name__ == "__main__":
+    main()

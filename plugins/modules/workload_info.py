@@ -1,0 +1,111 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: workload_info
+short_description: Read the workloads of a node
+version_added: 0.2.0
+description:
+  - Returns the workloads of a node, the inventory's and those that come and go between runs.
+  - Asks the agent; where that does not run, reads what it keeps on the node, and warns.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.attributes.info_module
+options:
+  name:
+    description:
+      - Return workloads of this name only.
+    type: str
+  namespace:
+    description:
+      - Return workloads of this namespace only.
+    type: str
+  selector:
+    description:
+      - Return workloads only that this selector chooses by their labels, in Calico's language.
+    type: str
+seealso:
+  - module: baremetal.host_routing.workload
+"""
+
+EXAMPLES = r"""
+- name: Read the workloads
+  baremetal.host_routing.workload_info:
+  register: node
+
+- name: Read those of one application
+  baremetal.host_routing.workload_info:
+    selector: app == 'web' && has(tier)
+"""
+
+RETURN = r"""
+workloads:
+  description: The workloads, by namespace and name.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    id: {description: What it is known by., type: str, sample: default/web-1}
+    name: {description: Its name., type: str, sample: web-1}
+    namespace: {description: Calico's namespace., type: str, sample: default}
+    by: {description: "Who asked for it: V(inventory), V(cni) or V(api).", type: str, sample: api}
+    addresses: {description: Its addresses., type: list, elements: str, sample: [10.244.3.2]}
+    pool: {description: The IP pool of its address., type: str, sample: default-ipv4-ippool}
+    interface: {description: The host end., type: str, sample: cali1f2e3d4c5b6}
+    netns: {description: Its network namespace., type: str, sample: web-1}
+    peer_interface: {description: The end inside., type: str, sample: eth0}
+    labels: {description: Its labels., type: dict, sample: {app: web}}
+    network: {description: The network that the container runtime named., type: str, sample: podman}
+    container: {description: The container's id., type: str}
+    since: {description: "Since when it is attached, UTC.", type: str, sample: "2026-11-21T07:00:00Z"}
+agent_running:
+  description: Whether the agent answered.
+  returned: always
+  type: bool
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils import selectors
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import workloads
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.sources import Sources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
+
+
+def chosen(found: t.Sequence[dict[str, t.Any]], params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    """Raises selectors.SelectorError."""
+    selector = selectors.parse(params["selector"] or "all()")
+    return [
+        entry
+        for entry in found
+        if params["name"] in (None, entry["name"])
+        and params["namespace"] in (None, entry["namespace"])
+        and selector.evaluate(entry["labels"])
+    ]
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"name": {"type": "str"}, "namespace": {"type": "str"}, "selector": {"type": "str"}},
+        supports_check_mode=True,
+    )
+    with Sources(machine.here(), module.warn) as sources:
+        try:
+            found = chosen(workloads.listed(sources), module.params)
+        except CommandError as error:
+            module.fail_json(msg=str(error))
+        except selectors.SelectorError as error:
+            module.fail_json(msg=f"selector {module.params['selector']}: {error}")
+        running = sources.agent_runs()
+    module.exit_json(changed=False, workloads=found, agent_running=running)
+
+
+if __name__ == "__main__":
+    main()
