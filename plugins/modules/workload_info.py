@@ -87,7 +87,7 @@ def chosen(found: t.Sequence[dict[str, t.Any]], params: t.Mapping[str, t.Any]) -
         for entry in found
         if params["name"] in (None, entry["name"])
         and params["namespace"] in (None, entry["namespace"])
-        and selector.evaluate(entry["labels"])
+        and selector.matches(entry["labels"])
     ]
 
 
@@ -99,10 +99,8 @@ def main() -> None:
     with Sources(machine.here(), module.warn) as sources:
         try:
             found = chosen(workloads.listed(sources), module.params)
-        except CommandError as error:
+        except (CommandError, selectors.SelectorError) as error:
             module.fail_json(msg=str(error))
-        except selectors.SelectorError as error:
-            module.fail_json(msg=f"selector {module.params['selector']}: {error}")
         running = sources.agent_runs()
     module.exit_json(changed=False, workloads=found, agent_running=running)
 

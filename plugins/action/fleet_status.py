@@ -1,0 +1,43 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import run_results, status_lines
+
+
+class ActionModule(ActionBase):
+    """Show how all nodes are doing, as one table; see the module of this name."""
+
+    _requires_connection = False
+
+    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        dummy, args = self.validate_argument_spec(
+            {
+                "status": {"type": "str", "required": True},
+                "output": {"type": "str", "choices": ["text", "json"], "default": "text"},
+                "strict": {"type": "bool", "default": False},
+            }
+        )
+        hosts = list(task_vars.get("ansible_play_hosts_all", []))
+        found = run_results.of_hosts(task_vars, args["status"], hosts)
+        problems = status_lines.problems(hosts, found)
+        nodes = {host: status_lines.known(found.get(host)) for host in hosts}
+        if args["output"] == "json":
+            lines = json.dumps({"good": not problems, "problems": problems, "nodes": nodes}, indent=2).splitlines()
+        else:
+            lines = status_lines.text(hosts, found)
+        for line in lines:
+            Display().display(line)
+        result.update(lines=lines, good=not problems, problems=problems, nodes=nodes)
+        if problems and args["strict"]:
+            count = "1 thing is" if len(problems) == 1 else f"{len(problems)} things are"
+            result.update(failed=True, msg=f"{count} not as it shall be: {'; '.join(problems)}")
+        return result

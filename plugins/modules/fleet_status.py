@@ -1,0 +1,73 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of an action that runs on the controller; the code is in plugins/action."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fleet_status
+short_description: Show how all nodes are doing, as one table
+version_added: 0.2.0
+description:
+  - Prints what all hosts of the play registered as a table, a row for each, also for one that cannot be reached, and
+    beneath it, in words, what is not as it shall be.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes.controller
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+options:
+  status:
+    description:
+      - Name of the variable in which M(baremetal.host_routing.node_status_info) was registered.
+    type: str
+    required: true
+  output:
+    description:
+      - How to print it.
+    type: str
+    choices: [text, json]
+    default: text
+  strict:
+    description:
+      - Whether it is a failure when something is not as it shall be.
+    type: bool
+    default: false
+seealso:
+  - module: baremetal.host_routing.node_status_info
+"""
+
+EXAMPLES = r"""
+- name: Look at each node
+  baremetal.host_routing.node_status_info:
+  register: calico_node_status
+  ignore_unreachable: true
+
+- name: Show them all
+  baremetal.host_routing.fleet_status:
+    status: calico_node_status
+  run_once: true
+"""
+
+RETURN = r"""
+lines:
+  description: What was printed.
+  returned: success
+  type: list
+  elements: str
+good:
+  description: Whether everything is as it shall be.
+  returned: success
+  type: bool
+problems:
+  description: What is not, in words.
+  returned: success
+  type: list
+  elements: str
+nodes:
+  description: By host, what it registered; V(null) for one that could not be read.
+  returned: success
+  type: dict
+"""

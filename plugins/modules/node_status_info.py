@@ -1,0 +1,213 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_status_info
+short_description: Read how a node is doing
+version_added: 0.2.0
+description:
+  - Returns, in one call, what an operator wants to know of a node. Its BGP sessions and the routes that BIRD writes,
+    its blocks and workloads, its agent and what that had to repair.
+  - Changes nothing and waits for nothing. What cannot be read is said in RV(problems); it is no failure.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.attributes.info_module
+seealso:
+  - module: baremetal.host_routing.fleet_status
+  - module: baremetal.host_routing.convergence_info
+"""
+
+EXAMPLES = r"""
+- name: See how a node is doing
+  baremetal.host_routing.node_status_info:
+  register: node
+"""
+
+RETURN = r"""
+node:
+  description: Name of the node in its stored state, V(null) on a host that has none.
+  returned: always
+  type: str
+  sample: node7
+plan:
+  description: Hash of the fleet that its state was compiled from.
+  returned: when there is a state
+  type: str
+  sample: 7f3a91
+complete:
+  description: Whether all of that state was applied. V(false) after a run that was cut short.
+  returned: when there is a state
+  type: bool
+workload_node:
+  description: Whether it routes for workloads of its own. V(false) for a route reflector that does nothing else.
+  returned: when there is a state
+  type: bool
+bgp:
+  description: Whether the fleet has BGP, and its sessions that the node shall have.
+  returned: when there is a state
+  type: dict
+  contains:
+    enabled: {description: Whether the fleet has BGP., type: bool}
+    running: {description: Whether the node's BIRD answers., type: bool}
+    sessions:
+      description: The sessions, as planned.
+      type: list
+      elements: dict
+      sample: [{name: Mesh_10_10_2_14, node: node4, address: 10.10.2.14, established: false, state: Active,
+                since: "14:02:11", error: Hold timer expired, routes_kept: true}]
+routes:
+  description: How many routes BIRD shall write, how many are in the kernel as they shall be, and which are not.
+  returned: when there is a state
+  type: dict
+  sample: {expected: 11, present: 10, missing: [route 10.244.7.0/26 of node2 is missing]}
+blocks:
+  description: How the addresses of each block of the node are used.
+  returned: when there is a state
+  type: list
+  elements: dict
+  sample: [{cidr: 10.244.9.64/26, pool: default-ipv4-ippool, size: 64, in_use: 12, reserved: 0, free: 52, spare: false}]
+workloads:
+  description: How many workloads the node has, the inventory's included.
+  returned: when there is a state
+  type: int
+agent:
+  description: What the agent says of itself, and for how many seconds it has been running.
+  returned: always
+  type: dict
+  sample: {running: true, version: 0.2.0, uptime: 777600, in_sync: true, problems: [],
+           drift: {total: 9, day: 3, kinds: {route: 3}}}
+problems:
+  description: What could not be read, in words.
+  returned: always
+  type: list
+  elements: str
+"""
+
+import datetime
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import status
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import BirdError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.status import Session
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.sources import Sources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import bird_changes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, StoreError
+
+Data = dict[str, t.Any]
+
+_ABSENT = Session("", "none", "", error="not in BIRD's configuration")
+
+
+def gather(here: machine.Machine, now: datetime.datetime) -> Data:
+    problems: list[str] = []
+    # That the agent does not run is said once, by `agent`.
+    with Sources(here, lambda dummy: None) as sources:
+        found: Data = {"node": None, "agent": agent(sources, now, problems)}
+        try:
+            stored = Store(here.store).load()
+        except (StoreError, OSError) as error:
+            problems.append(str(error))
+            stored = None
+        if stored is not None:
+            state = stored.state
+            found.update(node=state.node, plan=state.plan, complete=stored.complete)
+            found["workload_node"] = state.bird is None or state.bird.workload_node
+            found.update(bgp=bgp(here, state, problems), routes=routes(here, state, problems))
+            found["blocks"] = addresses(sources, problems)
+            found["workloads"] = workloads(sources, state, problems)
+    return {**found, "problems": problems}
+
+
+def agent(sources: Sources, now: datetime.datetime, problems: list[str]) -> Data:
+    try:
+        said = sources.ask_if_running("status")
+    except CommandError as error:
+        problems.append(str(error))
+        said = None
+    if said is None:
+        return {"running": False}
+    since = datetime.datetime.strptime(said["since"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.timezone.utc)
+    kept = ("version", "since", "in_sync", "problems", "drift")
+    return {"running": True, "uptime": int((now - since).total_seconds()), **{name: said[name] for name in kept}}
+
+
+def bgp(here: machine.Machine, state: NodeState, problems: list[str]) -> Data:
+    if state.bird is None:
+        return {"enabled": False, "running": False, "sessions": []}
+    try:
+        observed = {session.name: session for session in status.observe(here.bird_socket).sessions}
+        running = True
+    except BirdError as error:
+        problems.append(str(error))
+        observed, running = {}, False
+    sessions = []
+    for peer in state.bird.peers:
+        session = observed.get(peer.name, _ABSENT if running else Session(peer.name, "none", ""))
+        sessions.append(
+            {
+                "name": peer.name,
+                "node": peer.node,
+                "address": peer.address,
+                "established": session.established,
+                "state": session.bgp_state or session.state,
+                "since": session.since,
+                "error": session.error,
+                "routes_kept": session.neighbor_restarting,
+            }
+        )
+    return {"enabled": True, "running": running, "sessions": sessions}
+
+
+def routes(here: machine.Machine, state: NodeState, problems: list[str]) -> Data:
+    owners = {route.destination: route.node for route in state.bird_routes}
+    try:
+        # A route that is there and should not be goes by itself, a graceful restart later.
+        absent = [change for change in bird_changes(here.kernel, state) if change.action != "-"]
+    except KernelError as error:
+        problems.append(str(error))
+        return {"expected": len(owners), "present": 0, "missing": []}
+    missing = [
+        f"route {change.subject} of {owners[change.subject]} is {change.before or 'missing'}, expected {change.after}"
+        for change in absent
+    ]
+    return {"expected": len(owners), "present": len(owners) - len(absent), "missing": missing}
+
+
+def addresses(sources: Sources, problems: list[str]) -> list[Data]:
+    try:
+        return t.cast("list[Data]", sources.ipam()["usage"])
+    except CommandError as error:
+        problems.append(str(error))
+        return []
+
+
+def workloads(sources: Sources, state: NodeState, problems: list[str]) -> int:
+    try:
+        return len(state.workloads) + len(sources.workloads())
+    except CommandError as error:
+        problems.append(str(error))
+        return len(state.workloads)
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    here = machine.here()
+    try:
+        found = gather(here, datetime.datetime.now(datetime.timezone.utc))
+    finally:
+        here.kernel.close()
+    module.exit_json(changed=False, **found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The modules workload and workload_info: what they ask the agent for, and what they make of its answers."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.modules import workload, workload_info
+
+from tests.unit.cli.conftest import POD, STATE
+from tests.unit.cli.fake_agent import FakeAgent
+
+NO_AGENT = (
+    "the agent of this node does not answer. Its socket is {}: No such file or directory. Start it with "
+    "`systemctl start calico-agent`; `journalctl -u calico-agent` says why it stopped."
+)
+
+
+class Books:
+    """The workloads of an agent, which gives out 10.244.3.2 and what follows."""
+
+    def __init__(self, agent: FakeAgent) -> None:
+        self.held = {}
+        self.given = 1
+        agent.answers.update(
+            {
+                "workload.get": self.get,
+                "workload.add": self.add,
+                "workload.delete": lambda params: {"deleted": self.held.pop(params["id"], None) is not None},
+                "workload.list": lambda dummy: {"workloads": list(self.held.values())},
+            }
+        )
+
+    def get(self, params):
+        if params["id"] not in self.held:
+            return AgentError("not_found", f"there is no workload {params['id']}.")
+        return {"workload": self.held[params["id"]]}
+
+    def add(self, params):
+        wanted = {**params, "pool": (params.pop("pools") or ["default-ipv4-ippool"])[0]}
+        address = wanted.pop("address")
+        wanted.pop("pools")
+        if not address:
+            self.given += 1
+            address = f"10.244.3.{self.given}"
+        id = f"{wanted['namespace']}/{wanted['name']}"
+        self.held[id] = Workload(id=id, interface="cali1f2e3d4c5b6", addresses=(address,), **wanted).to_dict()
+        return {"workload": self.held[id], "created": True}
+
+
+@pytest.fixture
+def node(host):
+    (host.folder / "run").mkdir(exist_ok=True)
+    agent = FakeAgent(host.machine.agent_socket)
+    host.agent, host.books = agent, Books(agent)
+    # What could be changed is the agent's: its books stand for the kernel.
+    host.snapshot = lambda: {key: dict(value) for key, value in host.books.held.items()}
+    yield host
+    agent.close()
+
+
+def test_present_and_absent(node):
+    planned, done = node.four_times(workload, name="web-1", labels={"app": "web", "replica": 1, "canary": True})
+    line = "eth0 in web-1  labels app=web,canary=true,replica=1"
+    assert planned["plan"] == [f"+ workload default/web-1  {line}"]
+    assert planned["diff"] == {"before": "", "after": f"workload default/web-1  {line}\n"}
+    assert "workload" not in planned
+    assert (done["workload"]["addresses"], done["workload"]["netns_owned"]) == (["10.244.3.2"], True)
+    planned, done = node.four_times(workload, name="web-1", state="absent")
+    assert planned["plan"] == ["- workload default/web-1  10.244.3.2"]
+    assert "workload" not in done and node.books.held == {}
+
+
+def test_all_that_can_be_asked_for(node):
+    answer = node.run(workload, name="db", namespace="prod", pid=812, address="10.244.3.9", pools=["lab"], mtu=1400,
+                      peer_interface="net1", mac="02:00:00:00:00:0A")  # fmt: skip
+    assert answer["changed"] is True
+    assert node.agent.asked[-1] == (
+        "workload.add",
+        {
+            "name": "db",
+            "namespace": "prod",
+            "netns": "/proc/812/ns/net",
+            "netns_owned": False,
+            "peer_interface": "net1",
+            "address": "10.244.3.9",
+            "labels": {},
+            "mac": "02:00:00:00:00:0a",
+            "mtu": 1400,
+        },
+    )
+    assert node.run(workload, name="db", namespace="prod", pid=812, pools=["x", "lab"], mtu=1400,
+                    peer_interface="net1", mac="02:00:00:00:00:0a")["changed"] is False  # fmt: skip
+
+
+def test_another_wish_attaches_it_again_with_its_address(node):
+    node.run(workload, name="web-1", labels={"app": "web"})
+    planned, done = node.four_times(workload, name="web-1", labels={"app": "shop"}, mtu=1400)
+    assert planned["plan"] == [
+        "~ workload default/web-1  labels app=web  mtu any  ->  labels app=shop  mtu 1400",
+    ]
+    assert done["workload"]["addresses"] == ["10.244.3.2"]
+
+
+def test_another_pool_or_address_takes_another_address(node):
+    node.run(workload, name="web-1")
+    dummy, done = node.four_times(workload, name="web-1", pools=["lab"])
+    assert (done["workload"]["pool"], done["workload"]["addresses"]) == ("lab", ["10.244.3.3"])
+    planned, done = node.four_times(workload, name="web-1", address="10.244.3.20")
+    assert planned["plan"] == ["~ workload default/web-1  address 10.244.3.3  ->  address 10.244.3.20"]
+    assert done["workload"]["addresses"] == ["10.244.3.20"]
+
+
+def test_the_agent_refuses(node):
+    node.agent.answers["workload.add"] = AgentError("no_address", "all blocks are full. Run site.yml.")
+    answer = node.run(workload, name="web-1")
+    assert (answer["failed"], answer["msg"], answer["code"]) == (
+        True, "all blocks are full. Run site.yml.", "no_address",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_without_an_agent(host, check):
+    answer = host.run(workload, check=check, name="web-1")
+    assert (answer["failed"], answer["code"]) == (True, "unavailable")
+    assert answer["msg"] == NO_AGENT.format(host.machine.agent_socket)
+
+
+def test_netns_and_pid_exclude_each_other(host):
+    assert host.run(workload, name="x", netns="x", pid=3)["msg"] == ("parameters are mutually exclusive: netns|pid")
+
+
+def test_info(node):
+    Store(node.machine.store).save(Stored(STATE, None, (), "x", complete=True))
+    node.run(workload, name="web-1", labels={"app": "web"})
+    answer = node.run(workload_info)
+    assert (answer["changed"], answer["agent_running"]) == (False, True)
+    assert [(entry["id"], entry["by"]) for entry in answer["workloads"]] == [
+        ("default/db", "inventory"),
+        ("default/web-1", "api"),
+    ]
+    for params, names in (
+        ({"selector": "app == 'web'"}, ["web-1"]),
+        ({"name": "db"}, ["db"]),
+        ({"namespace": "prod"}, []),
+    ):
+        assert [entry["name"] for entry in node.run(workload_info, **params)["workloads"]] == names
+
+
+def test_info_without_an_agent_reads_the_records(host):
+    Store(host.machine.store).save(Stored(STATE, None, (), "x", complete=True))
+    Endpoints(host.machine.workloads).save(POD)
+    answer = host.run(workload_info)
+    assert [(entry["id"], entry["by"]) for entry in answer["workloads"]] == [
+        ("default/db", "inventory"),
+        (POD.id, "cni"),
+    ]
+    assert answer["agent_running"] is False
+    assert "the agent does not run (nobody listens at " in str(answer["warnings"])
+
+
+def test_info_with_a_selector_that_is_none(node):
+    Store(node.machine.store).save(Stored(STATE, None, (), "x", complete=True))
+    assert node.run(workload_info, selector="app ==")["msg"].startswith("selector 'app ==' cannot be read at column 7:")
