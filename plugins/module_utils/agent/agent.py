@@ -96,7 +96,7 @@ class Agent:
             self.knowledge,
             self._turn,
             Plumbing(kernels(), thread("plumbing")),
-            GroupCommit(ipam.prepare, thread("disk")),
+            GroupCommit(ipam.prepare, thread("disk"), self._flushed),
             lambda release: Deletion(kernels(), thread("deletion"), release, self.knowledge.records.forget),
             self.events,
             self._desire_anew,
@@ -110,6 +110,8 @@ class Agent:
             on_change=self._made,
             on_tick=self._ticked,
             on_step=self._stepped,
+            on_resync=self.instruments.resyncs.add,
+            on_failure=self.instruments.errors.add,
             run=thread("drivers"),
             interval=settings.resync_interval,
             excluded=self.workloads.deletion.interfaces,
@@ -252,7 +254,11 @@ class Agent:
 
     def _ticked(self) -> None:
         self.ticked = self._clock()
+        self.instruments.converged(self.in_sync, time.time())
         self._on_tick()
+
+    def _flushed(self, seconds: float) -> None:
+        self.instruments.flush_seconds.observe(value=seconds)
 
     def _stepped(self, kinds: t.Collection[str], seconds: float) -> None:
         for kind in kinds:

@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
-import time
-
+from ..node import bundle
+from ..release import VERSION
 from .agent import Agent
 from .instruments import DELETING, DRIVERS, INVENTORY, RUN_TIME, Instruments
 
 
 def watch_agent(instruments: Instruments, agent: Agent) -> None:
+    # What this process runs, whatever is installed later.
+    engine = bundle.installed_digest(agent.machine.engine) or ""
+
     def refresh() -> None:
         state = agent.state
-        instruments.converged(agent.in_sync, time.time())
+        instruments.describe(VERSION, engine, state.node if state else "")
+        instruments.in_sync.set(value=float(agent.in_sync))
         instruments.state_complete.set(value=float(agent.knowledge.complete))
         instruments.workloads.set(RUN_TIME, value=len(agent.workloads))
         instruments.workloads.set(INVENTORY, value=len(state.workloads) if state else 0)

@@ -10,15 +10,25 @@ others who ask until that begins: eight adds in parallel wait for two writes and
 from __future__ import annotations
 
 import asyncio
+import time
 import typing as t
 
 from .driver_thread import Worker
 
 
 class GroupCommit:
-    """`prepare` takes all that is queued and returns what writes it; that blocks, so it runs in `thread`."""
+    """`prepare` takes all that is queued and returns what writes it; that blocks, so it runs in `thread`.
 
-    def __init__(self, prepare: t.Callable[[], t.Callable[[], None]], thread: Worker) -> None:
+    `observed(seconds)` is told how long each write took.
+    """
+
+    def __init__(
+        self,
+        prepare: t.Callable[[], t.Callable[[], None]],
+        thread: Worker,
+        observed: t.Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        self._observed = observed
         self._prepare = prepare
         self._thread = thread
         self._next: t.Optional[asyncio.Future[None]] = None
@@ -45,12 +55,14 @@ class GroupCommit:
             while self._next is not None:
                 await asyncio.sleep(0)  # those who are ready to ask in this turn of the loop come along
                 group, self._next = self._next, None
+                began = time.perf_counter()
                 try:
                     await self._thread(self._prepare())
                 except Exception as error:  # noqa: BLE001  it is theirs who wait
                     group.set_exception(error)
                 else:
                     self.writes += 1
+                    self._observed(time.perf_counter() - began)
                     group.set_result(None)
         finally:
             self._writing = False

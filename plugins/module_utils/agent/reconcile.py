@@ -77,6 +77,7 @@ class Reconciler:
     is what nobody asked for: a change that the desired state before this one would have brought as well. What is found
     by the first look after the start is not. `on_step(kinds, seconds)` is told how long `turn` was held, and `on_tick`
     is called after each pass, and every ten seconds at least. `excluded` are host ends that somebody else is removing.
+    `on_resync(reason)` is told when all is to be looked at (start, timer, request), `on_failure(kind)` of each failure.
     """
 
     def __init__(
@@ -89,6 +90,8 @@ class Reconciler:
         on_change: t.Callable[[Change, bool], None],
         on_step: t.Callable[[tuple[str, ...], float], None] = lambda kinds, seconds: None,
         on_tick: t.Callable[[], None] = lambda: None,
+        on_resync: t.Callable[[str], None] = lambda reason: None,
+        on_failure: t.Callable[[str], None] = lambda kind: None,
         excluded: t.Callable[[], t.Collection[str]] = tuple,
         run: t.Optional[Worker] = None,
         interval: float = RESYNC,
@@ -101,6 +104,8 @@ class Reconciler:
         self._on_change = on_change
         self._on_step = on_step
         self._on_tick = on_tick
+        self._on_resync = on_resync
+        self._on_failure = on_failure
         self._excluded = excluded
         self._run: Worker = run if run is not None else DriverThread()
         self._interval = interval
@@ -157,11 +162,13 @@ class Reconciler:
         """Until cancelled. A pass that has begun in the driver thread is finished first."""
         loop = asyncio.get_running_loop()
         resync_at = loop.time() + self._jittered(self._interval)
+        self._on_resync("start")
         while True:
             now = loop.time()
             if now >= resync_at:
                 resync_at = now + self._jittered(self._interval)
                 self.mark()
+                self._on_resync("timer")
             self._dirty.update(kind for kind, at in self._retry_at.items() if at <= now)
             if not self._dirty and self._withheld and self._may_remove():
                 self._dirty |= self._withheld
@@ -178,6 +185,8 @@ class Reconciler:
 
     async def resync(self, kinds: t.Optional[t.Collection[str]] = None) -> Outcome:
         """Looks at everything (or these kinds) once, now, namespaces included, and repairs it."""
+        if kinds is None:
+            self._on_resync("request")
         state = self._desired()
         if state is not None:
             self._interiors.update(endpoint.interface for endpoint in state.workloads)
@@ -410,6 +419,7 @@ class Reconciler:
             attempt = self._attempts.get(kind, 0)
             self._attempts[kind] = attempt + 1
             self._problems[kind] = tuple(texts)
+            self._on_failure(kind)
             self._retry_at[kind] = now + self._jittered(min(_LAST_RETRY, _FIRST_RETRY * 2 ** min(attempt, 10)))
 
 
