@@ -129,7 +129,7 @@ class LocalIpam:
             return self._allocations.opened
 
     def check(self, state: NodeState, workloads: t.Iterable[Workload]) -> consistency.Report:
-        """Compares the books with what `state` plans and what `workloads` use."""
+        """Compares the books with what `state` plans and what `workloads` use, those of the node's own."""
         grants = consistency.Grants(
             node=state.node,
             pools={pool.name: pool.cidr for pool in state.pools if not pool.disabled},
@@ -146,6 +146,8 @@ class LocalIpam:
         }
         used = {found.id: found.addresses for found in workloads}
         for endpoint in state.workloads:
+            if state.ipam.workloads.get(endpoint.name) != endpoint.address:
+                continue  # one of `workloads`, if this is the state with them
             used.setdefault(f"inventory workload {endpoint.name}", (endpoint.address,))
         return consistency.check(self.allocations(), used, tunnels, grants)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -26,6 +28,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.alloca
     Usage,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import allocation_journal
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import desired
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import (
     IpamNotWritten,
     IpamUnreadable,
@@ -273,6 +276,55 @@ def test_the_file_stays_small_and_says_the_same_after_it_was_compacted(machine, 
     assert [again.assign(f"n{n}", {}).address for n in range(3)] == [ipam.assign(f"n{n}", {}).address for n in range(3)]
 
 
+CHILD = """
+import sys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import node_state as ns
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import allocation_journal
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import LocalIpam
+allocation_journal.COMPACT_ABOVE = 1000
+ipam = LocalIpam(sys.argv[1], cooldown=0.0)
+ipam.load()
+ipam.grant(ns.NodeState("n", "10.10.1.11/24", pools=(ns.Pool("p", "10.0.0.0/24", 28, "None"),),
+                        ipam=ns.Ipam(blocks=(ns.Block("10.0.0.0/28", "p"),))))
+for number in range(10**6):
+    handle = f"h{number % 10}"
+    if ipam.by_handle(handle):
+        ipam.release(handle)
+        ipam.flush()
+        print("-", handle, flush=True)
+    else:
+        address = ipam.assign(handle, {}).address
+        ipam.flush()
+        print(address, handle, flush=True)
+"""
+
+
+@pytest.mark.parametrize("answers", [1, 7, 40])
+def test_a_process_that_is_killed_kept_its_word(machine, answers):
+    process = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(machine.folder)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        text=True,
+    )
+    lines = [process.stdout.readline() for _ in range(answers)]
+    process.kill()
+    lines += process.stdout.readlines()
+    process.wait()
+    process.stdout.close()
+    answered = {}
+    for line in lines:
+        address, handle = line.split()
+        if address == "-":
+            del answered[handle]
+        else:
+            answered[handle] = address
+    ipam = LocalIpam(str(machine.folder))
+    ipam.load()
+    found = {held.handle: held.address for held in ipam.allocations()}
+    assert len(answered.items() ^ found.items()) <= 1  # what was on the disk and not said yet
+
+
 # --- clocks ---------------------------------------------------------------------------------------------------------
 
 
@@ -460,5 +512,6 @@ def test_check_compares_with_the_state_and_the_workloads(machine):
     assert "Workloads and nodes are using 3 IPs." in report.lines
     ipam.assign("net.c2.eth0", {})
     report = ipam.check(STATE, [good, Workload("net.c3.eth0", "c3", addresses=("10.0.0.7",))])
+    assert ipam.check(desired(STATE, [good], ()), [good]).problems == 1
     assert [found.address for found in report.leaked] == ["10.0.0.3"]
     assert report.missing == (("10.0.0.7", "net.c3.eth0"),)
