@@ -103,7 +103,7 @@ class Methods:
         _known(params, "ipam.show", set())
         ipam = self._agent.ipam
         return {
-            "blocks": [usage._asdict() for usage in ipam.usage()],
+            "usage": [usage._asdict() for usage in ipam.usage()],
             "allocations": [
                 {**allocation._asdict(), "attributes": dict(allocation.attributes)} for allocation in ipam.allocations()
             ],
