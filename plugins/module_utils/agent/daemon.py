@@ -53,7 +53,7 @@ def main(arguments: t.Sequence[str]) -> int:
     parser.add_argument("--paths", metavar="FILE", help="a JSON object of paths that are not the usual ones; for tests")
     options = parser.parse_args(arguments)
     try:
-        settings = settings_.load(options.settings)
+        settings, digest = settings_.load(options.settings)
         machine, kernels = _here(options.paths)
     except (SettingsError, OSError, ValueError) as error:
         sys.stderr.write(f"calico-agent: {error}\n")
@@ -61,7 +61,7 @@ def main(arguments: t.Sequence[str]) -> int:
     _log_to_journal(settings.log_level)
     try:
         with lock.held("calico-agent", _LOCK_PATIENCE, machine.writer_lock):
-            return asyncio.run(_serve(machine, settings, kernels))
+            return asyncio.run(_serve(machine, settings, digest, kernels))
     except lock.LockError as error:
         _log.error("The agent does not start: %s", error)
     except SocketInUse as error:
@@ -83,7 +83,7 @@ def _here(paths: t.Optional[str]) -> tuple[Machine, Kernels]:
     return Machine(kernels(), **given), kernels
 
 
-async def _serve(machine: Machine, settings: Settings, kernels: Kernels) -> int:
+async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Kernels) -> int:
     notifier = Notifier()
     instruments = Instruments(Registry())
     agent = Agent(machine, settings, kernels, on_tick=notifier.alive, instruments=instruments)
@@ -92,7 +92,7 @@ async def _serve(machine: Machine, settings: Settings, kernels: Kernels) -> int:
     await dispatcher.complete_deletions()
     server = Server(
         machine.agent_socket,
-        Methods(agent).table,
+        Methods(agent, digest).table,
         cni=dispatcher.handle,
         group=settings.group,
         observed=instruments.answered,

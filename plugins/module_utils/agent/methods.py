@@ -10,7 +10,7 @@ import typing as t
 from .. import release
 from ..dataplane.node import NodePlan
 from ..fleet.node_state import NodeState
-from ..node import bundle
+from ..node import bundle, packed_state
 from . import protocol
 from .agent import Agent, plain
 from .peer import Peer
@@ -26,13 +26,14 @@ API = 1
 
 
 class Methods:
-    """`table` is what the server takes."""
+    """`table` is what the server takes. `settings` is the digest of those that the agent was started with."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, settings: str = "") -> None:
         self._agent = agent
         self._version = {
             "version": release.VERSION,
             "engine": bundle.installed_digest(agent.machine.engine) or "",
+            "settings": settings,
             "api": API,
         }
         self.table: dict[str, Method] = {
@@ -150,8 +151,8 @@ def _state(params: Data, method: str, known: set[str]) -> t.Optional[NodeState]:
     if state is None:
         return None
     try:
-        return NodeState.from_dict(state)
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        return packed_state.unpack(state)
+    except ValueError as error:
         raise AgentError(
             protocol.INVALID_PARAMS,
             f"{method}: state is not one that this agent reads: {error}. Is the collection of the controller of another"

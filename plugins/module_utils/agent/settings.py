@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import typing as t
 
@@ -62,13 +63,21 @@ def _fits(value: t.Any, default: t.Any) -> bool:
 LEVELS = ("debug", "info", "warning", "error")
 
 
-def load(path: str = PATH) -> Settings:
+class Loaded(t.NamedTuple):
+    """`digest` names the file's content, 16 hex digits; "" where there is no file."""
+
+    settings: Settings
+    digest: str
+
+
+def load(path: str = PATH) -> Loaded:
     """The defaults where there is no such file. Raises SettingsError."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            data = json.load(stream)
+        with open(path, "rb") as stream:
+            content = stream.read()
+        data = json.loads(content)
     except FileNotFoundError:
-        return Settings()
+        return Loaded(Settings(), "")
     except (OSError, ValueError) as error:
         raise SettingsError(f"{path}: it cannot be read: {error}. {_REMEDY}") from error
-    return Settings.of(data, path)
+    return Loaded(Settings.of(data, path), hashlib.sha256(content).hexdigest()[:16])

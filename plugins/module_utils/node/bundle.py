@@ -43,7 +43,11 @@ FILES = (
 )
 
 _MAIN = """# Runs the engine that lies beside this file: the agent, calicoctl, or host_routing/node/command.py.
+import os
 import sys
+
+# Not by way of `current`, which may lead to another engine before this process has imported all of its own.
+sys.path[0] = os.path.realpath(sys.path[0])
 
 command, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
 if command == "agent":

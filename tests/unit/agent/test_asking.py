@@ -1,0 +1,163 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What may be asked for, what may be set, and what is said of the rest."""
+
+from __future__ import annotations
+
+import json
+
+import hypothesis
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.drift import Drift
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.request import AddRequest
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def test_what_is_left_out_has_a_default():
+    request = AddRequest.of({"name": "web", "netns": "web", "mac": None, "pools": [], "address": None})
+    assert (request.id, request.namespace, request.peer_interface) == ("default/web", "default", "eth0")
+    assert AddRequest.of({"name": "web", "netns_owned": True}).netns == "web"
+    assert (
+        AddRequest.of({"name": "web", "netns": "/proc/1/ns/net", "mac": "02:AA:00:00:00:01"}).mac == "02:aa:00:00:00:01"
+    )
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({}, "the parameter name is missing. Give the workload one."),
+        (
+            {"name": "a b"},
+            "name 'a b' must be 1 to 200 letters, digits, '-', '_' and '.', a letter or digit at its ends.",
+        ),
+        ({"name": "web"}, "netns '' must be a name as `ip netns list` shows it, or an absolute path."),
+        (
+            {"name": "web", "netns": "/x", "netns_owned": True},
+            "netns '/x' must be a name and no path when netns_owned is true: it is made by name.",
+        ),
+        (
+            {"name": "web", "netns": "..", "netns_owned": True},
+            "netns '..' must be a name as `ip netns list` shows it, or an absolute path.",
+        ),
+        ({"name": "web", "netns": "n", "netns_owned": 1}, "netns_owned 1 must be true or false."),
+        (
+            {"name": "web", "netns": "n", "address": "10.244.0.1/26"},
+            "address '10.244.0.1/26' must be an IP address without a prefix length, such as 10.244.0.7.",
+        ),
+        (
+            {"name": "web", "netns": "n", "address": "fd00::1"},
+            "address 'fd00::1' must be an IPv4 address: this release has no IPv6 for workloads yet.",
+        ),
+        (
+            {"name": "web", "netns": "n", "mac": "01:00:5e:00:00:01"},
+            "mac '01:00:5e:00:00:01' must be the MAC address of one device, such as 02:00:00:00:00:01.",
+        ),
+        ({"name": "web", "netns": "n", "mtu": 67}, "mtu 67 must be a number of bytes from 68 to 65535."),
+        ({"name": "web", "netns": "n", "mtu": True}, "mtu True must be a number of bytes from 68 to 65535."),
+        ({"name": "web", "netns": "n", "pools": "p"}, "pools 'p' must be a list of names of IP pools."),
+        (
+            {"name": "web", "netns": "n", "labels": {"a": 1}},
+            "labels {'a': 1} must be an object whose values are texts.",
+        ),
+        (
+            {"name": "web", "netns": "n", "peer_interface": "a/b"},
+            "peer_interface 'a/b' cannot be the name of a device. Use 1 to 15 characters without white space, '/' and"
+            " ':'.",
+        ),
+        (
+            {"name": "web", "netns": "n", "peer_interface": "lo"},
+            "peer_interface 'lo' is the namespace's own loopback. Use another name, such as eth0.",
+        ),
+        (
+            {"name": "web", "container": "c"},
+            "container 'c' is not a parameter. There are: address, id, labels, mac, mtu, name, namespace, netns,"
+            " netns_owned, peer_interface, pools.",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(params, words):
+    with pytest.raises(AgentError) as caught:
+        AddRequest.of(params)
+    assert (caught.value.code, caught.value.message) == ("invalid_params", f"workload.add: {words}")
+
+
+TEXTS = st.text("ab1-_./: \n\0é😀", max_size=8) | st.sampled_from(["10.244.0.1", "02:00:00:00:00:01", "/run/x"])
+VALUES = st.none() | st.booleans() | st.integers(-1, 70000) | st.just(1.5) | TEXTS
+JSON = VALUES | st.lists(VALUES, max_size=2) | st.dictionaries(TEXTS, VALUES, max_size=2)
+FIELDS = (
+    "id",
+    "name",
+    "namespace",
+    "netns",
+    "netns_owned",
+    "peer_interface",
+    "address",
+    "pools",
+    "labels",
+    "mac",
+    "mtu",
+)
+
+
+@hypothesis.settings(max_examples=200)
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, JSON)))
+def test_whatever_is_asked_for_is_refused_or_fits(params):
+    try:
+        request = AddRequest.of(params)
+    except AgentError as error:
+        assert error.code == "invalid_params"
+        return
+    workload = request.workload("")
+    assert workload.interface.startswith("cali") and len(workload.interface) == 15
+    assert type(workload).from_dict(json.loads(json.dumps(workload.to_dict()))) == workload
+    assert request.differs_from(workload) == "" or request.address or request.pools
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[]", "it must hold a JSON object."),
+        ('{"grup": "x"}', "grup is not a setting. There are: group, metrics_address, metrics_port, log_level,"
+         " resync_interval, cleanup_grace, leak_grace, cooldown."),
+        ('{"cooldown": "x"}', "cooldown 'x' must be a number that is not negative, such as 30.0."),
+        ('{"metrics_port": 1.5}', "metrics_port 1.5 must be a number that is not negative, such as 9091."),
+        ('{"metrics_port": 65536}', "metrics_port 65536 must be at most 65535."),
+        ('{"log_level": "loud"}', "log_level 'loud' must be one of debug, info, warning, error."),
+        ('{"leak_grace": -1}', "leak_grace -1 must be a number that is not negative, such as 900.0."),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_be(tmp_path, content, words):
+    path = tmp_path / "agent.json"
+    path.write_text(content)
+    with pytest.raises(settings.SettingsError) as caught:
+        settings.load(str(path))
+    assert str(caught.value) == f"{path}: {words} Correct it, then start the agent again."
+
+
+def test_settings(tmp_path):
+    assert settings.load(str(tmp_path / "none")) == (settings.Settings(), "")
+    path = tmp_path / "agent.json"
+    path.write_text('{"group": "", "cooldown": 1}')
+    loaded = settings.load(str(path))
+    assert (loaded.settings.group, loaded.settings.cooldown, len(loaded.digest)) == ("", 1, 16)
+    path.write_text("{")
+    with pytest.raises(settings.SettingsError, match="cannot be read"):
+        settings.load(str(path))
+
+
+def test_drift_is_counted_for_a_day():
+    now = [3600.0 * 100]
+    drift = Drift(lambda: now[0])
+    drift.count("route")
+    now[0] += 3600 * 23
+    drift.count("route")
+    drift.count("sysctl")
+    assert drift.to_dict() == {"total": 3, "day": 3, "kinds": {"route": 2, "sysctl": 1}}
+    now[0] += 3600
+    assert drift.to_dict() == {"total": 3, "day": 2, "kinds": {"route": 1, "sysctl": 1}}
+    now[0] += 3600 * 24
+    assert drift.to_dict() == {"total": 3, "day": 0, "kinds": {}}

@@ -1,0 +1,134 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent's locks and its group commit: who waits for whom."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.commit import GroupCommit
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.one_at_a_time import OneAtATime
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.turn import Turn
+
+from tests.unit.agent.virtual_time import inline, run
+
+
+def test_those_who_share_the_turn_hold_it_together_and_who_is_alone_waits():
+    async def scenario():
+        turn, seen = Turn(), []
+
+        async def shares(name, seconds):
+            async with turn.shared():
+                seen.append(f"+{name}")
+                await asyncio.sleep(seconds)
+                seen.append(f"-{name}")
+
+        async def alone():
+            async with turn:
+                seen.append("+alone")
+                await asyncio.sleep(1)
+                seen.append("-alone")
+
+        first = [asyncio.ensure_future(shares("a", 1)), asyncio.ensure_future(shares("b", 2))]
+        await asyncio.sleep(0.5)
+        writer = asyncio.ensure_future(alone())
+        await asyncio.sleep(0.1)
+        late = asyncio.ensure_future(shares("c", 1))  # does not overtake who waits to be alone
+        await asyncio.gather(*first, writer, late)
+        assert seen == ["+a", "+b", "-a", "-b", "+alone", "-alone", "+c", "-c"]
+
+    run(scenario())
+
+
+def test_who_gives_up_waiting_for_the_turn_is_in_nobodys_way():
+    async def scenario():
+        turn = Turn()
+        async with turn.shared():
+            waiting = asyncio.ensure_future(turn.__aenter__())
+            await asyncio.sleep(1)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            async with turn.shared():
+                pass
+        async with turn:
+            pass
+
+    run(scenario())
+
+
+class Disk:
+    def __init__(self):
+        self.queued, self.written, self.broken = [], [], False
+
+    def prepare(self):
+        group, self.queued = self.queued, []
+
+        def write():
+            if self.broken:
+                raise OSError("full")
+            self.written.append(group)
+
+        return write
+
+
+def test_all_who_ask_while_a_write_is_under_way_share_the_next():
+    async def scenario():
+        disk = Disk()
+
+        async def slow(work):
+            await asyncio.sleep(1)
+            return work()
+
+        commit = GroupCommit(disk.prepare, slow)
+
+        async def put(number):
+            await asyncio.sleep(number * 0.3)
+            disk.queued.append(number)
+            await commit.written()
+            assert any(number in group for group in disk.written)
+
+        await asyncio.gather(*(put(number) for number in range(5)))
+        assert disk.written == [[0], [1, 2, 3], [4]] and commit.writes == 3
+
+    run(scenario())
+
+
+def test_a_write_that_fails_is_told_to_those_who_waited_for_it_and_to_nobody_else():
+    async def scenario():
+        disk = Disk()
+        commit = GroupCommit(disk.prepare, inline)
+        disk.queued.append(1)
+        disk.broken = True
+        waiting = [commit.written(), commit.written()]
+        given_up = commit.written()
+        given_up.cancel()
+        assert [str(error) for error in await asyncio.gather(*waiting, return_exceptions=True)] == ["full", "full"]
+        disk.broken = False
+        disk.queued.append(2)
+        await commit.written()
+        assert disk.written == [[2]]
+
+    run(scenario())
+
+
+def test_one_at_a_time_for_each_name():
+    async def scenario():
+        one, inside = OneAtATime(), []
+
+        async def enter(name, fails=False):
+            async with one(name):
+                assert name not in inside and name in one
+                inside.append(name)
+                await asyncio.sleep(1)
+                inside.remove(name)
+                if fails:
+                    raise ValueError
+
+        begun = asyncio.get_running_loop().time()
+        await asyncio.gather(*(enter(name, fails=name == "b") for name in "aabbc"), return_exceptions=True)
+        assert asyncio.get_running_loop().time() - begun == pytest.approx(2, abs=0.1)
+        assert not any(name in one for name in "abc")
+
+    run(scenario())
