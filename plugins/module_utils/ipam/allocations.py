@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import math
 import typing as t
 
 from .block_walk import format_address, parse_address, parse_cidr
@@ -425,12 +426,16 @@ class Allocations:
             )
         mine = {block.cidr for block in candidates}
         size = sum(block.size for block in candidates)
-        resting = 0
-        for number, dummy, key in self._cooling:
+        resting = []
+        for number, at, key in self._cooling:
             block = self._block_of(key)
-            if block is not None and block.cidr in mine and self._released.get(key, (0,))[0] == number:
-                resting += 1
-        some = f", {resting} of them released less than {self._cooldown:g} seconds ago" if resting else ""
+            still = self._released.get(key) == (number, at) and self._may_choose(key)
+            if still and block is not None and block.cidr in mine:
+                resting.append(at + self._cooldown - self._now)
+        some, wait = "", ""
+        if resting:
+            some = f", {len(resting)} of them released less than {self._cooldown:g} seconds ago"
+            wait = f"Try again in {math.ceil(resting[0])} s. Else delete"
         which = _of_pools(dict.fromkeys(block.pool for block in candidates))
         blocks = (
             f"all {len(candidates)} blocks of {which} on this node are"
@@ -438,8 +443,8 @@ class Allocations:
             else (f"the only block of {which} on this node is")
         )
         return (
-            f"{blocks} full ({size} address{'es' if size > 1 else ''}{some}). Delete workloads that are not needed, or "
-            "run site.yml, which grants this node more blocks (calico_spare_blocks)."
+            f"{blocks} full ({size} address{'es' if size > 1 else ''}{some}). {wait or 'Delete'} workloads that are "
+            "not needed, or run site.yml, which grants this node more blocks (calico_spare_blocks)."
         )
 
     def _claim(self, key: _Key, pools: t.Optional[t.Sequence[str]]) -> _Block:

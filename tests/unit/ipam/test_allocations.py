@@ -354,11 +354,11 @@ def test_a_full_node_says_how_many_addresses_only_rest():
     take(allocations, 4)
     allocations.release("h2", 10.0)
     with pytest.raises(NoAddress) as error:
-        allocations.assign("new", {}, 39.0)
+        allocations.assign("new", {}, 39.3)
     assert str(error.value) == (
         "the only block of pool p on this node is full (4 addresses, 1 of them released less than 30 seconds ago). "
-        "Delete workloads that are not needed, or run site.yml, which grants this node more blocks "
-        "(calico_spare_blocks)."
+        "Try again in 1 s. Else delete workloads that are not needed, or run site.yml, which grants this node more "
+        "blocks (calico_spare_blocks)."
     )
 
 
