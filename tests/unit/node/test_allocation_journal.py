@@ -199,6 +199,15 @@ class TestCompaction:
         assert path.stat().st_mode & 0o777 == 0o600
         assert os.listdir(path.parent) == ["allocations"]
 
+    def test_the_new_file_is_on_the_disk_before_it_takes_the_name(self, path):
+        written(path)
+        journal = AllocationJournal(str(path))
+        journal.load()
+        with pytest.MonkeyPatch.context() as patch:
+            disk = Disk(patch, -1, FULL)
+            journal.compact([["sum"]])
+        assert disk.calls == ["open", "pwrite", "fsync", "replace", "open", "fsync"]
+
     def test_it_is_time_when_the_file_has_grown_and_not_soon_again(self, path, monkeypatch):
         monkeypatch.setattr(allocation_journal, "COMPACT_ABOVE", 100)
         journal = AllocationJournal(str(path))

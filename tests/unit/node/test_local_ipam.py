@@ -119,6 +119,23 @@ def test_addresses_of_tunnels_and_of_the_inventory_are_never_given(machine):
             ipam.assign("h6", {}, address=address)
 
 
+def test_the_boot_is_written_down_once(machine):
+    for boot in ("boot-1", "boot-1", "boot-2"):
+        machine.boot = boot
+        ipam = machine.start()
+        for _ in range(2):
+            ipam.assign("h", {})
+            ipam.flush()
+            ipam.release("h")
+            ipam.flush()
+    records = allocation_journal.AllocationJournal(str(machine.file)).load()
+    assert records[0] == ["calico-ipam", 1]
+    assert [record for record in records[1:] if record[0] not in ("assign", "release")] == [
+        ["boot", "boot-1", 0.0],
+        ["boot", "boot-2", 100.0],
+    ]
+
+
 def test_uses_modes_and_reservations_are_those_of_the_state(machine):
     pools = (
         Pool("m", "10.0.1.0/24", 30, "None", assignment_mode="Manual"),
