@@ -51,6 +51,8 @@ class ActionModule(StateAction):
             args["units"] = [self._unit(entry, args["state"]) for entry in args["units"]]
         if args.get("files"):
             args["files"] = [self._file(entry) for entry in args["files"]]
+        if args.get("files") or self._task.args.get("observed"):
+            # Also in the phases of a change: an agent of an older release could not read their states.
             self._add_engine(args, task_vars)
         args.setdefault("who", f"{getpass.getuser()}@{socket.gethostname()}")
         result.update(

@@ -81,6 +81,10 @@ options:
         description: Its permissions, octal.
         type: str
         default: "0644"
+      last:
+        description: That it tells others of the node being ready. It is written when all else stands and removed first.
+        type: bool
+        default: false
   units:
     description:
       - Units of systemd that the node needs, in the order in which they are seen to, when all else stands.
@@ -243,6 +247,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
             "content": {"type": "str"},
             "src": {"type": "str"},
             "mode": {"type": "str", "default": "0644"},
+            "last": {"type": "bool", "default": False},
         },
     },
     "units": {
@@ -270,7 +275,9 @@ def target_of(params: t.Mapping[str, t.Any]) -> Stored:
         raise ValueError("state is missing. It is worked out by the module's action, on the controller.")
     files = None
     if params["files"] is not None:
-        files = tuple(File(entry["path"], entry["content"] or "", entry["mode"]) for entry in params["files"])
+        files = tuple(
+            File(entry["path"], entry["content"] or "", entry["mode"], entry["last"]) for entry in params["files"]
+        )
     state = NodeState.from_dict(params["state"])
     return Stored(state, params["bird_config"] if state.bird else None, files, params["who"])
 

@@ -28,7 +28,7 @@ from . import rtnetlink as rt
 
 _T = t.TypeVar("_T")
 
-_CLONE_NEWNET = 0x40000000
+_CLONE_FS, _CLONE_NEWNS, _CLONE_NEWNET = 0x200, 0x20000, 0x40000000
 _MS_BIND, _MS_REC, _MS_SHARED = 4096, 16384, 1 << 20
 _MNT_DETACH = 2
 _TABLE_MAIN = 254
@@ -76,6 +76,19 @@ def _in_thread(work: t.Callable[[], _T]) -> _T:
     return results[0]
 
 
+def _enter_mounts(path: str, operation: str) -> None:
+    """For a thread that ends afterwards: its root and folder are no longer those of the process."""
+    try:
+        there = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise port.KernelError(error.errno or errno.EIO, f"{operation}: open mount namespace {path}") from error
+    try:
+        _call(operation, "unshare", _CLONE_FS)
+        _call(operation, "setns", there, _CLONE_NEWNS)
+    finally:
+        os.close(there)
+
+
 class _Visit:
     """The calling thread in another network namespace for the time of a few system calls.
 
@@ -112,7 +125,11 @@ class _Visit:
 
 
 class LinuxKernel:
-    """`netns` names the namespace below `netns_folder` to look into; None is the one of the calling process."""
+    """`netns` names the namespace below `netns_folder` to look into; None is the one of the calling process.
+
+    `mounts` is the mount namespace, as a path, in which network namespaces are mounted, for a process that lives in one
+    of its own: what it mounts itself nobody else sees. None: that of the calling process.
+    """
 
     def __init__(
         self,
@@ -120,8 +137,10 @@ class LinuxKernel:
         *,
         netns_folder: str = NETNS_FOLDER,
         marker_folder: str = MARKER_FOLDER,
+        mounts: t.Optional[str] = None,
     ) -> None:
         self._netns = netns
+        self._mounts = mounts
         self._netns_folder = netns_folder
         self._marker_folder = marker_folder
         self._channel = rt.Channel(self._open_socket)
@@ -186,35 +205,40 @@ class LinuxKernel:
             return []
 
     def netns_add(self, name: str, owner: str) -> None:
-        folder = self._netns_folder
-        os.makedirs(folder, mode=0o755, exist_ok=True)
         operation = f"make network namespace {name}"
-        here = folder.encode()
-        # As `ip netns add` does: a shared mount, so that the namespace is seen (and let go) in every mount namespace.
-        if folder == NETNS_FOLDER and _libc().mount(b"", here, b"none", _MS_SHARED | _MS_REC, None) != 0:
-            _call(operation, "mount", here, here, b"none", _MS_BIND | _MS_REC, None)
-            _call(operation, "mount", b"", here, b"none", _MS_SHARED | _MS_REC, None)
-        path = os.path.join(folder, name)
-        try:
-            os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0))
-        except OSError as error:
-            raise port.KernelError(error.errno or errno.EIO, operation) from error
+        path = os.path.join(self._netns_folder, name)
 
         def make() -> None:
-            _call(operation, "unshare", _CLONE_NEWNET)
-            _call(operation, "mount", b"/proc/thread-self/ns/net", path.encode(), b"none", _MS_BIND, None)
+            if self._mounts is not None:
+                _enter_mounts(self._mounts, operation)
+            self._share_folder(operation)
+            try:
+                os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0))
+            except OSError as error:
+                raise port.KernelError(error.errno or errno.EIO, operation) from error
+            try:
+                _call(operation, "unshare", _CLONE_NEWNET)
+                _call(operation, "mount", b"/proc/thread-self/ns/net", path.encode(), b"none", _MS_BIND, None)
+            except port.KernelError:
+                os.unlink(path)
+                raise
 
-        try:
-            _in_thread(make)
-        except port.KernelError:
-            os.unlink(path)
-            raise
+        _in_thread(make)
         if not owner:
             return
         os.makedirs(self._marker_folder, mode=0o755, exist_ok=True)
         marker = {"inode": os.stat(path).st_ino, "owner": owner}
         with open(os.path.join(self._marker_folder, name), "w", encoding="utf-8") as stream:
             json.dump(marker, stream)
+
+    def _share_folder(self, operation: str) -> None:
+        folder = self._netns_folder
+        os.makedirs(folder, mode=0o755, exist_ok=True)
+        here = folder.encode()
+        # As `ip netns add` does: a shared mount, so that the namespace is seen (and let go) in every mount namespace.
+        if folder == NETNS_FOLDER and _libc().mount(b"", here, b"none", _MS_SHARED | _MS_REC, None) != 0:
+            _call(operation, "mount", here, here, b"none", _MS_BIND | _MS_REC, None)
+            _call(operation, "mount", b"", here, b"none", _MS_SHARED | _MS_REC, None)
 
     def netns_delete(self, name: str) -> None:
         path = os.path.join(self._netns_folder, name)

@@ -5,7 +5,7 @@
 
 The order makes any point of it a good one to be killed at. The engine and the new state are on the disk first, so that
 boot or the next run completes what was begun. Additions stand before anything is removed, and BIRD is told in between.
-Units are started when the node is ready for them.
+Units are started when the node is ready for them, and what tells others that it is comes last.
 A generation is recorded when all of it stands.
 
 The kernel's part is the agent's where one runs (see writer.py). An agent of another engine than the node shall have is
@@ -61,6 +61,7 @@ class Plan:
     bird_to_read: bool
     units: tuple[Change, ...] = ()
     units_asked: bool = False
+    last_files: frozenset[str] = frozenset()
     writer: t.Any = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
@@ -81,6 +82,12 @@ class Plan:
     @property
     def units_changed(self) -> bool:
         return any(_UNITS in change.subject for change in self.files)
+
+    @property
+    def files_by_time(self) -> tuple[list[Change], list[Change]]:
+        """(those before anything else, those when all else stands)."""
+        late = [change for change in self.files if change.subject in self.last_files and change.action in "+~"]
+        return [change for change in self.files if change not in late], late
 
     @property
     def kept(self) -> list[str]:
@@ -136,6 +143,7 @@ def plan(
         and configuration.unread(machine.bird_config, machine.bird_socket),
         units=tuple(units.diff(wanted_units, units.observe(wanted_units, machine.systemctl))),
         units_asked=bool(wanted_units),
+        last_files=frozenset(_placed(machine, entry.path) for entry in target.files or () if entry.last),
         writer=by,
     )
 
@@ -216,7 +224,8 @@ def _apply(machine: Machine, planned: Plan, engine: t.Optional[Engine], keep: in
     another = not target.same_as(planned.stored)
     if another and planned.changed:
         store.save(target)
-    file.apply(None, planned.files)
+    early, late = planned.files_by_time
+    file.apply(None, early)
 
     def tell_bird() -> None:
         if target.bird_config is not None:
@@ -236,6 +245,7 @@ def _apply(machine: Machine, planned: Plan, engine: t.Optional[Engine], keep: in
     if planned.units_asked:
         others = [change for change in planned.units if change not in first]
         units.apply(others, planned.units_changed and not first, machine.systemctl)
+    file.apply(None, late)
     if unfinished:
         return _complete(store, target, keep)
     return None
@@ -310,8 +320,8 @@ def _file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) 
         file.WantedFile(_placed(machine, entry.path), entry.content, int(entry.mode, 8)) for entry in target.files or ()
     ]
     paths = {entry.path for entry in wanted}
-    gone = [_placed(machine, entry.path) for entry in (stored.files if stored else None) or ()]
-    wanted += [file.WantedFile(path, None) for path in gone if path not in paths]
+    gone = [_placed(machine, entry.path) for entry in reversed((stored.files if stored else None) or ())]
+    wanted[:0] = [file.WantedFile(path, None) for path in gone if path not in paths]
     return file.diff(wanted, file.observe(None, wanted))
 
 

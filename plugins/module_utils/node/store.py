@@ -34,11 +34,13 @@ class StoreError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """A file that belongs to the node's state. `mode` is octal text, "0644"."""
+    """A file that belongs to the node's state. `mode` is octal text, "0644". `last`: it tells others that the node is
+    ready, so that it is written when all else stands, and goes first."""
 
     path: str
     content: str
     mode: str = "0644"
+    last: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

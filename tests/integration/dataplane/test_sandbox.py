@@ -1,0 +1,67 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Network namespaces of a process that systemd gave a mount namespace of its own (ProtectSystem=strict)."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+
+# The outer mount namespace stands for the host's: /run/netns is its own, and shared, as `ip netns add` leaves it. The
+# inner one is what systemd makes: it sees what is mounted outside, and nobody outside sees its own mounts.
+HOST = """
+import os, subprocess, sys
+outer, folder = sys.argv[1:]
+inner = ["unshare", "--mount", "--propagation", "slave", sys.executable, folder + "/inside.py", f"/proc/{outer}/ns/mnt"]
+seen = lambda: sorted(name for name in os.listdir("/run/netns") if os.path.ismount("/run/netns/" + name))
+process = subprocess.Popen(inner, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+for step in ("made", "deleted"):
+    print(process.stdout.readline().strip(), seen(), flush=True)
+    process.stdin.write("\\n")
+    process.stdin.flush()
+subprocess.run(["ip", "netns", "add", "fleet-later"], check=True)
+process.stdin.write("\\n")
+process.stdin.flush()
+print(process.stdout.readline().strip(), flush=True)
+process.wait()
+subprocess.run(["ip", "netns", "delete", "fleet-later"], check=True)
+"""
+INSIDE = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from plugins.module_utils.dataplane.linux import LinuxKernel
+kernel = LinuxKernel(mounts=sys.argv[1])
+kernel.netns_add("fleet-sandbox", "")
+inner = kernel.inside("fleet-sandbox")
+print("made", [link.name for link in inner.links()], flush=True)
+sys.stdin.readline()
+kernel.netns_delete("fleet-sandbox")
+print("deleted", flush=True)
+sys.stdin.readline()
+sys.stdin.readline()
+print("later", [link.name for link in kernel.inside("fleet-later").links()], flush=True)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+def test_what_is_made_in_a_sandbox_is_seen_outside_and_what_is_made_outside_in_it(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "inside.py").write_text(INSIDE)
+    (tmp_path / "host.py").write_text(HOST)
+    script = f"""
+mount -t tmpfs none /run/netns && mount --make-shared /run/netns || exit 9
+exec {sys.executable} {tmp_path}/host.py $$ {tmp_path}
+"""
+    os.makedirs("/run/netns", exist_ok=True)
+    run = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert run.stdout.splitlines() == ["made ['lo'] ['fleet-sandbox']", "deleted []", "later ['lo']"], run.stderr
+    assert run.returncode == 0
