@@ -55,8 +55,10 @@ def _outcome(arguments: argparse.Namespace, found: Data, nothing: str) -> int:
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
     else:
         width = max((len(change["subject"]) for change in changes), default=0)
-        lines = [line_of(change, width) for change in changes] or ([] if found["problems"] else [nothing])
-        sys.stdout.write("".join(f"{line}\n" for line in [*lines, *_problems(found["problems"])]))
+        lines = [line_of(change, width) for change in changes]
+        lines += [f"  {text}" for text in found.get("waiting", ())]
+        lines += _problems(found["problems"])
+        sys.stdout.write("".join(f"{line}\n" for line in lines or [nothing]))
     return PROBLEMS if found["problems"] else DONE
 
 

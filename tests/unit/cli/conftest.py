@@ -110,6 +110,7 @@ class Node:
             workloads=str(folder / "run" / "workloads"),
             agent_socket=str(folder / "run" / "agent.sock"),
         )
+        self.agents: list[FakeAgent] = []
         self._closed_at_end: list[t.Any] = []
 
     def store(self, state: NodeState = STATE, bird_config: t.Optional[str] = None) -> None:
@@ -126,6 +127,7 @@ class Node:
     def agent(self) -> FakeAgent:
         agent = FakeAgent(self.machine.agent_socket)
         self._closed_at_end.append(agent)
+        self.agents.append(agent)
         agent.answers["workload.list"] = {"workloads": [WEB.to_dict(), POD.to_dict()]}
         return agent
 

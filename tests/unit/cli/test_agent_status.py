@@ -102,6 +102,12 @@ def test_changes(node: Node, changes: t.Any, problems: t.Any, expected: t.Any) -
         assert agent.asked[-1] == (method, {})
 
 
+def test_what_waits_is_no_problem(node: Node) -> None:
+    waiting = ["route 10.244.3.2/32 waits for its device."]
+    node.agent().answers["resync"] = {"changes": [], "problems": [], "waiting": waiting, "in_sync": True}
+    assert node.run("resync") == (0, "  route 10.244.3.2/32 waits for its device.\n", "")
+
+
 def test_version(node: Node) -> None:
     own = "Client Version:    0.1.0\nEngine:            not installed\n"
     assert node.run("version", "--client") == (0, own, "")

@@ -148,7 +148,7 @@ def test_check_finds_a_leak(node: Node) -> None:
 
 def test_release_is_the_agents(node: Node) -> None:
     serve(node, "lost")
-    agent = node._closed_at_end[-1]
+    agent = node.agents[-1]
     agent.answers["ipam.release"] = {"released": True}
     expected = "Successfully released IP address 10.244.3.4\n"
     assert node.run("ipam", "release", "--ip", "10.244.3.4") == (0, expected, "")

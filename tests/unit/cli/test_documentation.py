@@ -1,0 +1,76 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""docs/calicoctl.md shows what calicoctl prints: each `$ calicoctl ...` in it is run here.
+
+After a wanted change: DOCUMENTATION=write pytest tests/unit/cli/test_documentation.py, then read what git says is
+different.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shlex
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import parser
+
+from tests.unit.cli.conftest import WEB, Node
+from tests.unit.cli.test_agent_status import BLOCK, STATUS
+from tests.unit.cli.test_command import commands
+from tests.unit.cli.test_ipam import serve
+from tests.unit.cli.test_node_status import protocols
+from tests.unit.cli.test_validate import PEER, POOL
+
+PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "calicoctl.md"
+_CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
+
+
+@pytest.fixture
+def documented(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
+    """The node that the page is about."""
+    serve(node)
+    agent = node.agents[-1]
+    agent.answers.update(
+        {
+            "status": {**STATUS, "workloads": 2},
+            "node.plan": {"changes": [BLOCK], "problems": [], "in_sync": False},
+            "resync": {"changes": [BLOCK], "problems": [], "in_sync": True},
+            "workload.add": {"workload": WEB.to_dict(), "created": True},
+            "workload.get": {"workload": WEB.to_dict()},
+            "workload.delete": {"deleted": True},
+        }
+    )
+    # BIRD shows no date for what was today.
+    states = protocols(Mesh_10_10_2_13="Established", Mesh_10_10_1_12="Established", Global_10_10_1_1="Established")
+    node.bird(states.replace(b"2026-01-02 07:13:29", b"07:13:29"))
+    (node.folder / "new.yaml").write_text(f"{POOL}---\n{PEER}")
+    monkeypatch.chdir(node.folder)
+    return node
+
+
+def shown(node: Node, block: str) -> str:
+    """The block as it should be."""
+    lines = []
+    for line in block.splitlines():
+        if line.startswith("$ calicoctl"):
+            dummy, out, err = node.run(*shlex.split(line)[2:])
+            lines += [line, *(out + err).rstrip("\n").splitlines(), ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def test_the_page_shows_what_is_printed(documented: Node) -> None:
+    text = PAGE.read_text("utf-8")
+    actual = _CONSOLE.sub(lambda found: f"```console\n{shown(documented, found.group(1))}```", text)
+    if os.environ.get("DOCUMENTATION") == "write":
+        PAGE.write_text(actual, "utf-8")
+    assert actual == text
+
+
+def test_the_page_names_every_command() -> None:
+    text = PAGE.read_text("utf-8")
+    for words, made in commands(parser.build()):
+        if words and not list(made._subparsers_of()):
+            assert f"`{' '.join(words)}" in text or f"$ calicoctl {' '.join(words)}" in text, words
