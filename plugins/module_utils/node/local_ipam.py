@@ -23,6 +23,7 @@ from ..ipam import consistency
 from ..ipam.allocations import (
     COOLDOWN,
     Allocation,
+    AllocationError,
     Allocations,
     Assigned,
     Contradiction,
@@ -176,6 +177,23 @@ class LocalIpam:
         with self._memory:
             self._touched = True
             return self._allocations.release(handle, self._clock())
+
+    def adopt(self, workloads: t.Iterable[Workload]) -> list[str]:
+        """Assigns to workloads that stand the addresses that they have, should the books not say so: somebody moved
+        the journal away. Counts when a flush has returned. Returns a sentence for each one that cannot have its
+        address; it may be given to another then."""
+        problems = []
+        for workload in workloads:
+            for address in workload.addresses:
+                try:
+                    self.assign(workload.id, {"namespace": workload.namespace, "name": workload.name}, address=address)
+                except AllocationError as error:
+                    reason = str(error).partition(". ")[0]  # what follows is for who may ask for another one
+                    problems.append(
+                        f"workload {workload.id} uses {address}, which cannot be its own: {reason}. Delete the "
+                        "workload and add it again."
+                    )
+        return problems
 
     def flush(self) -> None:
         """Blocks until all that is queued is on the disk. Raises IpamNotWritten; all of it is taken back then."""

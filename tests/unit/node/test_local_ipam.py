@@ -516,6 +516,36 @@ def test_threads_flush_while_another_assigns(machine, monkeypatch):
     assert held(machine.start()) == held(ipam)
 
 
+# --- workloads that the books do not know ---
+
+
+def test_a_journal_that_was_moved_away_is_written_again_from_the_records(machine):
+    ipam = machine.start()
+    workloads = [
+        Workload(f"default/w{number}", f"w{number}", addresses=(ipam.assign(f"default/w{number}", {}).address,))
+        for number in range(3)
+    ]
+    ipam.flush()
+    assert ipam.adopt(workloads) == []
+    machine.file.unlink()
+    again = machine.start()
+    assert again.adopt(workloads) == []
+    again.flush()
+    assert held(machine.start()) == held(ipam)
+    assert machine.start().opened == ("10.0.0.4/30",)
+    assert again.assign("new", {}).address == "10.0.0.5"
+
+
+def test_what_cannot_be_adopted_is_said(machine):
+    ipam = machine.start()
+    ipam.assign("default/a", {})
+    assert ipam.adopt([Workload("default/b", "b", addresses=("10.0.0.2",))]) == [
+        "workload default/b uses 10.0.0.2, which cannot be its own: 10.0.0.2 belongs to default/a. Delete the workload "
+        "and add it again."
+    ]
+    assert held(ipam) == {"10.0.0.2": "default/a"}
+
+
 # --- check ----------------------------------------------------------------------------------------------------------
 
 
