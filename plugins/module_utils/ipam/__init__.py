@@ -18,6 +18,8 @@
 | `carry_over`, `grants`, `holdings` | parts of `plan`: what stays, what is new, who has what meanwhile |
 | `lockfile` | AllocationPlan <-> YAML document and its text |
 | `rebuild` | the last plan from lockfile and nodes' copies |
+| `allocations` | on a node: which of its blocks' addresses are whose, and which one is next |
+| `consistency` | on a node: whether those are the addresses that are used (`calicoctl ipam check`) |
 | `errors` | IpamError (variable, value, rule, remedy) and its kinds: PlanError, LockfileError, RebuildError |
 
 Everything is pure and deterministic: the order of the inputs does not matter, planning twice changes nothing, and
