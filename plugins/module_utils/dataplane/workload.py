@@ -348,7 +348,7 @@ def _bring(kernel: Kernel, endpoint: WorkloadEndpoint, have: Observed) -> None:
     if must_recreate(endpoint, have):
         kernel.link_delete(endpoint.interface)
         have = Observed(netns=have.netns)
-    if not have.netns and endpoint.netns_owned:
+    if not have.netns:
         kernel.netns_add(name, identity(endpoint))
     if have.link is None:
         kernel.link_add(

@@ -195,7 +195,27 @@ def test_a_blackhole_to_the_gateway_is_no_route(kernel):
     assert caught.value.code == "unavailable"
 
 
-def test_foreign_host_device_is_reported_and_left(kernel):
+def test_a_route_to_the_gateway_by_the_workload_itself_does_not_count(kernel):
+    """The kernel does not answer where it would send the packet back to."""
+    kernel.netns_add("pod", "")
+    kernel.link_add(NewLink("cali111", "veth", 1450, workload.HOST_MAC, peer_name="eth0", peer_netns="pod"))
+    kernel.inside("pod").link_set("eth0", up=True)
+    kernel.link_set("cali111", up=True)
+    write_route(kernel, "169.254.1.1/32", RouteAttributes(device="cali111", scope=253))
+    with pytest.raises(attach.AttachError) as caught:
+        attach.attach(kernel, POD)
+    assert caught.value.code == "unavailable"
+
+
+def test_what_is_in_the_way_inside_is_seen_where_the_host_end_is_missing(kernel):
+    host(kernel)
+    kernel.netns_add("pod", "")
+    kernel.inside("pod").link_add(NewLink("eth0", "bridge"))
+    plan = node.plan_node(kernel, state(POD), kinds=["workload"], interiors=False)
+    assert [change.action for change in plan.changes] == ["!"]
+
+
+def test_foreign_host_device_refuses_an_attach_and_is_reported_and_left(kernel):
     host(kernel)
     kernel.link_add(NewLink("cali111", "bridge"))
     with pytest.raises(attach.AttachError) as caught:
@@ -210,7 +230,7 @@ def test_foreign_host_device_is_reported_and_left(kernel):
     assert "web-1" not in kernel.netns_list()
 
 
-def test_taken_device_inside_is_reported_and_left(kernel):
+def test_taken_device_inside_refuses_an_attach_and_is_reported_and_left(kernel):
     """CNI: an ADD onto an interface that exists must fail."""
     host(kernel)
     kernel.netns_add("pod", "")
@@ -227,7 +247,7 @@ def test_taken_device_inside_is_reported_and_left(kernel):
     assert kernel.inside("pod").link("eth0").kind == "bridge"
 
 
-def test_foreign_default_route_inside_is_reported_and_left(kernel):
+def test_foreign_default_route_inside_refuses_an_attach_and_is_reported_and_left(kernel):
     host(kernel)
     kernel.netns_add("pod", "")
     inner = kernel.inside("pod")

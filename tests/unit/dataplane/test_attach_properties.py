@@ -12,7 +12,11 @@ import errno
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    BirdRoute,
+    Pool,
+    WorkloadEndpoint,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -195,9 +199,16 @@ def test_interiors_that_are_not_looked_into_are_not_repaired_and_the_rest_is(pre
 def test_only_the_drivers_asked_for_plan():
     kernel = machine()
     kernel.netns_add("b", "")
-    whole = node.plan_node(kernel, state(ONE))
+    wanted = dataclasses.replace(
+        state(ONE),
+        pools=(Pool("pool", "10.244.0.0/16", 26, "None"),),
+        bird_routes=(BirdRoute("10.244.9.0/26", "10.10.1.12"),),
+    )
+    whole = node.plan_node(kernel, wanted)
+    assert [change.subject for change in whole.expected] == ["10.244.9.0/26"]
     for kind in node.DRIVERS:
-        plan = node.plan_node(kernel, state(ONE), kinds=[kind])
+        plan = node.plan_node(kernel, wanted, kinds=[kind])
+        assert plan.expected == ()
         kinds = {"tunnel": {"device", "address"}, "neighbor": {"neighbor", "fdb"}}.get(kind, {kind})
         assert plan.changes == tuple(change for change in whole.changes if change.kind in kinds)
     with pytest.raises(ValueError, match="no such drivers: routes"):
