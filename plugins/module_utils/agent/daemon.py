@@ -51,10 +51,13 @@ def main(arguments: t.Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="calico-agent", description="The daemon of one node; see calicoctl(8).")
     parser.add_argument("--settings", default=settings_.PATH, metavar="FILE", help="default: %(default)s")
     parser.add_argument("--paths", metavar="FILE", help="a JSON object of paths that are not the usual ones; for tests")
+    parser.add_argument(
+        "--mounts", metavar="FILE", help="mount namespace of the host, where a sandboxed agent mounts network namespaces"
+    )
     options = parser.parse_args(arguments)
     try:
         settings, digest = settings_.load(options.settings)
-        machine, kernels = _here(options.paths)
+        machine, kernels = _here(options.paths, options.mounts)
     except (SettingsError, OSError, ValueError) as error:
         sys.stderr.write(f"calico-agent: {error}\n")
         return 1
@@ -69,16 +72,16 @@ def main(arguments: t.Sequence[str]) -> int:
     return 1
 
 
-def _here(paths: t.Optional[str]) -> tuple[Machine, Kernels]:
+def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Kernels]:
     """The machine that this process runs on. `paths` may name fields of Machine and keywords of LinuxKernel."""
-    if paths is None:
-        return Machine(LinuxKernel()), LinuxKernel
-    with open(paths, encoding="utf-8") as stream:
-        given: dict[str, t.Any] = json.load(stream)
+    given: dict[str, t.Any] = {}
+    if paths is not None:
+        with open(paths, encoding="utf-8") as stream:
+            given = json.load(stream)
     folders = {name: given.pop(name) for name in ("netns_folder", "marker_folder") if name in given}
 
     def kernels() -> Kernel:
-        return LinuxKernel(**folders)
+        return LinuxKernel(**folders, mounts=mounts)
 
     return Machine(kernels(), **given), kernels
 
