@@ -36,8 +36,10 @@ class ActionModule(ActionBase):
             lines = status_lines.text(hosts, found)
         for line in lines:
             Display().display(line)
-        result.update(lines=lines, good=not problems, problems=problems, nodes=nodes)
         if problems and args["strict"]:
+            # What was printed is not printed once more with the failure.
             count = "1 thing is" if len(problems) == 1 else f"{len(problems)} things are"
-            result.update(failed=True, msg=f"{count} not as it shall be: {'; '.join(problems)}")
+            result.update(failed=True, msg=f"{count} not well with the fleet, see above.")
+            return result
+        result.update(lines=lines, good=not problems, problems=problems, nodes=nodes)
         return result

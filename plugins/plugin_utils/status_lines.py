@@ -45,7 +45,7 @@ def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
     for host in hosts:
         node = known(results.get(host))
         if node is None:
-            found.append(f"{host}: {run_results.reason(results.get(host))}")
+            found.append(f"{host}: {run_results.reason(results.get(host)).replace('Task failed: ', '')}")
         elif node["node"] is None:
             found += [f"{host}: {problem}" for problem in node["problems"]] or [
                 f"{host}: has no state yet. Run playbooks/site.yml."
