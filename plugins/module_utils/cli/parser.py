@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         else:
             message = f"{message[:1].upper()}{message[1:]}."
         sys.stderr.write(f"{self.prog}: {message} See `{self.prog} --help`.\n")
-        sys.exit(MISUNDERSTOOD)
+        raise SystemExit(MISUNDERSTOOD)
 
     def _subparsers_of(self) -> t.Iterator[tuple[str, Parser]]:
         for action in self._actions:
