@@ -143,7 +143,7 @@ def plan(
         and configuration.unread(machine.bird_config, machine.bird_socket),
         units=tuple(units.diff(wanted_units, units.observe(wanted_units, machine.systemctl))),
         units_asked=bool(wanted_units),
-        last_files=frozenset(_placed(machine, entry.path) for entry in target.files or () if entry.last),
+        last_files=frozenset(placed(machine, entry.path) for entry in target.files or () if entry.last),
         writer=by,
     )
 
@@ -317,15 +317,15 @@ def _bird_answers(machine: Machine) -> bool:
 def _file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> list[Change]:
     """The files of the state, and those that the stored state had and this one has not."""
     wanted = [
-        file.WantedFile(_placed(machine, entry.path), entry.content, int(entry.mode, 8)) for entry in target.files or ()
+        file.WantedFile(placed(machine, entry.path), entry.content, int(entry.mode, 8)) for entry in target.files or ()
     ]
     paths = {entry.path for entry in wanted}
-    gone = [_placed(machine, entry.path) for entry in reversed((stored.files if stored else None) or ())]
+    gone = [placed(machine, entry.path) for entry in reversed((stored.files if stored else None) or ())]
     wanted[:0] = [file.WantedFile(path, None) for path in gone if path not in paths]
     return file.diff(wanted, file.observe(None, wanted))
 
 
-def _placed(machine: Machine, path: str) -> str:
+def placed(machine: Machine, path: str) -> str:
     return path if machine.root == "/" else os.path.join(machine.root, path.lstrip("/"))
 
 

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: teardown
+short_description: Take everything of the collection off a node
+version_added: 0.2.0
+description:
+  - Removes all that the collection made on the host, workloads that came between runs included, in this order. The
+    configuration of the CNI network, the units (BIRD tells its peers before), workloads, routes, tunnel devices, rules,
+    neighbours, chains and sets of the kernel, files, stored states and addresses, the engine.
+  - What is not marked as the collection's own stays, and so do settings of the kernel such as C(ip_forward).
+  - The blocks of the node stay its own in the lockfile on the controller. To give them up remove the host from the
+    inventory.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.attributes.changing
+options:
+  who:
+    description:
+      - Who does it, for others who wait for the node meanwhile.
+    type: str
+    default: ansible
+  lock_timeout:
+    description:
+      - Seconds to wait while another run changes this node.
+    type: int
+    default: 60
+seealso:
+  - module: baremetal.host_routing.node
+  - module: baremetal.host_routing.node_info
+"""
+
+EXAMPLES = r"""
+- name: See what would go
+  baremetal.host_routing.teardown:
+  check_mode: true
+  diff: true
+
+- name: Take the node out of service
+  baremetal.host_routing.teardown:
+"""
+
+RETURN = r"""
+plan:
+  description: What was there and went, one line each.
+  returned: always
+  type: list
+  elements: str
+  sample: ["- workload default/web-1    host end cali0123456789a"]
+kept:
+  description: What stays, and why.
+  returned: always
+  type: list
+  elements: str
+  sample: ["10.244.3.0/32 kept: 2 open sockets use it"]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, command, machine, teardown
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "who": {"type": "str", "default": "ansible"},
+            "lock_timeout": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    here = machine.here()
+    try:
+        plan = teardown.tear_down(
+            here,
+            who=module.params["who"],
+            check=module.check_mode,
+            lock_timeout=module.params["lock_timeout"],
+        )
+    except command.ERRORS as error:
+        module.fail_json(msg=str(error))
+    finally:
+        here.kernel.close()
+    lines = apply.lines(plan.shown)
+    answer = {
+        "changed": bool(plan.changes),
+        "plan": lines,
+        "kept": [f"{change.subject} {change.note}" for change in plan.node.kept],
+    }
+    if module._diff and plan.changes:
+        answer["diff"] = {"prepared": "".join(f"{line}\n" for line in lines)}
+    module.exit_json(**answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The teardown module: everything of ours goes, nothing else does."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    RouteAttributes,
+    RouteOperation,
+)
+from ansible_collections.baremetal.host_routing.plugins.modules import node, teardown
+
+from tests.unit.modules.agent_in_process import AgentInProcess
+from tests.unit.modules.test_node import PARAMS, STATE
+from tests.unit.node.systemctl import Systemctl
+
+CONFLIST = {"path": "/etc/cni/net.d/10-calico.conflist", "content": "{}\n", "last": True}
+FILES = [*PARAMS["files"], CONFLIST]
+UNITS = [{"name": name, "enabled": True, "started": True} for name in ("calico-bird.service", "calico-agent.service")]
+
+
+@pytest.fixture
+def systemctl(host):
+    fake = Systemctl(host.folder / "systemd")
+    host.machine.systemctl = str(fake.program)
+    return fake
+
+
+@pytest.fixture
+def foreign(host):
+    """What others have on this host."""
+    routes = [("10.99.0.0/16", 4, "eth0"), ("10.98.0.0/16", 12, "eth0")]
+    for destination, protocol, device in routes:
+        attributes = RouteAttributes(device=device, gateway="10.10.1.1", protocol=protocol)
+        assert host.kernel.route_batch([RouteOperation("add", destination, attributes)]) == []
+    host.kernel.netns_add("theirs", "")
+    return [destination for destination, *dummy in routes]
+
+
+def files(host):
+    return {str(path.relative_to(host.folder)) for path in host.folder.rglob("*") if path.is_file()}
+
+
+def test_check_do_check_do(host, systemctl, foreign):
+    host.kernel.sysctl_write("net/ipv4/ip_forward", "1")
+    before, there = left(host), files(host)
+    host.run(node, units=UNITS, **{**PARAMS, "files": FILES})
+    host.attach("db-1")
+    learned = RouteAttributes(device="eth0", gateway="10.10.1.12", protocol=12)
+    assert host.kernel.route_batch([RouteOperation("add", "10.244.7.0/26", learned)]) == []
+    planned, done = host.four_times(teardown)
+    assert planned["plan"] == done["plan"]
+    shown = [line.split()[1:3] for line in done["plan"]]
+    assert shown[0] == ["file", f"{host.machine.root}/etc/cni/net.d/10-calico.conflist"]
+    assert shown[1:3] == [["unit", "calico-agent.service"], ["unit", "calico-bird.service"]]
+    assert {kind for kind, dummy in shown[3:]} == {
+        "address",
+        "device",
+        "file",
+        "ipset",
+        "iptables",
+        "route",
+        "workload",
+    }
+    assert ["route", "10.244.7.0/26"] in shown and ["workload", "default/db-1"] in shown
+    assert left(host) == before
+    assert systemctl.marks == set()
+    assert files(host) - there <= {"run/node.lock", "run/writer.lock"}
+
+
+def left(host):
+    """What a kernel has, without what stays: settings, empty tables, and tunl0, which cannot be deleted."""
+    seen = host.kernel.snapshot()
+    seen["links"] = [link for link in seen["links"] if link.name != "tunl0" or link.up]
+    rules = [rule for chains in seen.pop("tables").values() for chain in chains.values() for rule in chain]
+    return {**seen, "sysctls": None, "namespaces": host.kernel.netns_list(), "rules": rules}
+
+
+def test_a_host_that_has_nothing(host, systemctl, foreign):
+    before = host.snapshot()
+    assert host.run(teardown)["changed"] is False
+    assert host.snapshot() == before
+
+
+def test_a_stored_state_that_cannot_be_read_is_no_reason_to_keep_the_rest(host, systemctl):
+    host.run(node, **PARAMS)
+    (host.folder / "calico" / "state.json").write_text("{")
+    assert host.run(teardown)["changed"] is True
+    assert list(host.kernel.routes(protocol=179)) == []
+    assert not (host.folder / "calico").exists()
+    assert STATE.workloads[0].interface not in [link.name for link in host.kernel.links()]
+
+
+def test_the_agent_is_stopped_before_anything_of_its_goes(host, systemctl, monkeypatch):
+    with AgentInProcess(host) as agent:
+        host.run(node, units=UNITS, **PARAMS)
+        original = teardown.teardown.units.apply
+
+        def stopped(changes, *rest):
+            assert len(list(host.kernel.routes(protocol=179))) == 2 or not changes
+            original(changes, *rest)
+            agent.stop()
+
+        monkeypatch.setattr(teardown.teardown.units, "apply", stopped)
+        assert host.run(teardown)["changed"] is True
+    assert list(host.kernel.routes(protocol=179)) == []
+
+
+def test_an_agent_that_does_not_stop_is_said(host, systemctl):
+    with AgentInProcess(host):
+        host.run(node, units=UNITS, **PARAMS)
+        failed = host.run(teardown, lock_timeout=0)
+    assert "this node is being changed by calico-agent" in failed["msg"]
+    assert len(list(host.kernel.routes(protocol=179))) == 2
