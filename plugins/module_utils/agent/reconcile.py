@@ -126,6 +126,7 @@ class Reconciler:
         self._complete: dict[str, NodeState] = {}
         self._lean: dict[str, NodeState] = {}
         self.state: t.Optional[NodeState] = None  # what was desired at the last look
+        self.devices: t.Collection[str] = ()  # through which its routes lead
 
     # ---- for others
 
@@ -280,6 +281,8 @@ class Reconciler:
             alone = [await self._look([kind]) for kind in kinds]
             return _Found(*(set().union(*parts) for parts in zip(*filter(None, alone)))) if any(alone) else None
         self._interiors.update(_interfaces(planned.additions))  # to be seen again by the repair
+        if "route" in kinds:
+            self.devices = {route.device for route in planned.state.routes if route.device}
         added = {_kind(change) for change in planned.additions}
         removed = {_kind(change) for change in _left(planned.removals, self._excluded())}
         for kind in kinds:

@@ -584,6 +584,10 @@ class FakeKernel:
         inner = self.inside(netns)
         return port.Interior(inner.links(), inner.addresses(), inner.routes(table=254))
 
+    @property
+    def netlink_port(self) -> int:
+        return 0
+
     def close(self) -> None:
         """Nothing is open."""
 

@@ -186,6 +186,10 @@ class Completed(t.NamedTuple):
 
 
 class Kernel(t.Protocol):
+    @property
+    def netlink_port(self) -> int:
+        """By which netlink notifications tell what was done here from what others did; 0 while nothing was."""
+
     # ---- observe
 
     def links(self, kind: t.Optional[str] = None) -> list[Link]:

@@ -154,6 +154,10 @@ class LinuxKernel:
         self._channel.close()
         self._tracker.close()
 
+    @property
+    def netlink_port(self) -> int:
+        return self._channel.netlink_port
+
     # ---- namespaces
 
     def _there(self, work: t.Callable[[], _T]) -> _T:

@@ -137,6 +137,14 @@ class Channel:
             self._socket.close()
             self._socket = None
 
+    @property
+    def netlink_port(self) -> int:
+        """The address of its socket, which the kernel's notifications of what it did carry; 0 while there is none."""
+        try:
+            return int(self._socket.getsockname()[0]) if self._socket is not None else 0
+        except OSError:  # closed by its owner just now
+            return 0
+
     def _open(self) -> socket.socket:
         if self._socket is None:
             try:

@@ -1,0 +1,187 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The monitor: hears from the kernel that somebody changed something, and marks it for the reconciler.
+
+One netlink socket, with a receive buffer that takes a storm while the loop is busy, and a filter in the kernel
+(netlink_filter.py) that keeps from waking it what is our own doing or BIRD's. When the buffer overflows nevertheless
+(ENOBUFS) nobody knows what was lost: everything is marked. So it is when the socket itself is lost and opened anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import typing as t
+
+from ..dataplane import rtnetlink as rt
+from ..dataplane import tunnel
+from ..fleet.node_state import NodeState
+from . import netlink_filter
+from .relevance import Relevance
+
+#: Groups of linux/rtnetlink.h: link, neighbour, IPv4 address, IPv4 route, IPv4 rule, IPv4 netconf.
+GROUPS = (1, 3, 5, 7, 8, 24)
+
+_SOL_NETLINK, _ADD_MEMBERSHIP = 270, 1
+_SO_RCVBUFFORCE = 33
+_BUFFER = 8 * 1024 * 1024
+_READ = 64 * 1024
+_AT_ONCE = 256  # datagrams that one callback reads: a millisecond or so
+_REFRESH = 1.0  # seconds between two looks at what the filter is made of
+_REOPEN = 1.0  # seconds until a lost socket is tried again
+
+
+class Marked(t.Protocol):
+    """What the monitor needs of the reconciler."""
+
+    state: t.Optional[NodeState]
+    devices: t.Collection[str]
+
+    def mark(self, kind: t.Optional[str] = None) -> None: ...
+
+
+def open_socket(buffer: int = _BUFFER) -> socket.socket:
+    """A socket of the calling thread's network namespace that hears of nothing yet. Raises OSError."""
+    netlink = socket.socket(
+        socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
+    )
+    try:
+        try:
+            netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer)
+        except OSError:  # without CAP_NET_ADMIN: as much as rmem_max allows
+            netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        netlink.bind((0, 0))
+    except OSError:
+        netlink.close()
+        raise
+    return netlink
+
+
+class Monitor:
+    """`run` is to be a task of the event loop for as long as the agent lives.
+
+    `ports` gives the netlink ports by which this process writes the kernel. `opener` opens the socket that listens and
+    `asker` one to ask by, in the network namespace that matters. `on_lost` is called each time notifications were lost.
+    """
+
+    def __init__(
+        self,
+        reconciler: Marked,
+        *,
+        ports: t.Callable[[], t.Iterable[int]] = tuple,
+        opener: t.Callable[[], socket.socket] = open_socket,
+        asker: t.Callable[[], socket.socket] = rt.open_socket,
+        on_lost: t.Callable[[], None] = lambda: None,
+    ) -> None:
+        self._reconciler = reconciler
+        self._ports = ports
+        self._opener = opener
+        self._on_lost = on_lost
+        self._channel = rt.Channel(asker)
+        self._relevance = Relevance(lambda: reconciler.state, lambda: reconciler.devices)
+        self._filtered: t.Optional[tuple[frozenset[int], frozenset[int]]] = None
+        self._alarm: t.Optional[asyncio.TimerHandle] = None
+        self._broken: t.Optional[OSError] = None
+        self._awake = asyncio.Event()
+        self.datagrams = 0  # that came through the filter
+        self.lost = 0  # times that notifications were lost
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                try:
+                    netlink = self._opener()
+                except OSError:
+                    await asyncio.sleep(_REOPEN)
+                    continue
+                try:
+                    await self._listen(loop, netlink)
+                except OSError:
+                    self._lose()
+                    await asyncio.sleep(_REOPEN)
+                finally:
+                    loop.remove_reader(netlink)
+                    netlink.close()
+        finally:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._channel.close()
+
+    async def _listen(self, loop: asyncio.AbstractEventLoop, netlink: socket.socket) -> None:
+        """Until the socket is lost: raises OSError."""
+        self._broken, self._filtered = None, None
+        self._filter(netlink)
+        for group in GROUPS:
+            netlink.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
+        self._learn()
+        self._reconciler.mark()  # what happened before is not announced any more
+        loop.add_reader(netlink, self._read, loop, netlink)
+        while self._broken is None:
+            self._awake.clear()
+            alarm = loop.call_later(_REFRESH, self._awake.set)
+            try:
+                await self._awake.wait()
+            finally:
+                alarm.cancel()
+            self._filter(netlink)
+        raise self._broken
+
+    def _read(self, loop: asyncio.AbstractEventLoop, netlink: socket.socket) -> None:
+        now = loop.time()
+        feed, receive = self._relevance.feed, netlink.recv
+        try:
+            for count in range(_AT_ONCE):  # noqa: B007
+                feed(receive(_READ), now)
+            count = _AT_ONCE
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            if error.errno == errno.ENOBUFS:
+                self._lose()
+                self._learn()
+            else:
+                self._broken = error
+                loop.remove_reader(netlink)
+                self._awake.set()
+        self.datagrams += count
+        self._tell(loop)
+
+    def _tell(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        kinds, again = self._relevance.due(loop.time())
+        for kind in kinds:
+            self._reconciler.mark(kind)
+        if again is not None:
+            self._alarm = loop.call_at(again, self._tell, loop)
+
+    def _lose(self) -> None:
+        self.lost += 1
+        self._relevance.forget()
+        self._on_lost()
+        self._reconciler.mark()
+
+    def _learn(self) -> None:
+        """How the devices are now. Where that cannot be read, whatever comes counts as news."""
+        body = rt.IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + rt.attribute(29, b"\x08\0\0\0")
+        try:
+            for message in self._channel.dump(rt.RTM_GETLINK, body, "list links"):
+                self._relevance.expect(message)
+        except OSError:
+            self._relevance.forget()
+
+    def _filter(self, netlink: socket.socket) -> None:
+        """Brings the filter to what our ports and tunnel devices are now."""
+        try:
+            links = [rt.get_link(self._channel, name) for name in tunnel.NAMES]
+        except OSError:
+            return
+        wanted = frozenset(self._ports()), frozenset(link.index for link in links if link is not None)
+        if wanted != self._filtered:
+            netlink_filter.attach(netlink, netlink_filter.program(*wanted))
+            self._filtered = wanted
