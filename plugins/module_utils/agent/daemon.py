@@ -35,7 +35,9 @@ from .http import MetricsServer
 from .instruments import Instruments
 from .methods import Methods
 from .metrics import Registry
+from .monitor import Monitor
 from .notify import Notifier
+from .polling import Polling
 from .process_figures import watch_loop, watch_process
 from .server import Server, SocketInUse
 from .settings import Settings, SettingsError
@@ -89,7 +91,13 @@ def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Ker
 async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Kernels) -> int:
     notifier = Notifier()
     instruments = Instruments(Registry())
-    agent = Agent(machine, settings, kernels, on_tick=notifier.alive, instruments=instruments)
+    made: list[Kernel] = []
+
+    def kernel() -> Kernel:
+        made.append(kernels())
+        return made[-1]
+
+    agent = Agent(machine, settings, kernel, on_tick=notifier.alive, instruments=instruments)
     dispatcher = Dispatcher(agent, machine.cni_deleted, observed=instruments.answered_cni)
     await agent.start()
     await dispatcher.complete_deletions()
@@ -107,6 +115,12 @@ async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Ker
     _on_signals(agent, machine, stopped)
     parts = {
         **agent.run(),
+        "monitor": Monitor(
+            agent.reconciler,
+            ports=lambda: [kernel.netlink_port for kernel in made],
+            on_lost=instruments.events_lost.add,
+        ).run(),
+        "polling": Polling(agent.reconciler).run(),
         "deleted containers": dispatcher.run(),
         "bgp figures": bgp_figures.watch(
             instruments, machine.bird_socket, lambda: agent.state is not None and agent.state.bird is not None

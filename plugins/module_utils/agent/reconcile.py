@@ -26,9 +26,11 @@ import typing as t
 from ..dataplane import node
 from ..dataplane.change import Change
 from ..dataplane.kernel import Kernel
-from ..fleet.node_state import NodeState
+from ..fleet.node_state import NodeState, Sysctl
 from . import repair
 from .driver_thread import DriverThread, Worker
+
+_T = t.TypeVar("_T")
 
 RESYNC = 90.0  # seconds between two looks at everything, on the average
 
@@ -127,6 +129,7 @@ class Reconciler:
         self._lean: dict[str, NodeState] = {}
         self.state: t.Optional[NodeState] = None  # what was desired at the last look
         self.devices: t.Collection[str] = ()  # through which its routes lead
+        self.sysctls: tuple[Sysctl, ...] = ()  # the same, of its sysctls, with the names of all devices
 
     # ---- for others
 
@@ -194,6 +197,10 @@ class Reconciler:
         outcome = await self._pass(repair.KINDS if kinds is None else kinds)
         self._wake.set()  # there may be something to try again
         return outcome
+
+    async def ask(self, question: t.Callable[[Kernel], _T]) -> _T:
+        """Has something read in the driver thread."""
+        return await self._run(lambda: question(self._kernel))
 
     async def plan(self, state: NodeState) -> node.NodePlan:
         """What it would take to bring the node to `state`; changes nothing. Raises ObserveError or KernelError."""
@@ -281,6 +288,7 @@ class Reconciler:
             alone = [await self._look([kind]) for kind in kinds]
             return _Found(*(set().union(*parts) for parts in zip(*filter(None, alone)))) if any(alone) else None
         self._interiors.update(_interfaces(planned.additions))  # to be seen again by the repair
+        self.sysctls = planned.state.sysctls
         if "route" in kinds:
             self.devices = {route.device for route in planned.state.routes if route.device}
         added = {_kind(change) for change in planned.additions}

@@ -535,6 +535,15 @@ class FakeKernel:
     def sockets_using(self, address: str) -> int:
         return self.machine.sockets.get(address, 0)
 
+    def ruleset_mark(self) -> t.Optional[int]:
+        return hash(repr(self._tables))
+
+    def ipset_mark(self, name: str) -> int:
+        return hash(repr(self._sets.get(name)))
+
+    def routes_mark(self, protocol: int) -> int:
+        return hash(frozenset(self.routes(protocol=protocol)))
+
     def conntrack_flush(self, address: str) -> int:
         connections = self.machine.connections
         self.machine.connections = [found for found in connections if address not in found]

@@ -222,6 +222,16 @@ class Kernel(t.Protocol):
     def conntrack_flush(self, address: str) -> int:
         """Deletes the connections tracked from and to an address and counts them; 0 where nothing is tracked."""
 
+    # ---- signs of change, cheap enough to be read every second: a mark that is equal says that nothing changed
+
+    def ruleset_mark(self) -> t.Optional[int]:
+        """Of all rules of iptables-nft and nft; None where the kernel has no nf_tables."""
+
+    def ipset_mark(self, name: str) -> int: ...
+
+    def routes_mark(self, protocol: int) -> int:
+        """Of the routes with this protocol number."""
+
     # ---- write
 
     def ready_to_write(self) -> None:

@@ -21,7 +21,7 @@ import subprocess
 import threading
 import typing as t
 
-from . import conntrack
+from . import conntrack, marks
 from . import kernel as port
 from . import links_packed as packed
 from . import rtnetlink as rt
@@ -354,6 +354,15 @@ class LinuxKernel:
 
     def conntrack_flush(self, address: str) -> int:
         return conntrack.flush(self._tracker, address)
+
+    def ruleset_mark(self) -> t.Optional[int]:
+        return marks.ruleset(self._tracker)
+
+    def ipset_mark(self, name: str) -> int:
+        return marks.ipset(self._tracker, name)
+
+    def routes_mark(self, protocol: int) -> int:
+        return marks.routes(self._channel, protocol)
 
     # ---- write
 

@@ -55,7 +55,7 @@ _U32 = struct.Struct("=I")
 _I32 = struct.Struct("=i")
 IFINFO = struct.Struct("=BxHiII")
 _IFADDR = struct.Struct("=BBBBI")
-_RTMSG = struct.Struct("=BBBBBBBBI")
+RTMSG = struct.Struct("=BBBBBBBBI")
 _NDMSG = struct.Struct("=BxxxiHBB")
 _RULE = struct.Struct("=BBBBBxxBI")
 
@@ -338,7 +338,7 @@ def dump_routes(
     protocol: t.Optional[int] = None,
 ) -> list[port.KernelRoute]:
     """IPv4 routes; `names` is {index: device}."""
-    body = _RTMSG.pack(socket.AF_INET, 0, 0, 0, table if table and table < 256 else 0, protocol or 0, 0, 0, 0)
+    body = RTMSG.pack(socket.AF_INET, 0, 0, 0, table if table and table < 256 else 0, protocol or 0, 0, 0, 0)
     if table is not None:
         body += attribute(15, _U32.pack(table))
     try:
@@ -375,7 +375,7 @@ def _decode_route(
     message: bytes, names: Names, table: t.Optional[int], protocol: t.Optional[int]
 ) -> t.Optional[tuple[str, port.RouteAttributes]]:
     """(`/32`, the rest); None for what was not asked for."""
-    family, bits, _source, tos, table_, protocol_, scope, kind, flags = _RTMSG.unpack_from(message, 16)
+    family, bits, _source, tos, table_, protocol_, scope, kind, flags = RTMSG.unpack_from(message, 16)
     found = attributes(message, 28)
     if 15 in found:
         table_ = _U32.unpack(found[15])[0]
@@ -420,7 +420,7 @@ def _decode_route(
 
 def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.RouteAttributes]:
     """The kernel's own choice for a packet to `address`; None where it says that it cannot be reached."""
-    body = _RTMSG.pack(socket.AF_INET, 32, 0, 0, 0, 0, 0, 0, 0) + attribute(1, socket.inet_aton(address))
+    body = RTMSG.pack(socket.AF_INET, 32, 0, 0, 0, 0, 0, 0, 0) + attribute(1, socket.inet_aton(address))
     try:
         answers = channel.request(RTM_GETROUTE, 0, body, f"look up the route to {address}")
     except port.KernelError as error:
@@ -428,7 +428,7 @@ def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.R
         if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL, errno.EAGAIN):
             return None
         raise
-    *_head, kind, _flags = _RTMSG.unpack_from(answers[0].body)
+    *_head, kind, _flags = RTMSG.unpack_from(answers[0].body)
     found = attributes(answers[0].body, 12)
     index = _U32.unpack(found[4])[0] if 4 in found else 0
     return port.RouteAttributes(
@@ -514,7 +514,7 @@ def _encode_route(
     if wanted.mtu is not None and action != "delete":
         rest += attribute(8, attribute(2, _U32.pack(wanted.mtu)))
     rest += attribute(15, _U32.pack(wanted.table))
-    message = _RTMSG.pack(
+    message = RTMSG.pack(
         socket.AF_INET,
         bits,
         0,

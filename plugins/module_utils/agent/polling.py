@@ -1,0 +1,143 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Polling for what the kernel tells nobody when it changes, about once a second. It marks; the reconciler looks.
+
+- sysctls, a slice at a time, but for those that the monitor hears of (rtnetlink calls them netconf);
+- iptables: on the nft backend the number that every change of the ruleset moves; on the legacy one the rules
+  themselves, for there is no such number;
+- IP sets and our routes, by checksums of what the kernel sends of them: a route of ours that was replaced by one with
+  BIRD's protocol number is announced as a route of BIRD, and those are kept from the monitor;
+- the insides of the workloads' namespaces, some at a time.
+
+What is as it was at the last poll is not marked again: if it is wrong the reconciler knows, and tries in its own time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import typing as t
+import zlib
+
+from ..dataplane.kernel import Kernel
+from ..fleet.node_state import ROUTE_PROTOCOL, NodeState, Sysctl
+
+PERIOD = 1.0  # seconds
+INTERIORS = 25  # namespaces looked into in a period
+
+_SLICE = 200  # sysctls read at a time: a millisecond or two
+_HEARD_OF = re.compile(r"net/ipv4/(?:ip_forward|conf/.+/(?:forwarding|rp_filter|proxy_arp))")
+_COUNTERS = re.compile(r"\[\d+:\d+\]")
+
+_T = t.TypeVar("_T")
+
+
+class Marked(t.Protocol):
+    """What polling needs of the reconciler."""
+
+    state: t.Optional[NodeState]
+    sysctls: tuple[Sysctl, ...]
+
+    def mark(self, kind: t.Optional[str] = None, interiors: t.Collection[str] = ()) -> None: ...
+
+    async def ask(self, question: t.Callable[[Kernel], _T]) -> _T: ...
+
+
+class Polling:
+    def __init__(self, reconciler: Marked, *, period: float = PERIOD, interiors: int = INTERIORS) -> None:
+        self._reconciler = reconciler
+        self._period = period
+        self._interiors = interiors
+        self._next = ""  # interface after which the turn goes on
+        self._marks: dict[str, t.Any] = {}
+        self._wrong: dict[str, str] = {}  # {key: value} of the sysctls that were not as they should be
+        self._nft: t.Optional[bool] = None  # whether this host's iptables writes nftables
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            state = self._reconciler.state
+            if state is not None:
+                await self.poll(state)
+            await asyncio.sleep(max(0.0, began + self._period - loop.time()))
+
+    async def poll(self, state: NodeState) -> None:
+        """Once all of it. What cannot be read now is left to the next time, and to the reconciler's own looks."""
+        await self._poll_sysctls(tuple(sysctl for sysctl in self._reconciler.sysctls if _polled(sysctl)))
+        for kind, read in (("iptables", self._read_rules), ("ipset", _read_sets), ("route", _read_routes)):
+            await self._poll_mark(kind, read, state)
+        turn = self._turn(state)
+        if turn:
+            self._reconciler.mark("workload", turn)
+
+    async def _poll_sysctls(self, sysctls: t.Sequence[Sysctl]) -> None:
+        pause = self._period / 2 / (len(sysctls) // _SLICE + 1)
+        wrong: dict[str, str] = {}
+        for start in range(0, len(sysctls), _SLICE):
+            part = sysctls[start : start + _SLICE]
+            try:
+                wrong.update(await self._reconciler.ask(lambda kernel: _wrong(kernel, part)))  # noqa: B023 awaited
+            except OSError:
+                return
+            if start + _SLICE < len(sysctls):
+                await asyncio.sleep(pause)
+        if any(self._wrong.get(key) != value for key, value in wrong.items()):
+            self._reconciler.mark("sysctl")
+        self._wrong = wrong
+
+    async def _poll_mark(self, kind: str, read: t.Callable[[Kernel, NodeState], t.Any], state: NodeState) -> None:
+        try:
+            mark = await self._reconciler.ask(lambda kernel: read(kernel, state))
+        except OSError:
+            return
+        if kind in self._marks and self._marks[kind] != mark:
+            self._reconciler.mark(kind)
+        self._marks[kind] = mark
+
+    def _read_rules(self, kernel: Kernel, state: NodeState) -> t.Any:
+        if not state.iptables:
+            return None
+        if self._nft is None:
+            self._nft = "nf_tables" in kernel.run(["iptables", "-V"]).output
+        generation = kernel.ruleset_mark() if self._nft else None
+        if generation is not None:
+            return generation
+        saved = kernel.run(["iptables-save"]).output
+        return zlib.crc32(
+            "\n".join(_COUNTERS.sub("", line) for line in saved.splitlines() if not line.startswith("#")).encode()
+        )
+
+    def _turn(self, state: NodeState) -> list[str]:
+        """The next workloads whose namespaces are to be looked into, all of them in turn."""
+        names = sorted(endpoint.interface for endpoint in state.workloads)
+        turn = [name for name in names if name > self._next][: self._interiors]
+        if len(turn) < self._interiors:
+            turn += [name for name in names if name <= self._next][: self._interiors - len(turn)]
+        if turn:
+            self._next = turn[-1]
+        return turn
+
+
+def _polled(sysctl: Sysctl) -> bool:
+    return not _HEARD_OF.fullmatch(sysctl.key)
+
+
+def _wrong(kernel: Kernel, sysctls: t.Iterable[Sysctl]) -> dict[str, str]:
+    """{key: value} of those that are there and have another value."""
+    found: dict[str, str] = {}
+    for sysctl in sysctls:
+        have = kernel.sysctl_read(sysctl.key)
+        if have is not None and have.split() != sysctl.value.split():
+            found[sysctl.key] = have
+    return found
+
+
+def _read_sets(kernel: Kernel, state: NodeState) -> t.Any:
+    return tuple(kernel.ipset_mark(ipset.name) for ipset in state.ipsets)
+
+
+def _read_routes(kernel: Kernel, dummy: NodeState) -> t.Any:
+    return kernel.routes_mark(ROUTE_PROTOCOL)

@@ -1,0 +1,158 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What others break is back at once, and what is theirs stays: the running agent on the real kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import time
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    FdbEntry,
+    Hook,
+    IpSet,
+    IptablesTable,
+    Neighbor,
+    NodeState,
+    Rule,
+    Sysctl,
+    TunnelDevice,
+)
+
+from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
+from tests.unit.agent.node_under_test import STATE
+from tests.unit.dataplane.drivers import OWN
+from tests.unit.dataplane.suite_node import foreign, state_of
+
+VTEP, REMOTE = "66:00:00:00:00:01", "66:00:00:00:00:02"
+ACCEPT = "-p udp -m udp --dport 4789 -m set --match-set cali40all-hosts-net src -j ACCEPT"
+
+FULL: NodeState = dataclasses.replace(
+    STATE,
+    devices=(TunnelDevice("vxlan.calico", "vxlan", 1450, OWN, "10.244.1.255", VTEP, 4096, 4789),),
+    neighbors=(Neighbor("vxlan.calico", "10.10.1.12", REMOTE),),
+    fdb=(FdbEntry("vxlan.calico", REMOTE, "10.10.1.12"),),
+    rules=(Rule(0xCA11, 179, 179),),
+    sysctls=(*STATE.sysctls, Sysctl("net/ipv4/conf/vxlan.calico/rp_filter", "2")),
+    ipsets=(IpSet("cali40all-hosts-net", "hash:net", ("10.10.1.11", "10.10.1.12")),),
+    iptables=(
+        IptablesTable("filter", {"cali-INPUT": (ACCEPT,)}, (Hook("INPUT", "-j cali-INPUT"),)),
+        IptablesTable(
+            "nat",
+            {"cali-POSTROUTING": ("-s 10.244.0.0/16 ! -d 10.244.0.0/16 -j MASQUERADE",)},
+            (Hook("POSTROUTING", "-j cali-POSTROUTING"),),
+        ),
+    ),
+)
+
+
+#: {what somebody does: (how, in a shell on the node; the kind that is counted)}
+SABOTAGES = {
+    "route": ("ip route del {address}", "route"),
+    "blackhole": ("ip route del blackhole 10.244.1.0/29", "route"),
+    "route replaced": ("ip route replace {address} via 10.10.1.9 proto 179", "route"),
+    "route replaced as BIRD would": ("ip route replace {address} via 10.10.1.9 proto bird", "route"),
+    "route too much": ("ip route add 10.244.1.77 dev {host} proto 179", "route"),
+    "rule": ("ip rule del priority 179", "rule"),
+    "tunnel address": ("ip address del 10.244.1.255/32 dev vxlan.calico", "address"),
+    "neighbour": ("ip neighbor del 10.10.1.12 dev vxlan.calico", "neighbor"),
+    "neighbour replaced": (
+        "ip neighbor replace 10.10.1.12 lladdr 66:66:66:66:66:66 dev vxlan.calico nud permanent",
+        "neighbor",
+    ),
+    "forwarding entry": ("bridge fdb del {remote} dev vxlan.calico dst 10.10.1.12", "fdb"),
+    "tunnel device": ("ip link del vxlan.calico", "device"),
+    "tunnel device down": ("ip link set vxlan.calico down", "device"),
+    "tunnel device's mtu": ("ip link set vxlan.calico mtu 1280", "device"),
+    "host end": ("ip link del {host}", "workload"),
+    "host end down": ("ip link set {host} down", "workload"),
+    "host end's mtu": ("ip link set {host} mtu 1280", "workload"),
+    "host end's mac": ("ip link set {host} address 02:00:00:00:00:01", "workload"),
+    "host end's mark": ("ip link set {host} alias theirs", "workload"),
+    "proxy_arp": ("echo 0 > /proc/sys/net/ipv4/conf/{host}/proxy_arp", "sysctl"),
+    "forwarding": ("echo 0 > /proc/sys/net/ipv4/conf/{host}/forwarding", "sysctl"),
+    "proxy_delay": ("echo 80 > /proc/sys/net/ipv4/neigh/{host}/proxy_delay", "sysctl"),
+    "ip_forward": ("echo 0 > /proc/sys/net/ipv4/ip_forward", "sysctl"),
+    "rp_filter": ("echo 1 > /proc/sys/net/ipv4/conf/vxlan.calico/rp_filter", "sysctl"),
+    "NAT rule": ("iptables -t nat -F cali-POSTROUTING", "iptables"),
+    "NAT hook": ("iptables -t nat -F POSTROUTING", "iptables"),
+    "chain": (
+        "iptables -F INPUT; iptables -A INPUT -j theirs; iptables -F cali-INPUT; iptables -X cali-INPUT",
+        "iptables",
+    ),
+    "rule before our hook": ("iptables -I INPUT -s 192.0.2.7 -j ACCEPT", "iptables"),
+    "member of a set": ("ipset del cali40all-hosts-net 10.10.1.12", "ipset"),
+    "address inside": ("nsenter --net={netns} ip address del {address}/32 dev eth0", "workload"),
+    "default route inside": ("nsenter --net={netns} ip route del default", "workload"),
+}
+
+
+def shell(kernel: Kernel, script: str) -> None:
+    done = kernel.run(["sh", "-euc", script])
+    assert done.code == 0, (script, done)
+
+
+def sysctls(kernel: Kernel, host: str) -> list[t.Any]:
+    keys = ["conf/{}/proxy_arp", "conf/{}/forwarding", "neigh/{}/proxy_delay"]
+    found = [kernel.sysctl_read(f"net/ipv4/{key.format(host)}") for key in keys]
+    return [
+        *found,
+        kernel.sysctl_read("net/ipv4/ip_forward"),
+        kernel.sysctl_read("net/ipv4/conf/vxlan.calico/rp_filter"),
+    ]
+
+
+def everything(node: Daemon, host: str) -> dict[str, t.Any]:
+    kernel = node.kernel
+    found = state_of(kernel)
+    found["links"] = sorted(
+        (link.name, link.mtu, link.up, link.alias, link.kind and link.mac)
+        for link in kernel.links()
+        if link.name in (host, "vxlan.calico")
+    )
+    found["neighbors"] = [entry for entry in kernel.neighbors("vxlan.calico") if entry.permanent]
+    found["fdb"] = [entry for entry in kernel.fdb("vxlan.calico") if entry.destination]
+    found["inside"] = kernel.look_inside("web").addresses, sorted(kernel.look_inside("web").routes, key=repr)
+    found["sysctls"] = sysctls(kernel, host)
+    return found
+
+
+@pytest.fixture(scope="module")
+def shared(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
+    with daemon_under_test(engine, tmp_path_factory.mktemp("repair"), FULL) as daemon:
+        foreign(daemon.kernel)
+        daemon.settings(cleanup_grace=0.0)
+        daemon.start()
+        daemon.add("web")
+        daemon.in_sync()
+        yield daemon
+
+
+@pytest.mark.parametrize("name", SABOTAGES)
+def test_what_somebody_breaks_is_back_and_counted(shared: Daemon, name: str) -> None:
+    script, kind = SABOTAGES[name]
+    workload = shared.call("workload.get", id="default/web")["workload"]
+    host, address = workload["interface"], workload["addresses"][0]
+    before = everything(shared, host)
+    counted = shared.call("status")["drift"]["kinds"].get(kind, 0)
+    script = script.format(host=host, address=address, remote=REMOTE, netns=shared.netns("web"))
+    began = time.monotonic()
+    shell(shared.kernel, script)
+    shared.until(lambda: shared.call("status")["drift"]["kinds"].get(kind, 0) > counted, f"{script} is noticed")
+    seconds = time.monotonic() - began
+    shared.in_sync()
+    after = everything(shared, host)
+    if name == "rule before our hook":
+        assert [line for line in after["iptables"] if "192.0.2.7" in line]
+        after["iptables"] = [line for line in after["iptables"] if "192.0.2.7" not in line]
+        shell(shared.kernel, "iptables -D INPUT -s 192.0.2.7 -j ACCEPT")
+    assert after == before
+    assert f"Repaired {kind} " in shared.log.read_text()
+    # The polls come once a second, events at once; five times that is for the machine's other work.
+    assert seconds < 10, f"{seconds:.2f} s"
+    print(f"{name}: {seconds:.3f} s")
