@@ -163,10 +163,14 @@ def _workload(commands: t.Any) -> None:
         parser = _command(group, name, workloads.delete, "take workloads away and free their addresses")
         parser.add_argument("names", metavar="NAME", nargs="+")
         parser.add_argument("-n", "--namespace", default="default")
-    parser = _command(group, "get", workloads.get, "show all of one workload")
-    parser.add_argument("name", metavar="NAME")
-    parser.add_argument("-n", "--namespace", default="default")
-    _output(parser, "text", "json", "yaml")
+    for name, run, help in (
+        ("get", workloads.get, "show all of one workload"),
+        ("check", workloads.check, "tell if a workload is as it is to be; exit status 1 if not"),
+    ):
+        parser = _command(group, name, run, help)
+        parser.add_argument("name", metavar="NAME")
+        parser.add_argument("-n", "--namespace", default="default")
+        _output(parser, "text", "json", "yaml")
     parser = _command(group, "list", workloads.show, "show all workloads of this node")
     _output(parser, "text", "json", "yaml")
 

@@ -49,11 +49,11 @@ class Sources:
         try:
             stored = Store(self.machine.store).load()
         except StoreError as error:
+            if isinstance(error.__cause__, PermissionError):
+                raise CommandError(
+                    f"{self.machine.store}/state.json may be read by root alone. Run calicoctl as root."
+                ) from error
             raise CommandError(str(error)) from error
-        except OSError as error:
-            raise CommandError(
-                f"{self.machine.store} may not be read: {error.strerror}. Run calicoctl as root."
-            ) from error
         if stored is None:
             raise CommandError(
                 f"this node has no state yet: there is no {self.machine.store}/state.json. Run playbooks/site.yml."

@@ -83,6 +83,14 @@ def get(arguments: argparse.Namespace, sources: Sources) -> int:
     return DONE
 
 
+def check(arguments: argparse.Namespace, sources: Sources) -> int:
+    id = identity(arguments.namespace, arguments.name)
+    problems = sources.ask("workload.check", id=id)["problems"]
+    if not _write(arguments.output, {"problems": problems}):
+        sys.stdout.write("".join(f"! {problem}\n" for problem in problems) or f"{id} is as it is to be\n")
+    return PROBLEMS if problems else DONE
+
+
 def show(arguments: argparse.Namespace, sources: Sources) -> int:
     found = listed(sources)
     if not _write(arguments.output, {"workloads": found}):

@@ -180,6 +180,24 @@ def test_a_node_without_a_state(node: Node) -> None:
     )
 
 
+def test_a_state_that_others_may_not_read(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*dummy: object, **dummies: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    node.store()
+    monkeypatch.setattr("builtins.open", refuse)
+    expected = "calicoctl: NODE/calico/state.json may be read by root alone. Run calicoctl as root.\n"
+    assert node.run("get", "nodes") == (1, "", expected)
+
+
+def test_a_state_that_is_damaged(node: Node) -> None:
+    (node.folder / "calico").mkdir()
+    (node.folder / "calico" / "state.json").write_text("{")
+    status, out, err = node.run("get", "nodes")
+    assert (status, out) == (1, "")
+    assert err.startswith("calicoctl: NODE/calico/state.json cannot be read: Expecting property name")
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

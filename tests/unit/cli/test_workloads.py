@@ -128,6 +128,15 @@ def test_get(node: Node) -> None:
     assert agent.asked[0] == ("workload.get", {"id": "default/web-1"})
 
 
+def test_check(node: Node) -> None:
+    agent = node.agent()
+    agent.answers["workload.check"] = {"problems": []}
+    assert node.run("workload", "check", "web-1") == (0, "default/web-1 is as it is to be\n", "")
+    agent.answers["workload.check"] = {"problems": ["route 10.244.3.2/32 is missing."]}
+    assert node.run("workload", "check", "web-1") == (1, "! route 10.244.3.2/32 is missing.\n", "")
+    assert agent.asked[-1] == ("workload.check", {"id": "default/web-1"})
+
+
 def test_list(node: Node) -> None:
     node.store()
     node.agent()
