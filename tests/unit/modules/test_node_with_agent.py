@@ -116,7 +116,8 @@ def test_what_is_said_and_what_comes_of_it_are_the_same_with_and_without_an_agen
     other.stdout = capsys.readouterr
     with AgentInProcess(host):
         answers = [host.run(node, diff=True, **PARAMS)]
-        host.attach("db-1")
+    host.attach("db-1")  # as an agent does, which was started anew since
+    with AgentInProcess(host):
         answers += [host.run(node, check=check, diff=True, **params(MORE)) for check in (True, False, False)]
     monkeypatch.setattr(node.machine, "here", lambda agent=None: other.using(agent))
     alone = [other.run(node, diff=True, **PARAMS)]
@@ -286,7 +287,6 @@ def test_the_boot_unit_asks_an_agent_that_runs(host):
     host.run(node, **PARAMS)
     gone = "10.244.3.0/26"
     with AgentInProcess(host) as agent:
-        agent.state = STATE
         remove(host, gone)
         status, _out, err = boot(host, hand_over.connect)
         assert (status, err) == (0, "")
