@@ -25,6 +25,7 @@ DATA = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dict
 @given(DATA)
 @example({"a": [[1, [2]], {"b": {}}, []], "": None})
 @example([{"x": [{"y": "z"}]}])
+@example("a\u061c\u200b\x85\ufeff\U0001f600\x1b\u2028")
 @settings(max_examples=60, deadline=None)
 def test_it_is_read_back_as_it_was(value: t.Any) -> None:
     assert yaml.safe_load(yaml_text.dump(value)) == value

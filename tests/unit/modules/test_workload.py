@@ -107,6 +107,12 @@ def test_another_wish_attaches_it_again_with_its_address(node):
     assert done["workload"]["addresses"] == ["10.244.3.2"]
 
 
+def test_another_interface_inside(node):
+    node.run(workload, name="web-1")
+    planned, dummy = node.four_times(workload, name="web-1", peer_interface="net1")
+    assert planned["plan"] == ["~ workload default/web-1  peer_interface eth0  ->  peer_interface net1"]
+
+
 def test_another_pool_or_address_takes_another_address(node):
     node.run(workload, name="web-1")
     dummy, done = node.four_times(workload, name="web-1", pools=["lab"])

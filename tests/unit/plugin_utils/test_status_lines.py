@@ -106,6 +106,13 @@ def test_good() -> None:
     assert shown(HOSTS, {name: node(name) for name in HOSTS}) == GOOD
 
 
+def test_a_session_with_somebody_else_has_one_end_here() -> None:
+    bgp = {"enabled": True, "running": True, "sessions": [session(""), session("", "Active")]}
+    lines = status_lines.text(["node1"], {"node1": node("node1", bgp=bgp)})
+    assert lines[1].startswith("node1   1/2 !   ")
+    assert lines[-1] == "not all good  0/1 nodes · 1/2 sessions Established · 2 workloads"
+
+
 def test_bad() -> None:
     assert shown(HOSTS, results_of_bad()) == BAD
 
