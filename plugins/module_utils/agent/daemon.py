@@ -44,9 +44,6 @@ from .settings import Settings, SettingsError
 
 _log = logging.getLogger("calico")
 
-#: Seconds. A module that applies by itself, because it found no agent, holds the lock while it writes.
-_LOCK_PATIENCE = 60.0
-
 
 def main(arguments: t.Sequence[str]) -> int:
     """The exit status: 0 stopped, 1 failed, 2 misunderstood."""
@@ -65,7 +62,8 @@ def main(arguments: t.Sequence[str]) -> int:
         return 1
     _log_to_journal(settings.log_level)
     try:
-        with lock.held("calico-agent", _LOCK_PATIENCE, machine.writer_lock):
+        # A module that applies by itself, because it found no agent, holds it while it writes: that is waited for.
+        with lock.held("calico-agent", machine.lock_timeout, machine.writer_lock):
             return asyncio.run(_serve(machine, settings, digest, kernels))
     except lock.LockError as error:
         _log.error("The agent does not start: %s", error)

@@ -30,7 +30,7 @@ BATCH = 64
 #: Seconds for which deletions are gathered, unless somebody waits for one.
 GATHER = 0.05
 #: Seconds between two attempts at what could not be done.
-RETRY = 5.0
+RETRY = 1.0
 
 
 @dataclasses.dataclass

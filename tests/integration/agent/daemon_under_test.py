@@ -70,6 +70,7 @@ class Daemon:
                     "lock": str(folder / "run" / "node.lock"),
                     "engine": str(engine.parent),
                     "bird_socket": str(folder / "run" / "bird.ctl"),
+                    "lock_timeout": 0.2,
                 }
             )
         )

@@ -63,6 +63,7 @@ class Node:
             self.store.save(Stored(state, complete=True))
         self.agent: Agent
         self.tasks: list[asyncio.Future] = []
+        self.threads: dict[str, t.Any] = {}  # by name, those that are not inline
 
     def seconds(self) -> float:
         return asyncio.get_running_loop().time()
@@ -73,7 +74,7 @@ class Node:
             self.settings,
             lambda: self.kernel,
             ipam=LocalIpam(self.machine.ipam, self.seconds, lambda: "boot", self.settings.cooldown),
-            thread=lambda name: inline,
+            thread=lambda name: self.threads.get(name, inline),
             clock=self.seconds,
         )
         await self.agent.start()

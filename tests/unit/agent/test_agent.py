@@ -211,6 +211,26 @@ def test_many_at_once(tmp_path):
     run(scenario())
 
 
+def test_what_is_half_made_is_not_taken_for_a_leftover(tmp_path):
+    async def scenario():
+        node = Node(tmp_path, cleanup_grace=0.0)
+
+        async def slow(work):
+            await asyncio.sleep(1)
+            return work()
+
+        node.threads["disk"] = slow
+        agent = await node.start()
+        adding = asyncio.ensure_future(agent.add(node.request("web")))
+        await asyncio.sleep(0.5)
+        assert len(node.links) == 1 and node.routes == {BLOCK} and node.on_disk() == {}
+        assert (await agent.resync()).changes == ()
+        await adding
+        assert node.differences() == [] and agent.drift.to_dict()["total"] == 0
+
+    run(scenario())
+
+
 def test_a_caller_who_gives_up_leaves_nothing(tmp_path):
     async def scenario():
         node = Node(tmp_path)

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What callers, vandals and the power do to a node with an agent, and what a simple model expects of it.
+
+Used with a fake kernel (test_agent_model.py here) and with the real one (tests/integration/agent/test_model.py).
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from hypothesis import strategies as st
+
+NAMES = ("a", "b", "c", "d", "e")
+#: Addresses that are asked for: the last ones of the block and of its spare.
+ASKED = ("10.244.1.6", "10.244.1.7", "10.244.1.15")
+SABOTAGE = ("route", "link", "down", "sysctl", "blackhole", "foreign")
+
+
+class Add(t.NamedTuple):
+    name: str
+    address: t.Optional[str] = None
+
+
+class Delete(t.NamedTuple):
+    name: str
+
+
+class Together(t.NamedTuple):
+    """At the same time; no name twice."""
+
+    calls: tuple[t.Union[Add, Delete], ...]
+
+
+class Killed(t.NamedTuple):
+    """The agent is killed at a moment of these calls, one of many that follow each other; the callers try again."""
+
+    moment: int
+    calls: tuple[t.Union[Add, Delete], ...]
+
+
+class Sabotage(t.NamedTuple):
+    what: str
+    which: int
+
+
+class Restart(t.NamedTuple):
+    """The agent is killed while it has nothing to do, and started again."""
+
+
+class Resync(t.NamedTuple):
+    pass
+
+
+Call = t.Union[Add, Delete]
+Step = t.Union[Call, Together, Killed, Sabotage, Restart, Resync]
+
+_names = st.sampled_from(NAMES)
+_adds = st.builds(Add, _names, st.none() | st.sampled_from(ASKED))
+_calls = st.one_of(_adds, _adds, st.builds(Delete, _names))
+_several = st.lists(_calls, min_size=1, max_size=4, unique_by=lambda call: call.name).map(tuple)
+
+
+def steps(moments: int) -> st.SearchStrategy[Step]:
+    """`moments`: how many there are at most in a Killed."""
+    return st.one_of(
+        _calls,
+        st.builds(Together, _several),
+        st.builds(Killed, st.integers(0, moments), _several),
+        st.builds(Sabotage, st.sampled_from(SABOTAGE), st.integers(0, 5)),
+        st.just(Restart()),
+        st.just(Resync()),
+    )
+
+
+class Model:
+    """`standing` is {name: address}: what there has to be, and nothing else."""
+
+    def __init__(self) -> None:
+        self.standing: dict[str, str] = {}
+
+    def answered(self, call: Call, answer: t.Union[str, bool, None]) -> None:
+        """`answer` is the address of an add, what a delete said, or None for a conflict.
+
+        Of calls at the same time those that ask for an address may come in any order: what is checked for them is that
+        a refusal had a reason.
+        """
+        have = self.standing.get(call.name)
+        if isinstance(call, Delete):
+            assert answer is (have is not None), (call, have)
+            self.standing.pop(call.name, None)
+        elif answer is None:
+            assert call.address is not None and call.address != have, (call, have)
+        else:
+            assert isinstance(answer, str) and answer == (have or answer) == (call.address or answer), (call, have)
+            assert answer not in {address for name, address in self.standing.items() if name != call.name}
+            self.standing[call.name] = answer
+
+    def tried_again(self, call: Call, answer: t.Union[str, bool, None]) -> None:
+        """The same call, after the first was cut off: nobody knows whether it had come through."""
+        if isinstance(call, Delete):
+            self.standing.pop(call.name, None)
+            return
+        self.answered(call, answer)

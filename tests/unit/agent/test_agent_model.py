@@ -1,0 +1,161 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Random calls, sabotage and kills against a simple model; an agent in memory, killed between any two writes."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import pathlib
+import shutil
+import tempfile
+
+import hypothesis
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import faults
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    NewLink,
+    RouteAttributes,
+    RouteOperation,
+)
+from hypothesis import strategies as st
+
+from tests.unit.agent.model import Add, Call, Delete, Killed, Model, Restart, Resync, Sabotage, Step, Together, steps
+from tests.unit.agent.node_under_test import BLOCK, SPARE, Node
+from tests.unit.agent.virtual_time import run
+
+
+class World(Node):
+    """A node that can be killed at any moment: between two writes to the kernel, or at a fault point.
+
+    What it was at that moment is kept and put back when whatever goes on has come to its end.
+    """
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        super().__init__(folder / "node", cleanup_grace=0.0)
+        self._kept = folder / "kept"
+        self._kept_kernel = None
+        self._moments = -1
+
+    async def start(self):
+        self.kernel.watch(self._look)
+        return await super().start()
+
+    def moment(self, *dummy) -> None:
+        if self._moments == 0:
+            shutil.copytree(self.folder, self._kept)
+            self.kernel.watch(None)
+            self._kept_kernel = copy.deepcopy(self.kernel)
+            self.kernel.watch(self._look)
+        self._moments -= 1
+
+    def _look(self, kernel) -> None:
+        """Nobody reaches an address that is not on the disk."""
+        if kernel is self.kernel:
+            hosts = {route[:-3] for route in self.routes if route.endswith("/32")}
+            assert hosts <= set(self.on_disk().values()), hosts
+        self.moment()
+
+    async def killed(self, moment: int, work) -> None:
+        self._moments = moment
+        await asyncio.gather(work, return_exceptions=True)
+        self._moments = -1
+        await self.kill()
+        if self._kept_kernel is not None:
+            shutil.rmtree(self.folder)
+            self._kept.rename(self.folder)
+            self.kernel, self._kept_kernel = self._kept_kernel, None
+            self.machine.kernel = self.kernel
+        await self.start()
+
+    # ---- what is done to it
+
+    async def call(self, call: Call):
+        try:
+            if isinstance(call, Delete):
+                return await self.agent.delete(f"default/{call.name}")
+            return await self.add(call.name, netns_owned=True, address=call.address)
+        except AgentError as error:
+            assert error.code == "conflict", error
+            return None
+
+    async def step(self, step: Step, model: Model) -> None:
+        if isinstance(step, (Add, Delete)):
+            model.answered(step, await self.call(step))
+        elif isinstance(step, Together):
+            answers = await asyncio.gather(*map(self.call, step.calls))
+            for call, answer in sorted(zip(step.calls, answers), key=lambda pair: isinstance(pair[0], Add)):
+                model.answered(call, answer)
+        elif isinstance(step, Killed):
+            await self.killed(step.moment, asyncio.gather(*map(self.call, step.calls), return_exceptions=True))
+            for call in sorted(step.calls, key=lambda call: isinstance(call, Add)):
+                model.tried_again(call, await self.call(call))
+        elif isinstance(step, Restart):
+            await self.restart()
+        elif isinstance(step, Resync):
+            await self.agent.resync()
+        else:
+            self.sabotage(step)
+
+    def sabotage(self, step: Sabotage) -> None:
+        ours = sorted(self.links)
+        link = ours[step.which % len(ours)] if ours else None
+        if step.what == "route":
+            self._delete_routes([route for route in sorted(self.routes) if route.endswith("/32")], step.which)
+        elif step.what == "blackhole":
+            self._delete_routes([BLOCK, SPARE], step.which)
+        elif step.what == "foreign":
+            # Ours by its mark, but nobody knows of it.
+            extra = RouteAttributes("blackhole", protocol=179)
+            self.kernel.route_batch([RouteOperation("add", f"10.244.7.{step.which * 8}/29", extra)])
+            if self.kernel.link("theirs0") is None:
+                self.kernel.link_add(NewLink("theirs0", "bridge"))
+        elif link is None:
+            return
+        elif step.what == "link":
+            self.kernel.link_delete(link)
+        elif step.what == "down":
+            self.kernel.link_set(link, up=False)
+        elif step.what == "sysctl":
+            self.kernel.sysctl_write(f"net/ipv4/conf/{link}/proxy_arp", "0")
+
+    def _delete_routes(self, destinations: list[str], which: int) -> None:
+        found = dict(self.kernel.routes(table=254))
+        there = [destination for destination in destinations if destination in found]
+        if there:
+            destination = there[which % len(there)]
+            self.kernel.route_batch([RouteOperation("delete", destination, found[destination])])
+
+    # ---- what has to come of it
+
+    async def converges(self, model: Model) -> None:
+        await asyncio.sleep(5)
+        await self.agent.resync()
+        assert self.differences() == [] and self.agent.in_sync and self.agent.problems == []
+        expected = {f"default/{name}": address for name, address in model.standing.items()}
+        assert {workload.id: workload.addresses[0] for workload in self.agent.list()} == expected
+        assert self.on_disk() == expected
+        assert len(self.links) == len(self.records) == len(expected)
+        assert self.routes - {BLOCK, SPARE} == {f"{address}/32" for address in expected.values()}
+        assert set(self.kernel.netns_list()) == set(model.standing)
+        assert self.agent.ipam_check()["problems"] == 0
+        assert self.kernel.violations == []
+
+
+@hypothesis.settings(max_examples=25, deadline=None, derandomize=True)
+@hypothesis.given(st.lists(steps(moments=40), min_size=5, max_size=25))
+def test_the_agent_keeps_to_the_model(todo):
+    async def scenario():
+        with tempfile.TemporaryDirectory() as folder:
+            world, model = World(pathlib.Path(folder)), Model()
+            point, faults.point = faults.point, world.moment
+            try:
+                await world.start()
+                for step in todo:
+                    await world.step(step, model)
+                await world.converges(model)
+            finally:
+                faults.point = point
+
+    run(scenario())
