@@ -19,7 +19,11 @@ class ActionModule(StateAction):
         result = super().run(tmp, task_vars)
         task_vars = task_vars or {}
         dummy, args = self.validate_argument_spec(
-            {"fleet": {"type": "str", "required": True}, "observed": {"type": "str", "required": True}}
+            {
+                "fleet": {"type": "str", "required": True},
+                "observed": {"type": "str", "required": True},
+                "cni": {"type": "bool", "default": False},
+            }
         )
         host = task_vars["inventory_hostname"]
         try:
@@ -32,7 +36,7 @@ class ActionModule(StateAction):
         errors = [finding for finding in findings if finding.severity == "error"]
         result["findings"] = [str(finding) for finding in findings]
         result["warnings"] = [f"{host}: {finding}" for finding in findings if finding.severity != "error"]
-        result["missing_packages"] = judge.missing_packages(facts, state)
+        result["missing_packages"] = judge.missing_packages(facts, state, args["cni"])
         if self._task.check_mode and result["missing_packages"]:
             # Installing is left out of a plan (apt needs its own package for that); what it would do is not.
             lines = [f"  + package  {name}" for name in result["missing_packages"]]

@@ -26,6 +26,11 @@ options:
     required: true
   observed:
     required: true
+  cni:
+    description:
+      - Whether packages that the CNI plugin works best with are needed as well.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""

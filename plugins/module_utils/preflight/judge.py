@@ -9,6 +9,7 @@ import typing as t
 
 from ..bird import version as bird_version
 from ..fleet.node_state import NodeState, TunnelDevice
+from . import packages
 
 Facts = t.Mapping[str, t.Any]
 
@@ -39,8 +40,8 @@ def judge(facts: Facts, state: NodeState) -> list[Finding]:
     return sorted(findings, key=lambda finding: finding.severity != "error")
 
 
-def missing_packages(facts: Facts, state: NodeState) -> list[str]:
-    """The packages that this state takes and the host does not have."""
+def missing_packages(facts: Facts, state: NodeState, cni: bool = False) -> list[str]:
+    """The packages that this state takes, with the CNI plugin where `cni`, and the host does not have."""
     unneeded = set()
     if state.bird is None:
         unneeded.add("bird2")
@@ -48,7 +49,8 @@ def missing_packages(facts: Facts, state: NodeState) -> list[str]:
         unneeded.add("ipset")
     if not state.iptables:
         unneeded.add("iptables")
-    return [name for name in facts["missing_packages"] if name not in unneeded]
+    found = [name for name in facts["missing_packages"] if name not in unneeded]
+    return found + [name for name in packages.CNI if cni and not facts["packages"].get(name)]
 
 
 def lacks_onlink(version: str) -> bool:

@@ -385,6 +385,10 @@ def test_packages_are_asked_for_by_those_who_need_them():
     assert judging.missing_packages(bare, STATE) == ["bird2", "ipset", "iptables", "python3-pyroute2"]
     assert judging.missing_packages(bare, NodeState("node7", "10.10.1.17/24")) == ["python3-pyroute2"]
     assert judging.missing_packages(facts(), STATE) == []
+    with_netcat = {**facts()["packages"], "netcat-openbsd": "1.219-1"}
+    assert judging.missing_packages(facts(packages=with_netcat), STATE, cni=True) == []
+    without = {**with_netcat, "netcat-openbsd": None}
+    assert judging.missing_packages(facts(packages=without), STATE, cni=True) == ["netcat-openbsd"]
 
 
 def test_daemons_that_delete_routes_are_no_reason_to_stop():
