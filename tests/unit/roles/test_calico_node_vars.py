@@ -1,0 +1,107 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the role's variables make of files and units for the node module."""
+
+from __future__ import annotations
+
+import configparser
+import json
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.modules import node
+
+from tests.conftest import ROOT
+
+ROLE = ROOT / "roles" / "calico_node"
+PORTMAP = {"type": "portmap", "snat": True, "capabilities": {"portMappings": True}}
+
+
+def made(name, **variables):
+    loader = DataLoader()
+    role = {
+        **loader.load_from_file(str(ROLE / "defaults" / "main.yml"), trusted_as_template=True),
+        **loader.load_from_file(str(ROLE / "vars" / "main.yml"), trusted_as_template=True),
+        "groups": {"calico_nodes": ["node1"], "calico_rr": ["rr1"]},
+        "inventory_hostname": "node1",
+        **variables,
+    }
+    return Templar(loader, variables=role).template(role[name])
+
+
+def files(**variables):
+    return {entry["path"]: entry for entry in made("calico_node_files", **variables)}
+
+
+def agent_unit(**variables):
+    (unit,) = [unit for unit in made("calico_node_units", **variables) if unit["name"] == "calico-agent.service"]
+    return unit["enabled"], unit["started"]
+
+
+def test_every_file_of_the_role_is_there_and_says_no_more_than_the_module_takes():
+    known = set(node.ARGUMENT_SPEC["files"]["options"])
+    for entry in files(calico_node_agent=True, calico_node_cni=True).values():
+        assert set(entry) <= known
+        assert ("src" in entry) != ("content" in entry)
+        assert "src" not in entry or (ROLE / "files" / entry["src"]).is_file()
+
+
+def test_settings_are_those_that_the_agent_knows():
+    found = json.loads(files(calico_node_agent_metrics_port="9191")["/etc/calico/agent.json"]["content"])
+    assert Settings.of(found) == Settings(metrics_port=9191)
+
+
+@pytest.mark.parametrize(
+    ("variables", "runs", "cni"),
+    [
+        ({"calico_node_agent": True}, True, False),
+        ({"calico_node_agent": "yes", "calico_node_cni": "yes"}, True, True),
+        ({"calico_node_agent": False, "calico_node_cni": True}, False, False),
+        ({"calico_node_agent": True, "calico_node_cni": True, "inventory_hostname": "rr1"}, False, False),
+    ],
+)
+def test_who_gets_an_agent_and_who_the_plugin(variables, runs, cni):
+    assert agent_unit(**variables) == (runs, runs)
+    found = files(**variables)
+    assert ("/opt/cni/bin/calico" in found, "/etc/cni/net.d/10-calico.conflist" in found) == (cni, cni)
+    assert "/etc/systemd/system/calico-agent.service" in found  # without its file a unit could not be disabled
+
+
+def test_the_network_of_the_plugin_is_the_last_file():
+    found = files(calico_node_agent=True, calico_node_cni=True, calico_node_cni_conf_dir="/etc/cni/other")
+    *others, (path, network) = found.items()
+    assert path == "/etc/cni/other/10-calico.conflist"
+    assert network["last"] is True and not any(entry.get("last") for dummy, entry in others)
+    assert json.loads(network["content"]) == {
+        "cniVersion": "1.0.0",
+        "cniVersions": ["0.3.1", "0.4.0", "1.0.0", "1.1.0"],
+        "name": "calico",
+        "plugins": [{"type": "calico", "capabilities": {"ips": True, "mac": True}}],
+    }
+
+
+def test_with_chained_plugins_a_version_is_asked_for_that_all_know():
+    variables = {"calico_node_agent": True, "calico_node_cni": True, "calico_node_cni_chained_plugins": [PORTMAP]}
+    content = json.loads(files(**variables)["/etc/cni/net.d/10-calico.conflist"]["content"])
+    assert "cniVersions" not in content
+    assert content["plugins"][1] == PORTMAP
+
+
+def test_the_agents_unit_lets_it_do_its_work():
+    """What a sandbox can spoil, and what keeps state over a stop."""
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str
+    unit.read(ROLE / "files" / "systemd" / "calico-agent.service")
+    service = unit["Service"]
+    assert service["Type"] == "notify" and service["Restart"] == "always" and service["KillMode"] == "process"
+    assert service["RuntimeDirectoryPreserve"] == "yes" and service["RuntimeDirectory"] == "calico"
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0"
+    assert "ProtectKernelTunables" not in service  # it writes /proc/sys/net
+    assert "PrivateNetwork" not in service and "MountFlags" not in service and "RestrictNamespaces" not in service
+    assert service["ExecStart"].endswith("agent --mounts /proc/1/ns/mnt")
+    assert {"CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE"} <= set(
+        service["CapabilityBoundingSet"].split()
+    )
