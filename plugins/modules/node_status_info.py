@@ -43,10 +43,6 @@ complete:
   description: Whether all of that state was applied. V(false) after a run that was cut short.
   returned: when there is a state
   type: bool
-workload_node:
-  description: Whether it routes for workloads of its own. V(false) for a route reflector that does nothing else.
-  returned: when there is a state
-  type: bool
 bgp:
   description: Whether the fleet has BGP, and its sessions that the node shall have.
   returned: when there is a state
@@ -76,10 +72,11 @@ workloads:
   returned: when there is a state
   type: int
 agent:
-  description: What the agent says of itself, and for how many seconds it has been running.
+  description:
+    - Whether the node is to have an agent, what that says of itself, and for how many seconds it has been running.
   returned: always
   type: dict
-  sample: {running: true, version: 0.2.0, uptime: 777600, in_sync: true, problems: [],
+  sample: {wanted: true, running: true, version: 0.2.0, uptime: 777600, in_sync: true, problems: [],
            drift: {total: 9, day: 3, kinds: {route: 3}}}
 problems:
   description: What could not be read, in words.
@@ -89,6 +86,8 @@ problems:
 """
 
 import datetime
+import glob
+import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -121,7 +120,6 @@ def gather(here: machine.Machine, now: datetime.datetime) -> Data:
         if stored is not None:
             state = stored.state
             found.update(node=state.node, plan=state.plan, complete=stored.complete)
-            found["workload_node"] = state.bird is None or state.bird.workload_node
             found.update(bgp=bgp(here, state, problems), routes=routes(here, state, problems))
             found["blocks"] = addresses(sources, problems)
             found["workloads"] = workloads(sources, state, problems)
@@ -134,11 +132,17 @@ def agent(sources: Sources, now: datetime.datetime, problems: list[str]) -> Data
     except CommandError as error:
         problems.append(str(error))
         said = None
+    found: Data = {"wanted": wants_agent(sources.machine.root), "running": said is not None}
     if said is None:
-        return {"running": False}
+        return found
     since = datetime.datetime.strptime(said["since"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.timezone.utc)
     kept = ("version", "since", "in_sync", "problems", "drift")
-    return {"running": True, "uptime": int((now - since).total_seconds()), **{name: said[name] for name in kept}}
+    return {**found, "uptime": int((now - since).total_seconds()), **{name: said[name] for name in kept}}
+
+
+def wants_agent(root: str) -> bool:
+    """Whether it starts with the host: the unit is on every node, and enabled where calico_node_agent is set."""
+    return bool(glob.glob(os.path.join(root, "etc/systemd/system/*.wants/calico-agent.service")))
 
 
 def bgp(here: machine.Machine, state: NodeState, problems: list[str]) -> Data:

@@ -25,7 +25,7 @@ def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
     """What a host says of itself, None where it says nothing."""
     if result is None or not run_results.usable(result) or "agent" not in result:
         return None
-    own = ("node", "plan", "complete", "workload_node", "bgp", "routes", "blocks", "workloads", "agent", "problems")
+    own = ("node", "plan", "complete", "bgp", "routes", "blocks", "workloads", "agent", "problems")
     return {name: result[name] for name in own if name in result}
 
 
@@ -68,7 +68,7 @@ def _of_node(host: str, node: Result, seen: set[frozenset[str]]) -> t.Iterator[s
     yield from _scarce(host, node["blocks"])
     agent = node["agent"]
     if not agent["running"]:
-        if node["workload_node"]:
+        if agent["wanted"]:
             yield f"{host}: the agent does not run. `systemctl status calico-agent` there says why."
         return
     yield from (f"{host}: {problem}" for problem in agent["problems"])
@@ -111,7 +111,7 @@ def _row(host: str, node: t.Optional[Result], result: t.Optional[Result]) -> tup
         f"{node['workloads']}/{size}" if blocks else "-",
         _routes(node["routes"]),
         _drift(node["agent"]),
-        _agent(node),
+        _agent(node["agent"]),
     )
 
 
@@ -135,10 +135,9 @@ def _drift(agent: Result) -> str:
     return f"{drift['day']} ({kinds})" if drift["day"] and kinds else str(drift["day"])
 
 
-def _agent(node: Result) -> str:
-    agent = node["agent"]
+def _agent(agent: Result) -> str:
     if not agent["running"]:
-        return "down !" if node["workload_node"] else "-"
+        return "down !" if agent["wanted"] else "-"
     return f"{agent['version']} up {duration(agent['uptime'])}{'' if agent['in_sync'] else ' !'}"
 
 

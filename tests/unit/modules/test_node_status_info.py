@@ -24,6 +24,9 @@ NOW = datetime.datetime(2026, 11, 21, 7, 0, 30, tzinfo=datetime.timezone.utc)
 @pytest.fixture
 def node(host):
     """Converged, with an agent and a BIRD."""
+    wants = host.folder / "root" / "etc/systemd/system/multi-user.target.wants"
+    wants.mkdir(parents=True)
+    (wants / "calico-agent.service").symlink_to("/etc/systemd/system/calico-agent.service")
     (host.folder / "run").mkdir(exist_ok=True)
     host.run(tunnel_device, kind="ipip")
     write(host, TUNNEL, DIRECT, ROUTED)
@@ -53,12 +56,12 @@ def test_a_node_that_is_well(node):
         "node": "node1",
         "plan": "",
         "complete": True,
-        "workload_node": True,
         "bgp": {"enabled": True, "running": True},
         "routes": {"expected": 3, "present": 3, "missing": []},
         "blocks": [{"cidr": "10.244.3.0/26"}],
         "workloads": 1,
         "agent": {
+            "wanted": True,
             "running": True,
             "version": "0.1.0",
             "since": "2026-11-12T07:00:00Z",
@@ -103,7 +106,7 @@ def test_nothing_answers(host):
     Store(host.machine.store).save(Stored(STATE, None, (), "x", complete=False))
     Endpoints(host.machine.workloads).save(WEB)
     answer = node_status_info.gather(host.machine, NOW)
-    assert (answer["agent"], answer["complete"], answer["workloads"]) == ({"running": False}, False, 1)
+    assert (answer["agent"], answer["complete"], answer["workloads"]) == ({"wanted": False, "running": False}, False, 1)
     assert (answer["bgp"]["running"], answer["routes"]["present"]) == (False, 0)
     assert answer["problems"] == [
         f"BIRD does not answer. Its control socket is {host.machine.bird_socket}: No such file or directory. "
@@ -114,7 +117,7 @@ def test_nothing_answers(host):
 def test_a_host_without_a_state(host):
     answer = host.run(node_status_info)
     answer.pop("warnings", None)  # of other tests: Ansible keeps them for the process
-    assert answer == {"changed": False, "node": None, "agent": {"running": False}, "problems": []}
+    assert answer == {"changed": False, "node": None, "agent": {"wanted": False, "running": False}, "problems": []}
 
 
 def test_a_state_that_cannot_be_read(host):

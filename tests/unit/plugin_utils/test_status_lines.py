@@ -16,7 +16,15 @@ from tests.unit.plugin_utils import controller
 from tests.unit.plugin_utils.controller import Run
 
 DRIFT = {"total": 9, "day": 0, "kinds": {}}
-AGENT = {"running": True, "version": "0.2.0", "since": "x", "uptime": 9 * 86400 + 5, "in_sync": True, "problems": []}
+AGENT = {
+    "wanted": True,
+    "running": True,
+    "version": "0.2.0",
+    "since": "x",
+    "uptime": 9 * 86400 + 5,
+    "in_sync": True,
+    "problems": [],
+}
 
 
 def session(node: str, state: str = "Established", **more: t.Any) -> dict[str, t.Any]:
@@ -37,7 +45,6 @@ def node(name: str, **more: t.Any) -> dict[str, t.Any]:
         "node": name,
         "plan": "7f3a91",
         "complete": True,
-        "workload_node": True,
         "bgp": {"enabled": True, "running": True, "sessions": [session(other) for other in others]},
         "routes": {"expected": 2, "present": 2, "missing": []},
         "blocks": [block("10.244.3.0/26"), block("10.244.9.64/26", 0, spare=True)],
@@ -96,7 +103,7 @@ def results_of_bad() -> dict[str, t.Any]:
         "node2": node(
             "node2",
             bgp={"enabled": True, "running": True, "sessions": [lost("node1"), session("node3")]},
-            agent={"running": False},
+            agent={"wanted": True, "running": False},
         ),
         "node3": {"unreachable": True, "msg": "Task failed: Failed to connect to the host via ssh: timed out\nmore"},
     }
@@ -133,7 +140,7 @@ def test_bad() -> None:
          "0/1 !   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d", ["node1: BIRD does not answer."]),
         ({"bgp": {"enabled": True, "running": True, "sessions": [session("", "Idle")]}},
          "0/1 !   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d", ["node1 <-> 10.10.1.1: Idle"]),
-        ({"blocks": [], "workloads": 0, "workload_node": False, "agent": {"running": False}},
+        ({"blocks": [], "workloads": 0, "agent": {"wanted": False, "running": False}},
          "2/2   -        -           ok       -            -", []),
         ({"blocks": [block("10.244.3.0/26", 60), block("10.244.9.0/26", 43, spare=True)]},
          "2/2   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d",
