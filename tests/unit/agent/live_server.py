@@ -127,9 +127,12 @@ class LiveServer:
 
     async def _flood(self, params: dict[str, t.Any], peer: Peer) -> t.AsyncIterator[dict[str, t.Any]]:
         self.flooded = 0
-        while True:
-            yield {"text": "x" * 10_000}
-            self.flooded += 1
+        try:
+            while True:
+                yield {"text": "x" * 10_000}
+                self.flooded += 1
+        finally:
+            self.cancelled.append("flood")
 
     async def _break(self, params: dict[str, t.Any], peer: Peer) -> t.AsyncIterator[dict[str, t.Any]]:
         yield {"number": 0}

@@ -111,6 +111,33 @@ def test_an_answer_that_does_not_come(live: LiveServer) -> None:
         client.call("echo")  # and not the answer to the first
 
 
+def answering(path: str, said: bytes) -> threading.Thread:
+    """Somebody who says that to the first client, whatever it asks."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+
+    def answer() -> None:
+        with listener:
+            connection, dummy = listener.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(said)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    return thread
+
+
+def test_who_refuses_before_all_is_said_is_heard(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "agent.sock")
+    thread = answering(path, b'{"id":null,"error":{"code":"too_large","message":"Less.","data":{}}}\n')
+    with Client(path, 10) as client, pytest.raises(AgentError) as caught:
+        client.call("status", text="a" * 5_000_000)
+    thread.join(10)
+    assert (caught.value.code, caught.value.message) == ("too_large", "Less.")
+
+
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
@@ -127,22 +154,10 @@ def test_an_answer_that_does_not_come(live: LiveServer) -> None:
 )
 def test_who_answers_is_no_agent(tmp_path: pathlib.Path, said: bytes, reason: str) -> None:
     path = str(tmp_path / "agent.sock")
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
-    listener.listen()
-
-    def answer() -> None:
-        connection, dummy = listener.accept()
-        with connection:
-            connection.recv(1000)
-            connection.sendall(said)
-
-    thread = threading.Thread(target=answer)
-    thread.start()
+    thread = answering(path, said)
     with Client(path, 10) as client, pytest.raises(NotRunning) as caught:
         client.call("status")
     thread.join(10)
-    listener.close()
     assert str(caught.value) == f"the agent of this node does not answer. Its socket is {path}: {reason}. {REMEDY}"
 
 

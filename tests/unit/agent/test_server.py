@@ -52,6 +52,7 @@ def test_pieces_make_no_difference(live: LiveServer) -> None:
     with live.connect() as connection:
         for byte in b'\n  \n{"id":1,"method":"echo"}\n{"id":2,"method":"echo"}':
             connection.sendall(bytes([byte]))
+            live.do(asyncio.sleep(0))
         connection.shutdown(socket.SHUT_WR)
         assert [answer["id"] for answer in answers(everything(connection))] == [1, 2]
 
@@ -144,7 +145,7 @@ def test_a_client_that_does_not_read_stops_its_stream_and_nothing_else(serve: Se
     with live.connect() as connection:
         connection.sendall(b'{"id":1,"method":"flood"}\n')
         eventually(lambda: ("flood", "ok") in live.observed)
-        assert live.flooded < 1000
+        assert live.flooded < 1000 and live.cancelled == ["flood"]
         with live.client() as client:
             client.call("echo")
         assert len(everything(connection)) < 10_000_000
@@ -244,21 +245,37 @@ def test_many_incomplete_requests_share_one_bound(serve: Serve) -> None:
         assert answers(first.recv(1000))[0]["id"] == 1
 
 
-def test_what_is_sent_during_a_request_waits_for_it(serve: Serve) -> None:
-    live = serve(limits=Limits(line=1000))
+def test_too_much_during_a_request_is_refused_after_its_answer(serve: Serve) -> None:
+    live = serve(limits=Limits(waiting=1000))
     with live.connect() as connection:
         connection.sendall(b'{"id":1,"method":"wait"}\n')
         assert live.reached.wait(10)
-        connection.setblocking(False)
+        connection.sendall(b"a" * 1001)
+        live.do(asyncio.sleep(0))
+        live.loop.call_soon_threadsafe(live.release.set)
+        assert answers(everything(connection)) == [
+            {"id": 1, "result": {"waited": True}},
+            error("try_again", "the agent holds too many requests that are not complete. Try again."),
+        ]
+
+
+def test_what_is_sent_during_a_request_waits_for_it(serve: Serve) -> None:
+    live = serve(limits=Limits(line=1000))
+    line = b'{"id":2,"method":"echo"' + b" " * 975 + b"}\n"
+    with live.connect() as connection:
+        connection.sendall(b'{"id":1,"method":"wait"}\n')
+        assert live.reached.wait(10)
+        connection.settimeout(0.1)
         sent = 0
-        with pytest.raises(BlockingIOError):  # the server reads no more than it has to, and the kernel's buffer fills
-            while True:
-                sent += connection.send(b'{"id":2,"method":"echo"}\n' * 1000)
+        with pytest.raises(socket.timeout):  # the server reads no more than it has to, and the kernel's buffer fills
+            while sent < 4 << 20:
+                sent += connection.send(line * 100)
         assert live.server._waiting < 1 << 20
         live.loop.call_soon_threadsafe(live.release.set)
         connection.settimeout(10)
         lines = connection.makefile("rb")
-        assert [json.loads(next(lines))["id"] for dummy in range(sent // 25)] == [1] + [2] * (sent // 25 - 1)
+        count = sent // len(line)
+        assert [json.loads(next(lines))["id"] for dummy in range(count)] == [1] + [2] * (count - 1)
 
 
 def test_one_connection_too_many_is_told_why(serve: Serve) -> None:

@@ -1,0 +1,49 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""docs/agent.md names the methods, who may use them, and the codes of errors that there are."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import Methods
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.server import Limits
+
+from tests.conftest import ROOT
+from tests.unit.agent.node_under_test import Node
+from tests.unit.agent.virtual_time import run
+
+PAGE = (ROOT / "docs" / "agent.md").read_text("utf-8")
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Of the first table below a heading."""
+    below = PAGE.partition(heading)[2]
+    lines = re.search(r"(?:^\|.*\n)+", below, re.MULTILINE)
+    assert lines
+    return [[cell.strip() for cell in line.strip("|\n").split("|")] for line in lines[0].splitlines()[2:]]
+
+
+def test_the_methods(tmp_path: pathlib.Path) -> None:
+    async def methods() -> Methods:
+        return Methods(await Node(tmp_path).start())
+
+    table = run(methods()).table
+    assert [(row[0], row[3]) for row in rows("## The API")] == [
+        (f"`{name}`", "root" if method.changes else "readers") for name, method in table.items()
+    ]
+
+
+def test_the_codes() -> None:
+    assert sorted(row[0].strip("`") for row in rows("### Errors")) == sorted(protocol.CODES)
+
+
+def test_the_limits() -> None:
+    limits = Limits()
+    said = PAGE.partition("### Limits")[2].partition("###")[0]
+    assert (limits.line, limits.waiting) == (1 << 20, 16 << 20) and "1 MiB" in said and "16 MiB together" in said
+    assert said.count(f"{limits.idle:g} s") == 2 and limits.deadline == limits.idle
+    assert f"at most {limits.connections} connections" in said
