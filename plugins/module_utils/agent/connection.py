@@ -347,7 +347,8 @@ class Connection(asyncio.Protocol):
 
     def _arm(self) -> None:
         self._disarm()
-        self._timer = asyncio.get_running_loop().call_later(self.server.limits.idle, self._idle)
+        seconds = self.server.limits.idle if self._refusal is None else min(_LINGER, self.server.limits.idle)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._idle)
 
     def _disarm(self) -> None:
         if self._timer is not None:

@@ -57,6 +57,7 @@ class Limits(t.NamedTuple):
     deadline: float = protocol.DEADLINE
     idle: float = protocol.IDLE
     connections: int = 512
+    others: int = 256  # of these, what others than root may have, so that root always gets one
     refused: int = 64  # connections beyond that are told why; more than these are closed
     waiting: int = 16 << 20  # bytes of requests that are not complete, of all connections
 
@@ -96,6 +97,7 @@ class Server:
         self._listening: t.Optional[asyncio.AbstractServer] = None
         self._inode = 0
         self._connections: set[Connection] = set()
+        self._refused: set[Connection] = set()
         self._waiting = 0
         self._stopped = False
 
@@ -117,7 +119,7 @@ class Server:
                     os.unlink(self.path)
             self._listening.close()
             self._listening = None
-        for connection in list(self._connections):
+        for connection in [*self._connections, *self._refused]:
             connection.stop()
         tasks = {connection.task for connection in self._connections if connection.task is not None}
         if tasks:
@@ -131,19 +133,27 @@ class Server:
 
     def admit(self, connection: Connection) -> t.Optional[AgentError]:
         """Why this connection is answered with nothing but a refusal, if it is."""
-        self._connections.add(connection)
-        if len(self._connections) <= self.limits.connections:
+        limit, whose = self.limits.connections, ""
+        held = len(self._connections)
+        if connection.peer.uid != self.root:
+            others = sum(other.peer.uid != self.root for other in self._connections)
+            if others >= self.limits.others:
+                limit, whose, held = self.limits.others, " of others than root", others
+        if held < limit:
+            self._connections.add(connection)
             return None
-        if len(self._connections) > self.limits.connections + self.limits.refused:
+        self._refused.add(connection)
+        if len(self._refused) > self.limits.refused:
             connection.abort()
         return AgentError(
             protocol.TRY_AGAIN,
-            f"the agent has {self.limits.connections} connections, which is as many as it takes. Try again; "
+            f"the agent has {limit} connections{whose}, which is as many as it takes. Try again; "
             f"`ss -xp src {self.path}` shows who holds them.",
         )
 
     def gone(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self._refused.discard(connection)
 
     def admit_bytes(self, count: int) -> bool:
         if self._waiting + count > self.limits.waiting:

@@ -44,7 +44,7 @@ def ask(state: dict[str, t.Any]) -> t.Iterator[Ask]:
             while more := await asyncio.wait_for(reader.read(1 << 16), 10):
                 said += more
         except ConnectionResetError:
-            pass
+            said += b"(reset)"
         writer.close()
         return bytes(said)
 
@@ -94,6 +94,7 @@ def test_health(ask: Ask, state: dict[str, t.Any]) -> None:
         (get("/"), "404 Not Found", "there are /metrics, /liveness and /readiness"),
         (get("/metrics/"), "404 Not Found", "there are /metrics, /liveness and /readiness"),
         (get("/metrics", "POST"), "405 Method Not Allowed", "GET and HEAD are"),
+        (get("/metrics", "POST") + b"x" * 500_000, "405 Method Not Allowed", "GET and HEAD are"),
         (get("/liveness", "DELETE"), "405 Method Not Allowed", "GET and HEAD are"),
         (b"hello\r\n\r\n", "400 Bad Request", "this is no request of HTTP/1.1"),
         (b"GET /metrics\r\n\r\n", "400 Bad Request", "this is no request of HTTP/1.1"),

@@ -289,11 +289,11 @@ def test_one_connection_too_many_is_told_why(serve: Serve) -> None:
     assert answers(live.say(b'{"id":1,"method":"echo"}\n{"id":2,"method":"echo"}\n')) == [
         error("try_again", message, 1)
     ]
-    eventually(lambda: len(live.server._connections) == 2)
+    eventually(lambda: not live.server._refused)
     assert json.loads(live.say(b"CNI 1\nCNI_COMMAND=ADD\n\n{}")[2:])["msg"] == message
-    eventually(lambda: len(live.server._connections) == 2)
+    eventually(lambda: not live.server._refused)
     third = live.connect()
-    eventually(lambda: len(live.server._connections) == 3)
+    eventually(lambda: len(live.server._refused) == 1)
     with live.connect() as fourth:
         assert everything(fourth) == b""
     for connection in [*silent, third]:
@@ -301,6 +301,24 @@ def test_one_connection_too_many_is_told_why(serve: Serve) -> None:
     eventually(lambda: not live.server._connections)
     with live.client() as client:
         client.call("echo")
+
+
+def test_others_leave_connections_for_root(serve: Serve) -> None:
+    live = serve(root=SOMEBODY_ELSE, limits=Limits(connections=3, others=1))
+    with live.connect() as silent:
+        eventually(lambda: len(live.server._connections) == 1)
+        assert answers(live.say(b'{"id":1,"method":"echo"}\n')) == [
+            error(
+                "try_again",
+                "the agent has 1 connections of others than root, which is as many as it takes. Try again; "
+                f"`ss -xp src {live.path}` shows who holds them.",
+                1,
+            )
+        ]
+        live.server.root = ME
+        with live.client() as client:
+            client.call("echo")
+        silent.close()
 
 
 def test_who_says_nothing_is_left_alone_for_a_while(serve: Serve) -> None:
