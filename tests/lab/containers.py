@@ -68,4 +68,4 @@ def ping(lab: BaseLab, source: Container, address: str) -> bool:
 def workload_addresses(lab: BaseLab, node: str) -> dict[str, str]:
     """{name: address} of the workloads that the agent of a node knows."""
     listed = json.loads(lab.exec(node, ["calicoctl", "workload", "list", "-o", "json"]).stdout)
-    return {entry["name"]: entry["addresses"][0] for entry in listed}
+    return {entry["name"]: entry["addresses"][0] for entry in listed["workloads"]}

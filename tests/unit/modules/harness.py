@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible.module_utils import _internal
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
@@ -91,7 +92,9 @@ class Host:
         """The module's JSON answer; `module` is the imported module."""
         arguments = {**params, "_ansible_check_mode": check, "_ansible_diff": diff}
         self.stdout()  # what was printed before is not the answer
-        with patch_module_args(arguments), pytest.raises(SystemExit):
+        with pytest.MonkeyPatch.context() as patch, patch_module_args(arguments), pytest.raises(SystemExit):
+            # Other tests of this process may have loaded the controller's half, which would print warnings elsewhere.
+            patch.setattr(_internal, "is_controller", False)
             module.main()
         answer = json.loads(self.stdout().out)
         answer.pop("invocation", None)

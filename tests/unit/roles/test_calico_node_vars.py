@@ -57,7 +57,8 @@ def test_settings_are_those_that_the_agent_knows():
 @pytest.mark.parametrize(
     ("variables", "runs", "cni"),
     [
-        ({"calico_node_agent": True}, True, False),
+        ({}, True, True),
+        ({"calico_node_agent": True, "calico_node_cni": False}, True, False),
         ({"calico_node_agent": "yes", "calico_node_cni": "yes"}, True, True),
         ({"calico_node_agent": False, "calico_node_cni": True}, False, False),
         ({"calico_node_agent": True, "calico_node_cni": True, "inventory_hostname": "rr1"}, False, False),
