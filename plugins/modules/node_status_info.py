@@ -10,7 +10,8 @@ version_added: 0.2.0
 description:
   - Returns, in one call, what an operator wants to know of a node. Its BGP sessions and the routes that BIRD writes,
     its blocks and workloads, its agent and what that had to repair.
-  - Changes nothing and waits for nothing. What cannot be read is said in RV(problems); it is no failure.
+  - Changes nothing, and waits for nothing but an agent that is just repairing, for a few seconds.
+  - What cannot be read is said in RV(problems); it is no failure.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -128,7 +129,7 @@ def gather(here: machine.Machine, now: datetime.datetime) -> Data:
 
 def agent(sources: Sources, now: datetime.datetime, problems: list[str]) -> Data:
     try:
-        said = sources.ask_if_running("status")
+        said = sources.agent_status() if sources.agent_runs() else None
     except CommandError as error:
         problems.append(str(error))
         said = None

@@ -73,7 +73,7 @@ def _of_node(host: str, node: Result, seen: set[frozenset[str]]) -> t.Iterator[s
         return
     yield from (f"{host}: {problem}" for problem in agent["problems"])
     if not agent["in_sync"] and not agent["problems"]:
-        yield f"{host}: the agent is repairing. `calicoctl plan` there says what."
+        yield f"{host}: the agent repairs, and is not done within seconds. `calicoctl plan` there says what."
 
 
 def _session(host: str, session: Result) -> str:

@@ -16,7 +16,7 @@ from .sources import Data, Sources
 
 
 def status(arguments: argparse.Namespace, sources: Sources) -> int:
-    found = sources.ask("status")
+    found = sources.agent_status()
     if arguments.output == "json":
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
     else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 import typing as t
 
 from ..agent.client import Client, NotRunning
@@ -20,6 +21,10 @@ from ..node.store import Store, Stored, StoreError
 from .errors import CommandError
 
 Data = dict[str, t.Any]
+
+#: Seconds that an agent may take to be in sync again.
+PATIENCE = 3.0
+_STEP = 0.1
 
 
 def _to_stderr(text: str) -> None:
@@ -84,6 +89,19 @@ class Sources:
             return None
         except AgentError as error:
             raise CommandError(error.message) from error
+
+    def agent_status(self) -> Data:
+        """What the agent says of itself. Raises CommandError.
+
+        With every workload that comes or goes it looks at its node again, and is not in sync for that moment: what
+        lasts longer than PATIENCE is told.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            found = self.ask("status")
+            if found["in_sync"] or found["problems"] or time.monotonic() >= deadline:
+                return found
+            time.sleep(_STEP)
 
     def agent_runs(self) -> bool:
         with contextlib.suppress(AgentError):

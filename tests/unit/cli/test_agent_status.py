@@ -9,6 +9,7 @@ import json
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import sources
 
 from tests.unit.cli.conftest import STATE, Node
 
@@ -67,6 +68,18 @@ def test_bad(node: Node) -> None:
     bad.update(problems=["route 10.244.3.0/26: busy."], drift={"total": 0, "day": 0, "kinds": {}})
     node.agent().answers["status"] = {**STATUS, **bad}
     assert node.run("status") == (1, BAD, "")
+
+
+def test_an_agent_that_is_just_looking_is_waited_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = node.agent()
+    looks = iter([False, False, True])
+    monkeypatch.setattr(sources, "_STEP", 0.0)
+    agent.answers["status"] = lambda dummy: {**STATUS, "in_sync": next(looks)}
+    assert node.run("status") == (0, GOOD, "")
+    monkeypatch.setattr(sources, "PATIENCE", 0.0)
+    agent.answers["status"] = {**STATUS, "in_sync": False}
+    assert node.run("status") == (1, GOOD.replace("in sync     yes", "in sync     no"), "")
+    assert [method for method, dummy in agent.asked] == ["status"] * 4
 
 
 def test_no_agent(node: Node) -> None:

@@ -74,7 +74,7 @@ node2   1/2 !   10.244.3.0/26      2/64        ok          -                 dow
 node3   -       -                  -           -           -                 unreachable !
 ! node1 <-> node2: Active since 14:02:11 (Hold timer expired); its routes are kept by graceful restart
 ! node1: route 10.244.7.0/26 of node2 is missing, expected via 10.10.1.12 dev tunl0 onlink
-! node1: the agent is repairing. `calicoctl plan` there says what.
+! node1: the agent repairs, and is not done within seconds. `calicoctl plan` there says what.
 ! node2: the agent does not run. `systemctl status calico-agent` there says why.
 ! node3: unreachable: Failed to connect to the host via ssh: timed out
 not all good  0/3 nodes · 1/2 sessions Established · 4 workloads
@@ -122,6 +122,8 @@ def test_a_session_with_somebody_else_has_one_end_here() -> None:
 
 def test_bad() -> None:
     assert shown(HOSTS, results_of_bad()) == BAD
+    page = pathlib.Path(__file__).resolve().parents[3] / "docs" / "calicoctl.md"
+    assert f"playbooks/status.yml -i inventories/prod\n{BAD}```" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
