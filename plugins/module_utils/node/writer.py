@@ -9,16 +9,18 @@ the same either way: the fleet's state, and the workloads and blocks of the node
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 import typing as t
 
 from ..dataplane import node as dataplane
 from ..dataplane.change import Change
-from ..fleet.attachment import address_conflicts
+from ..fleet.attachment import address_conflicts, with_opened
 from ..fleet.node_state import NodeState
 from . import desired, lock, packed_state
 from .endpoints import Endpoints
+from .local_ipam import IpamUnreadable, LocalIpam
 from .lock import LockError
 from .machine import Agent, Machine
 
@@ -85,7 +87,7 @@ class Direct:
 
     def plan(self, state: NodeState) -> dataplane.NodePlan:
         wanted = desired.of_machine(self._machine, state)
-        return _with_conflicts(self._machine, state, dataplane.plan_node(self._machine.kernel, wanted))
+        return _Own(self._machine).judged(state, dataplane.plan_node(self._machine.kernel, wanted))
 
     def prepare(self, plan: dataplane.NodePlan) -> None:
         dataplane.ready_to_write(self._machine.kernel, plan.changes)
@@ -124,14 +126,21 @@ class Through:
         answer = self._ask("node.plan", state=packed_state.pack(state))
         changes = [_change(entry) for entry in answer["changes"]]
         plan = dataplane.NodePlan(
-            state=desired.of_machine(self._machine, state),
+            state=self._with_opened(state),
             underlay=answer["underlay"],
             additions=tuple(change for change in changes if change.action != "-"),
             removals=tuple(change for change in changes if change.action == "-"),
             expected=tuple(_change(entry) for entry in answer["expected"]),
             kept=tuple(_change(entry) for entry in answer["kept"]),
         )
-        return _with_conflicts(self._machine, state, plan)
+        return _Own(self._machine).judged(state, plan)
+
+    def _with_opened(self, state: NodeState) -> NodeState:
+        """For the notes that tell open blocks from spare ones."""
+        ipam = LocalIpam(self._machine.ipam)
+        with contextlib.suppress(IpamUnreadable):
+            ipam.load()
+        return dataclasses.replace(state, ipam=with_opened(state.ipam, ipam.opened))
 
     def prepare(self, plan: dataplane.NodePlan) -> None:
         pass  # the agent runs, so it has what it needs
@@ -146,10 +155,10 @@ class Through:
 
     def resync(self) -> None:
         """Has it look at everything and repair it. Raises as `apply`."""
-        _raise_problems(self._ask("resync"))
+        self._raise_problems(self._ask("resync"))
 
     def _hand_over(self, packed: str, removals: bool) -> None:
-        _raise_problems(self._ask("node.apply", state=packed, removals=removals))
+        self._raise_problems(self._ask("node.apply", state=packed, removals=removals))
 
     def _ask(self, method: str, **params: t.Any) -> dict[str, t.Any]:
         for attempt in range(_ATTEMPTS):
@@ -160,12 +169,12 @@ class Through:
                     raise AgentSilent(f"{error} {REMEDY}") from error
         raise AssertionError("unreachable")
 
-
-def _raise_problems(answer: t.Mapping[str, t.Any]) -> None:
-    problems = answer["problems"]
-    if problems:
-        more = [f"... and {len(problems) - 5} more."] if len(problems) > 5 else []
-        raise NotTakenOver("\n".join([*problems[:5], *more]))
+    def _raise_problems(self, answer: t.Mapping[str, t.Any]) -> None:
+        own = _Own(self._machine)
+        problems = [text for text in answer["problems"] if not own.is_about(text)]
+        if problems:
+            more = [f"... and {len(problems) - 5} more."] if len(problems) > 5 else []
+            raise NotTakenOver("\n".join([*problems[:5], *more]))
 
 
 def _change(entry: t.Mapping[str, t.Any]) -> Change:
@@ -180,8 +189,46 @@ def _change(entry: t.Mapping[str, t.Any]) -> Change:
     )
 
 
-def _with_conflicts(machine: Machine, state: NodeState, plan: dataplane.NodePlan) -> dataplane.NodePlan:
-    """What was planned for an address that the node gave away meanwhile stands in the way."""
-    workloads, dummy = Endpoints(machine.workloads).load()
-    conflicts = [Change("workload", "!", "", None, None, text) for text in address_conflicts(state, workloads)]
-    return dataclasses.replace(plan, additions=(*conflicts, *plan.additions)) if conflicts else plan
+class _Own:
+    """The workloads that came to this node between runs.
+
+    What is wrong with one of them is told, and holds up nothing of what the fleet wants here: it may be its owner's doing.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._workloads, dummy = Endpoints(machine.workloads).load()
+
+    def judged(self, state: NodeState, plan: dataplane.NodePlan) -> dataplane.NodePlan:
+        """The plan, with what was planned for an address that the node gave away meanwhile standing in the way, and
+        what stands in the way of its own workloads kept as it is."""
+        names = {f"{found.namespace}/{found.name}" for found in self._workloads}
+
+        def is_own(change: Change) -> bool:
+            return change.action == "!" and change.kind == "workload" and change.subject in names
+
+        conflicts = [
+            Change("workload", "!", "", None, None, text) for text in address_conflicts(state, self._workloads)
+        ]
+        own = [change for change in plan.additions if is_own(change)]
+        if not conflicts and not own:
+            return plan
+        groups = [
+            group._replace(changes=[change for change in group.changes if not is_own(change)]) for group in plan.groups
+        ]
+        return dataclasses.replace(
+            plan,
+            additions=(*conflicts, *(change for change in plan.additions if not is_own(change))),
+            kept=(*plan.kept, *(change._replace(action="=") for change in own)),
+            groups=tuple(groups),
+        )
+
+    def is_about(self, problem: str) -> bool:
+        """Whether a sentence of the agent begins with something of theirs: `workload default/web: ...`."""
+        subject = problem.partition(": ")[0]
+        kind, dummy, name = subject.partition(" ")
+        return any(
+            (kind == "workload" and name == f"{found.namespace}/{found.name}")
+            or (kind == "route" and name in [f"{address}/32" for address in found.addresses])
+            or (kind == "sysctl" and found.interface in name.split("/"))
+            for found in self._workloads
+        )

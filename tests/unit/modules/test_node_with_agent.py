@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import hashlib
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import hand_over
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import RouteOperation
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    NewLink,
+    RouteAttributes,
+    RouteOperation,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Block, Route
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, lock, writer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
@@ -97,6 +102,26 @@ def test_an_address_that_was_given_away_meanwhile_stands_in_the_way(host):
     first = host.run(node, check=True, **PARAMS)["changes"][0]
     assert (first["action"], first["note"]) == ("!", text)
     assert host.snapshot() == before
+
+
+@pytest.mark.parametrize("with_agent", [True, False])
+def test_a_workload_of_the_node_whose_owner_broke_it_holds_up_nothing(host, with_agent):
+    host.run(node, **PARAMS)
+    made = host.attach("db-1")
+    inside = host.kernel.inside("db-1")
+    inside.link_add(NewLink("dummy0", "bridge", 1500))
+    inside.link_set("dummy0", up=True)
+    (default,) = [found for found in inside.routes(table=254) if found[0] == "0.0.0.0/0"]
+    theirs = RouteAttributes(device="dummy0", protocol=4, scope=253)
+    operations = [RouteOperation("delete", *default), RouteOperation("add", default[0], theirs)]
+    assert inside.route_batch(operations) == []
+    with AgentInProcess(host) if with_agent else contextlib.nullcontext():
+        answer = host.run(node, **params(MORE))
+    assert answer["changed"] is True
+    (kept,) = answer["kept"]
+    assert kept.startswith("default/db-1 Network namespace db-1 has a route default through dummy0 already.")
+    assert "10.244.3.64/26" in dict(host.kernel.routes(protocol=179))
+    assert reached(host, made)
 
 
 # --- with one -------------------------------------------------------------------------------------------------------
