@@ -51,7 +51,9 @@ def main(arguments: t.Sequence[str]) -> int:
     parser.add_argument("--settings", default=settings_.PATH, metavar="FILE", help="default: %(default)s")
     parser.add_argument("--paths", metavar="FILE", help="a JSON object of paths that are not the usual ones; for tests")
     parser.add_argument(
-        "--mounts", metavar="FILE", help="mount namespace of the host, where a sandboxed agent mounts network namespaces"
+        "--mounts",
+        metavar="FILE",
+        help="mount namespace of the host, where a sandboxed agent mounts network namespaces",
     )
     options = parser.parse_args(arguments)
     try:
@@ -116,6 +118,7 @@ async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Ker
         "monitor": Monitor(
             agent.reconciler,
             ports=lambda: [kernel.netlink_port for kernel in made],
+            wanted=agent.workloads.wanted,
             on_lost=instruments.events_lost.add,
         ).run(),
         "polling": Polling(agent.reconciler).run(),

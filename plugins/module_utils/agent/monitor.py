@@ -62,8 +62,9 @@ def open_socket(buffer: int = _BUFFER) -> socket.socket:
 class Monitor:
     """`run` is to be a task of the event loop for as long as the agent lives.
 
-    `ports` gives the netlink ports by which this process writes the kernel. `opener` opens the socket that listens and
-    `asker` one to ask by, in the network namespace that matters. `on_lost` is called each time notifications were lost.
+    `ports` gives the netlink ports by which this process writes the kernel; `wanted` says whether a host end belongs to
+    a workload now. `opener` opens the socket that listens and `asker` one to ask by, in the network namespace that
+    matters. `on_lost` is called each time notifications were lost.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Monitor:
         reconciler: Marked,
         *,
         ports: t.Callable[[], t.Iterable[int]] = tuple,
+        wanted: t.Callable[[str], bool] = lambda interface: True,
         opener: t.Callable[[], socket.socket] = open_socket,
         asker: t.Callable[[], socket.socket] = rt.open_socket,
         on_lost: t.Callable[[], None] = lambda: None,
@@ -80,7 +82,7 @@ class Monitor:
         self._opener = opener
         self._on_lost = on_lost
         self._channel = rt.Channel(asker)
-        self._relevance = Relevance(lambda: reconciler.state, lambda: reconciler.devices)
+        self._relevance = Relevance(lambda: reconciler.state, lambda: reconciler.devices, wanted)
         self._filtered: t.Optional[tuple[frozenset[int], frozenset[int]]] = None
         self._alarm: t.Optional[asyncio.TimerHandle] = None
         self._broken: t.Optional[OSError] = None

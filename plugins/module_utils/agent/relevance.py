@@ -41,6 +41,10 @@ _ALL_DEVICES = -1  # NETCONFA_IFINDEX_ALL
 _HOST_END = "cali"
 
 
+#: name, whether up, MTU, MAC, alias
+_Link = tuple[str, bool, int, bytes, str]
+
+
 class _End:
     """What was last said of a host end; `seen` is when it was first heard of."""
 
@@ -48,7 +52,7 @@ class _End:
 
     def __init__(self, seen: float) -> None:
         self.seen = seen
-        self.link: t.Optional[tuple[str, bool, int, bytes, str]] = None  # name, up, mtu, mac, alias
+        self.link: t.Optional[_Link] = None
         self.forwarding: t.Optional[bool] = None
         self.proxy: t.Optional[bool] = None
 
@@ -67,13 +71,18 @@ class Relevance:
     """`feed` it messages, then ask `due`.
 
     `state` gives what was desired at the reconciler's last look, `devices` the devices that its routes lead through.
+    `wanted` says whether a host end belongs to a workload now: those that the agent deletes are none of its concern.
     """
 
     def __init__(
-        self, state: t.Callable[[], t.Optional[NodeState]], devices: t.Callable[[], t.Collection[str]] = tuple
+        self,
+        state: t.Callable[[], t.Optional[NodeState]],
+        devices: t.Callable[[], t.Collection[str]] = tuple,
+        wanted: t.Callable[[str], bool] = lambda interface: True,
     ) -> None:
         self._state = state
         self._routed = devices
+        self._wanted = wanted
         self._known: t.Optional[NodeState] = None
         self._pools: tuple[tuple[int, int], ...] = ()
         self._address = b""
@@ -187,14 +196,7 @@ class Relevance:
         if index in self._ends and self._ends[index].link is None and not link[0].startswith(_HOST_END):
             del self._ends[index]
         if index in self._ends or link[0].startswith(_HOST_END):
-            end = self._ends.get(index)
-            if end is None:
-                end = self._ends[index] = _End(now)
-            if end.link != link:
-                if end.link is not None and end.finished:
-                    self._marks.add("workload")
-                end.link = link
-                self._changed.add(index)
+            self._host_end(self._ends.setdefault(index, _End(now)), index, link)
             return
         before = self._devices.get(index)
         self._devices[index] = link[:2]
@@ -204,27 +206,38 @@ class Relevance:
             # Routes go without a word when their device goes down.
             self._marks.add("route")
 
+    def _host_end(self, end: _End, index: int, link: _Link) -> None:
+        if end.link == link:
+            return
+        was_finished = end.finished
+        name = end.link[0] if end.link is not None else link[0]
+        end.link = link
+        if self._wanted(name):
+            self._changed.add(index)
+            if was_finished:
+                self._marks.add("workload")
+
     def _link_gone(self, message: bytes, _now: float) -> None:
         if message[16] != socket.AF_UNSPEC:
             return
         index = _I32.unpack_from(message, 20)[0]
         name = _link(message)[0]
-        if self._gone(index) or name.startswith(_HOST_END):
-            self._marks.add("workload")
+        self._gone(index)
+        if name.startswith(_HOST_END):
+            if self._wanted(name):
+                self._marks.add("workload")
         elif name in tunnel.NAMES:
             self._marks.update(("tunnel", "neighbor", "route"))
         elif name in self._routed():
             self._marks.add("route")
 
-    def _gone(self, index: int) -> bool:
-        """Forgets a device; whether it was a host end."""
+    def _gone(self, index: int) -> None:
         self._young.pop(index, None)
         self._changed.discard(index)
         self._devices.pop(index, None)
-        return self._ends.pop(index, None) is not None
+        self._ends.pop(index, None)
 
     def _netconf_gone(self, message: bytes, _now: float) -> None:
-        """Comes before RTM_DELLINK; and alone, as far as the filter lets through, where the deletion was our own."""
         index = rt.attributes(message, 20).get(_NETCONFA_IFINDEX)
         if message[16] == socket.AF_INET and index is not None:
             self._gone(_I32.unpack(index)[0])
@@ -294,7 +307,7 @@ _TABLE = struct.pack("=HH", 8, _RTA_TABLE)
 _DESTINATION = struct.pack("=HH", 8, _RTA_DST)
 
 
-def _link(message: bytes) -> tuple[str, bool, int, bytes, str]:
+def _link(message: bytes) -> _Link:
     found = rt.attributes(message, 32)
     return (
         found.get(_IFLA_IFNAME, b"").rstrip(b"\0").decode(errors="replace"),

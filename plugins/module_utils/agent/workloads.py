@@ -127,6 +127,10 @@ class Workloads:
         self._interfaces[workload.interface] = workload.id
         return workload
 
+    def wanted(self, interface: str) -> bool:
+        """Whether it is the host end of a workload, or of one that is about to be."""
+        return interface in self._interfaces or bool(self._of_inventory(interface))
+
     def _of_inventory(self, interface: str) -> str:
         known = self._knowledge.state.workloads if self._knowledge.state else ()
         found = next((found for found in known if found.interface == interface), None)
