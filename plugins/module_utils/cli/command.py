@@ -19,7 +19,7 @@ def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = Non
     """The exit status: 0 done, 1 problems were found or it failed, 2 misunderstood."""
     words = list(arguments)
     if words and words[0] in refusal.VERBS and not {"-h", "--help"} & set(words):
-        words.insert(1, "--")  # their options are Calico's, and nothing is done with them
+        return refusal.refuse(*words)  # their options are Calico's, and nothing is done with them
     try:
         parsed = parser.build(program).parse_args(words)
     except SystemExit as done:  # --help, or an error that was said

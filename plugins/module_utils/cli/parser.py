@@ -198,7 +198,7 @@ def _files(commands: t.Any) -> None:
 
 
 def _refused(commands: t.Any) -> None:
+    """For the help; command.main never has them parsed."""
     for verb in refusal.VERBS:
-        parser = _command(commands, verb, refusal.run, "say which variable of the inventory to edit instead")
-        parser.set_defaults(verb=verb)
-        parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="KIND")
+        parser = _command(commands, verb, None, "say which variable of the inventory to edit instead")
+        parser.add_argument("kind", metavar="KIND", nargs="?", help="or -f FILE")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import re
@@ -14,7 +13,6 @@ import typing as t
 
 from . import kinds
 from .errors import PROBLEMS, UsageError
-from .sources import Sources
 
 _LIMIT = 1 << 20  # bytes of a file
 VERBS = ("apply", "create", "replace", "delete", "patch", "label")
@@ -24,10 +22,11 @@ VERBS = ("apply", "create", "replace", "delete", "patch", "label")
 _KIND = re.compile(r"""^[\s{,-]*["']?kind["']?\s*:\s*["']?(\w+)""", re.MULTILINE)
 
 
-def run(arguments: argparse.Namespace, dummy: Sources) -> int:
-    named = dict.fromkeys(kind for word in arguments.rest for kind in _kinds(word))
+def refuse(verb: str, *rest: str) -> int:
+    """`rest` is what stands behind the verb."""
+    named = dict.fromkeys(kind for word in rest for kind in _kinds(word))
     sys.stderr.write(
-        f"calicoctl {arguments.verb} is not done here: the Ansible inventory says what this node is to have, and the "
+        f"calicoctl {verb} is not done here: the Ansible inventory says what this node is to have, and the "
         "next run would undo it. Change it there, and run playbooks/site.yml:\n"
     )
     for kind in named or kinds.KINDS:
