@@ -181,7 +181,7 @@ class Connection(asyncio.Protocol):
             id = request.id
             if self._refusal is not None:
                 raise self._refusal
-            method = self.server.method(request.method, self.peer)
+            method = self.server.method(request.method, self.peer, request.params)
         except AgentError as error:
             self._write(protocol.failure(error.id if isinstance(error, protocol.BadRequest) else id, error))
             if self._refusal is not None:

@@ -42,7 +42,7 @@ class Methods:
             "workload.get": Method(self.get),
             "workload.list": Method(self.list),
             "workload.check": Method(self.check),
-            "node.plan": Method(self.plan),
+            "node.plan": Method(self.plan, reserved=("state",)),
             "node.apply": Method(self.apply, changes=True),
             "resync": Method(self.resync, changes=True),
             "status": Method(self.status),

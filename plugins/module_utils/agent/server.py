@@ -48,6 +48,7 @@ class Method(t.NamedTuple):
     handler: Handler
     changes: bool = False
     stream: bool = False
+    reserved: tuple[str, ...] = ()  # parameters that only root may give, of a method that others may use
 
 
 class Limits(t.NamedTuple):
@@ -164,7 +165,7 @@ class Server:
     def drop_bytes(self, count: int) -> None:
         self._waiting -= count
 
-    def method(self, name: str, peer: Peer) -> Method:
+    def method(self, name: str, peer: Peer, params: t.Container[str] = ()) -> Method:
         """Raises AgentError for one that does not exist, or that this peer may not use."""
         method = self._methods.get(name)
         if peer.uid != self.root and self._readers not in peer.groups:
@@ -182,6 +183,11 @@ class Server:
             raise AgentError(
                 protocol.FORBIDDEN, f"{name} changes the node, and uid {peer.uid} may only read. Run it as root."
             )
+        for reserved in method.reserved:
+            if reserved in params and peer.uid != self.root:
+                raise AgentError(
+                    protocol.FORBIDDEN, f"{name} takes {reserved} from root alone, and not from uid {peer.uid}."
+                )
         return method
 
     async def call(self, request: protocol.Request, peer: Peer) -> dict[str, t.Any]:

@@ -17,6 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metho
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.peer import Peer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError, Request
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.server import Server
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.packed_state import pack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ ASKED: list[tuple[str, dict[str, t.Any]]] = [
     ("workload.check", {"id": "default/web"}),
     ("node.plan", {"state": STATE.to_dict()}),
     ("node.apply", {"state": STATE.to_dict(), "removals": True}),
+    ("node.apply", {"state": pack(STATE)}),
     ("resync", {}),
     ("status", {}),
     ("ipam.show", {}),

@@ -16,6 +16,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.peer import Peer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.server import Limits, Server, SocketInUse
 
 from tests.unit.agent.live_server import ME, LiveServer, everything
@@ -165,7 +166,7 @@ def test_a_stream_that_breaks_says_so(live: LiveServer) -> None:
 
 
 def test_root_may_and_others_read_or_do_nothing(serve: Serve, tmp_path: pathlib.Path) -> None:
-    server = Server(str(tmp_path / "s"), serve(root=0).server._methods, group="calico")
+    server = Server(str(tmp_path / "s"), dict(serve(root=0).server._methods), group="calico")
     server._readers = 4000
     root, reader, nobody = (
         Peer(1, 0, 0, frozenset([0])),
@@ -180,6 +181,11 @@ def test_root_may_and_others_read_or_do_nothing(serve: Serve, tmp_path: pathlib.
             server.method(method, peer)
         refused[name] = (caught.value.code, caught.value.message)
     stranger = "uid 9 may not use the agent. Become root, or a member of group `calico`, which may read."
+    server._methods["echo"] = server._methods["echo"]._replace(reserved=("state",))
+    assert server.method("echo", reader, {"other": 1}) and server.method("echo", root, {"state": 1})
+    with pytest.raises(AgentError) as reserved:
+        server.method("echo", reader, {"state": 1})
+    assert reserved.value.message == "echo takes state from root alone, and not from uid 9."
     assert refused == {
         "reader": ("forbidden", "change changes the node, and uid 9 may only read. Run it as root."),
         "nobody": ("forbidden", stranger),
