@@ -114,7 +114,7 @@ class Agent:
             on_failure=self.instruments.errors.add,
             run=thread("drivers"),
             interval=settings.resync_interval,
-            excluded=self.workloads.deletion.interfaces,
+            excluded=self.workloads.deletion.subjects,
         )
 
     # ---- start
@@ -143,6 +143,7 @@ class Agent:
     def reload(self) -> None:
         """Reads the desired state from the disk again, and tries again to read what could not be read."""
         self.knowledge.reload()
+        self.workloads.adopt()
         self._desire_anew()
         self.reconciler.mark()
 
@@ -290,7 +291,7 @@ class Agent:
 
     @property
     def in_sync(self) -> bool:
-        return self.reconciler.in_sync and not self.knowledge.broken
+        return self.reconciler.in_sync and self.knowledge.readable
 
     @property
     def problems(self) -> t.List[str]:

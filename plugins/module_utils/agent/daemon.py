@@ -173,7 +173,7 @@ async def _metrics(agent: Agent, settings: Settings, instruments: Instruments) -
 def _told(parts: t.Mapping[str, asyncio.Future[t.Any]]) -> int:
     """What ended although it should not have."""
     for name, part in parts.items():
-        if part.done():
+        if part.done() and not part.cancelled():
             error = part.exception()
             _log.error("%s ended, and so does the agent; systemd starts it again.", name, exc_info=error)
     return 1

@@ -16,7 +16,7 @@ import dataclasses
 import logging
 import typing as t
 
-from ..dataplane import attach
+from ..dataplane import attach, workload
 from ..dataplane.kernel import Kernel, KernelError
 from ..fleet.attachment import Workload
 from ..fleet.node_state import WorkloadEndpoint
@@ -63,8 +63,8 @@ class Deletion:
         self._asked = asyncio.Event()
         self._urgent = asyncio.Event()
 
-    def add(self, workload: Workload, endpoint: WorkloadEndpoint, *, released: bool = False) -> None:
-        self._leaving[workload.id] = Leaving(workload, endpoint, released)
+    def add(self, left: Workload, endpoint: WorkloadEndpoint, *, released: bool = False) -> None:
+        self._leaving[left.id] = Leaving(left, endpoint, released)
         self._asked.set()
 
     def get(self, id: str) -> t.Optional[Leaving]:
@@ -73,9 +73,10 @@ class Deletion:
     def __len__(self) -> int:
         return len(self._leaving)
 
-    def interfaces(self) -> set[str]:
-        """Host ends that are still to go."""
-        return {leaving.endpoint.interface for leaving in self._leaving.values()}
+    def subjects(self) -> set[str]:
+        """Host ends that are still to go, and the workloads, <namespace>/<name>, whose namespaces may be."""
+        endpoints = [leaving.endpoint for leaving in self._leaving.values()]
+        return {found.interface for found in endpoints} | {workload.identity(found) for found in endpoints}
 
     @property
     def problems(self) -> list[str]:

@@ -31,7 +31,7 @@ class Knowledge:
         self.state: t.Optional[NodeState] = None
         self.complete = False
         self.records = Endpoints(machine.workloads)
-        #: What is wrong and does not go away by itself, by what it concerns: state, ipam, records, grant.
+        #: What is wrong and does not go away by itself, by what it concerns: state, ipam, records and more.
         self.broken: dict[str, str] = {}
         self._store = Store(machine.store)
         self._ipam = ipam
@@ -99,7 +99,11 @@ class Knowledge:
     @property
     def whole(self) -> bool:
         """Whether everything is known that may not be removed."""
-        return self.complete and not self.broken.keys() & {"state", "ipam", "records"}
+        return self.complete and self.readable
+
+    @property
+    def readable(self) -> bool:
+        return not self.broken.keys() & {"state", "ipam", "records"}
 
     def no_state(self) -> AgentError:
         words = self.broken.get("state") or (

@@ -78,7 +78,8 @@ class Reconciler:
     `removals`: whether what is not desired may go now. `on_change(change, drift)` is told of every change made; drift
     is what nobody asked for: a change that the desired state before this one would have brought as well. What is found
     by the first look after the start is not. `on_step(kinds, seconds)` is told how long `turn` was held, and `on_tick`
-    is called after each pass, and every ten seconds at least. `excluded` are host ends that somebody else is removing.
+    is called after each pass, and every ten seconds at least. `excluded` are host ends
+    and workloads (<namespace>/<name>) that somebody else is removing.
     `on_resync(reason)` is told when all is to be looked at (start, timer, request), `on_failure(kind)` of each failure.
     """
 
@@ -454,7 +455,8 @@ def _left(removals: t.Sequence[Change], excluded: t.Collection[str]) -> list[Cha
     return [
         change
         for change in removals
-        if change.kind != "workload" or change.old.link is None or change.old.link.name not in excluded
+        if change.kind != "workload"
+        or (change.subject not in excluded and (change.old.link is None or change.old.link.name not in excluded))
     ]
 
 

@@ -76,9 +76,21 @@ class Workloads:
         self._opened = self._knowledge.opened
         self._standing = {workload.id: workload for workload in standing}
         self._interfaces = {workload.interface: workload.id for workload in standing}
+        self.adopt()
         for workload in unfinished:
             self._leave(workload)
         await self.deletion.step()
+
+    def adopt(self) -> None:
+        """Those that stand keep their addresses, also when somebody moved a damaged journal away."""
+        broken = self._knowledge.broken
+        if "ipam" in broken:
+            return
+        problems = self._knowledge.ipam.adopt(self._standing.values())
+        broken.pop("addresses", None)
+        if problems:
+            broken["addresses"] = " ".join(problems)
+        self._commit.written()  # nobody waits: what does not come to the disk is adopted again by the next start
 
     # ---- add
 

@@ -240,6 +240,21 @@ def test_a_damaged_file_stops_adds_and_nothing_else(tmp_path, broken):
     run(scenario())
 
 
+def test_workloads_keep_their_addresses_when_somebody_moves_a_damaged_journal_away(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        await node.start()
+        addresses = {f"default/w{number}": await node.add(f"w{number}") for number in range(3)}
+        await node.kill()
+        (tmp_path / "lib" / "ipam" / "allocations").unlink()
+        agent = await node.start()
+        assert node.on_disk() == addresses and agent.status()["problems"] == []
+        assert await node.add("new") not in addresses.values()
+        assert agent.ipam_check()["problems"] == 0
+
+    run(scenario())
+
+
 def test_the_last_good_state_holds_while_the_new_one_is_damaged(tmp_path):
     async def scenario():
         node = Node(tmp_path)

@@ -1,0 +1,201 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Random calls, sabotage and kills against a simple model: the agent as a process, on the real kernel.
+
+2,000 steps, in runs of 100. More by hand: HOST_ROUTING_MODEL_STEPS=100000 (docs/benchmarks.md has what came of that).
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+import pathlib
+import random
+import threading
+import time
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import faults
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.client import NotRunning
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    KernelError,
+    NewLink,
+    RouteAttributes,
+    RouteOperation,
+)
+
+from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
+from tests.unit.agent.model import (
+    ASKED,
+    NAMES,
+    SABOTAGE,
+    Add,
+    Call,
+    Delete,
+    Killed,
+    Model,
+    Restart,
+    Resync,
+    Sabotage,
+    Step,
+    Together,
+)
+from tests.unit.agent.node_under_test import BLOCK, SPARE
+
+STEPS = int(os.environ.get("HOST_ROUTING_MODEL_STEPS", "2000"))
+RUN = 100
+_LATEST = 0.004  # seconds after which a call in flight is cut off at the latest
+
+
+def steps(chance: random.Random) -> list[Step]:
+    """With fewer kills than hypothesis would have: each costs a start."""
+
+    def call(name: str) -> Call:
+        address = chance.choice((None, None, None, *ASKED))
+        return Delete(name) if chance.random() < 0.4 else Add(name, address)
+
+    def several() -> tuple[Call, ...]:
+        return tuple(call(name) for name in chance.sample(NAMES, chance.randint(1, 4)))
+
+    def step() -> Step:
+        kind = chance.random()
+        if kind < 0.55:
+            return call(chance.choice(NAMES))
+        if kind < 0.75:
+            return Together(several())
+        if kind < 0.80:
+            return Killed(chance.randrange(2 * len(faults.POINTS)), several())
+        if kind < 0.96:
+            return Sabotage(chance.choice(SABOTAGE), chance.randrange(6))
+        return Restart() if kind < 0.98 else Resync()
+
+    return [step() for dummy in range(RUN)]
+
+
+class World:
+    def __init__(self, daemon: Daemon, chance: random.Random) -> None:
+        self.daemon = daemon
+        self.kernel = daemon.kernel
+        self.chance = chance
+        self.callers = concurrent.futures.ThreadPoolExecutor(4)
+
+    def call(self, call: Call) -> str | bool | None:
+        """The address of an add, what a delete said, None for a conflict."""
+        try:
+            if isinstance(call, Delete):
+                return self.daemon.delete(call.name)
+            address = {} if call.address is None else {"address": call.address}
+            return str(self.daemon.add(call.name, netns_owned=True, **address)["addresses"][0])
+        except AgentError as error:
+            if error.code != "conflict":
+                raise
+            return None
+
+    def cut_off(self, call: Call) -> None:
+        with contextlib.suppress(NotRunning):
+            self.call(call)
+
+    def step(self, step: Step, model: Model) -> None:
+        if isinstance(step, (Add, Delete)):
+            model.answered(step, self.call(step))
+        elif isinstance(step, Together):
+            answers = list(self.callers.map(self.call, step.calls))
+            for call, answer in sorted(zip(step.calls, answers), key=lambda pair: isinstance(pair[0], Add)):
+                model.answered(call, answer)
+        elif isinstance(step, Killed):
+            self.killed(step)
+            for call in sorted(step.calls, key=lambda call: isinstance(call, Add)):
+                model.tried_again(call, self.call(call))
+        elif isinstance(step, Restart):
+            self.daemon.kill()
+            self.daemon.start()
+        elif isinstance(step, Resync):
+            self.daemon.call("resync")
+        else:
+            self.sabotage(step)
+
+    def killed(self, step: Killed) -> None:
+        """At a fault point, or a few milliseconds after the calls have begun."""
+        point = faults.POINTS[step.moment] if step.moment < len(faults.POINTS) else ""
+        if point:
+            self.daemon.settled()  # or the next agent comes by the point before it listens
+            self.daemon.kill()
+            self.daemon.start(fault=point)
+        else:
+            pid = self.daemon.pid
+            threading.Timer(self.chance.random() * _LATEST, os.kill, (pid, 9)).start()
+        list(self.callers.map(self.cut_off, step.calls))
+        if not point:
+            assert self.daemon.process is not None
+            self.daemon.process.wait(30)
+        self.daemon.close()
+        self.daemon.start()
+
+    def sabotage(self, step: Sabotage) -> None:
+        links = sorted(self.daemon.links)
+        link = links[step.which % len(links)] if links else None
+        with contextlib.suppress(KernelError):  # the agent may be deleting the same thing
+            if step.what == "route":
+                self._delete_routes([to for to in sorted(self.daemon.destinations) if to.endswith("/32")], step.which)
+            elif step.what == "blackhole":
+                self._delete_routes([BLOCK, SPARE], step.which)
+            elif step.what == "foreign":
+                extra = RouteAttributes("blackhole", protocol=179)
+                self.kernel.route_batch([RouteOperation("add", f"10.244.7.{step.which * 8}/29", extra)])
+                if self.kernel.link("theirs0") is None:
+                    self.kernel.link_add(NewLink("theirs0", "bridge"))
+            elif link is None:
+                return
+            elif step.what == "link":
+                self.kernel.link_delete(link)
+            elif step.what == "down":
+                self.kernel.link_set(link, up=False)
+            elif step.what == "sysctl":
+                self.kernel.sysctl_write(f"net/ipv4/conf/{link}/proxy_arp", "0")
+
+    def _delete_routes(self, destinations: list[str], which: int) -> None:
+        found = dict(self.kernel.routes(table=254, protocol=179))
+        there = [destination for destination in destinations if destination in found]
+        if there:
+            destination = there[which % len(there)]
+            self.kernel.route_batch([RouteOperation("delete", destination, found[destination])])
+
+    def converges(self, model: Model) -> None:
+        daemon = self.daemon
+        daemon.settled()
+        # By itself: nobody asks for a look.
+        daemon.until(self.as_desired, "what was broken is repaired")
+        expected = {f"default/{name}": address for name, address in model.standing.items()}
+        listed = daemon.call("workload.list")["workloads"]
+        assert {workload["id"]: workload["addresses"][0] for workload in listed} == expected
+        assert daemon.allocated() == expected
+        assert len(daemon.links) == len(daemon.records) == len(expected)
+        assert daemon.destinations - {BLOCK, SPARE} == {f"{address}/32" for address in expected.values()}
+        assert set(self.kernel.netns_list()) == set(model.standing)
+        assert daemon.call("ipam.check")["problems"] == 0
+        assert self.kernel.link("theirs0") is None or self.kernel.link_delete("theirs0") is None
+        for name, address in list(model.standing.items())[:1]:
+            assert daemon.reaches(name, "10.10.1.11"), address
+
+    def as_desired(self) -> bool:
+        time.sleep(0.05)
+        answer = self.daemon.call("node.plan")
+        return answer["changes"] == [] and self.daemon.call("status")["problems"] == []
+
+
+@pytest.mark.parametrize("seed", range(STEPS // RUN))
+def test_the_agent_keeps_to_the_model(engine: pathlib.Path, tmp_path: pathlib.Path, seed: int) -> None:
+    chance = random.Random(seed)
+    with daemon_under_test(engine, tmp_path) as daemon:
+        daemon.settings(cooldown=0.0, cleanup_grace=0.0)
+        daemon.start()
+        world, model = World(daemon, chance), Model()
+        for number, step in enumerate(steps(chance)):
+            try:
+                world.step(step, model)
+            except BaseException as error:
+                raise AssertionError(f"step {number}: {step}\n{daemon.log.read_text()[-2000:]}") from error
+        world.converges(model)
