@@ -123,11 +123,6 @@ class Relevance:
         else:
             self._devices[index] = link[:2]
 
-    @property
-    def tunnels(self) -> list[int]:
-        """Indexes of the tunnel devices that were heard of."""
-        return [index for index, (name, _up) in self._devices.items() if name in tunnel.NAMES]
-
     # ---- messages
 
     def feed(self, data: bytes, now: float) -> None:

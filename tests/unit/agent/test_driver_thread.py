@@ -1,0 +1,70 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One thread, one piece of work at a time, and none that is abandoned."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.driver_thread import DriverThread
+
+
+def test_work_is_done_in_turn_in_one_thread_that_is_not_the_loops():
+    async def scenario():
+        thread = DriverThread()
+        order = []
+
+        def work(number):
+            order.append(number)
+            return threading.get_ident()
+
+        threads = await asyncio.gather(*(thread(lambda n=n: work(n)) for n in range(20)))
+        assert order == list(range(20))
+        assert len(set(threads)) == 1 and threads[0] != threading.get_ident()
+        thread.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_error_comes_back():
+    async def scenario():
+        thread = DriverThread()
+        with pytest.raises(ZeroDivisionError):
+            await thread(lambda: 1 // 0)
+        thread.close()
+
+    asyncio.run(scenario())
+
+
+def test_who_is_cancelled_goes_when_the_work_is_done():
+    """A lock held around it would be let go under the thread otherwise."""
+
+    async def scenario():
+        thread = DriverThread()
+        lock, begun, go_on, done = asyncio.Lock(), threading.Event(), threading.Event(), []
+
+        def work():
+            begun.set()
+            assert go_on.wait(10)
+            done.append(True)
+
+        async def holder():
+            async with lock:
+                await thread(work)
+
+        task = asyncio.ensure_future(holder())
+        await asyncio.get_running_loop().run_in_executor(None, begun.wait)
+        for dummy in range(3):
+            task.cancel()
+            await asyncio.sleep(0)
+            assert not task.done() and lock.locked()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert done and not lock.locked()
+        thread.close()
+
+    asyncio.run(scenario())

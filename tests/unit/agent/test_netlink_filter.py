@@ -1,0 +1,66 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter's program, run by an interpreter of classic BPF, against what it is to do in plain words."""
+
+from __future__ import annotations
+
+import struct
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import netlink_filter
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+ROUTES, NEIGHBORS = (24, 25), (28, 29)
+
+
+def interpret(code: bytes, packet: bytes) -> int:
+    """bpf(4): what the kernel keeps of a packet. A load behind its end drops it."""
+    accumulator, position = 0, 0
+    while True:
+        operation, true, false, k = struct.unpack_from("=HBBI", code, 8 * position)
+        position += 1
+        if operation in (0x20, 0x28, 0x30):
+            size = {0x20: 4, 0x28: 2, 0x30: 1}[operation]
+            if k + size > len(packet):
+                return 0
+            accumulator = int.from_bytes(packet[k : k + size], "big")
+        elif operation == 0x15:
+            position += true if accumulator == k else false
+        else:
+            assert operation == 0x06
+            return k
+
+
+def notification(kind: int, port: int, protocol: int = 0, index: int = 0) -> bytes:
+    if kind in NEIGHBORS:
+        body = struct.pack("=BxxxiHBB", 2, index, 0x80, 0, 1)
+    else:
+        body = struct.pack("=BBBBBBBBI", 2, 32, 0, 0, 254, protocol, 0, 1, 0)
+    return struct.pack("=IHHII", 16 + len(body), kind, 0, 0, port) + body
+
+
+ports = st.sets(st.integers(1, 2**32 - 1), max_size=60)
+indexes = st.sets(st.integers(1, 2**31 - 1), max_size=60)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ports, indexes, st.sampled_from([16, 17, 20, 24, 25, 28, 29, 32, 80]), st.data())
+def test_it_keeps_what_others_did_but_bird_and_neighbours_elsewhere(own, tunnels, kind, data):
+    port = data.draw(st.sampled_from(sorted(own)) if own and data.draw(st.booleans()) else st.integers(0, 2**32 - 1))
+    index = data.draw(st.sampled_from(sorted(tunnels)) if tunnels and data.draw(st.booleans()) else st.integers(1, 99))
+    protocol = data.draw(st.sampled_from([2, 3, 12, 179]))
+    kept = interpret(netlink_filter.program(own, tunnels), notification(kind, port, protocol, index))
+    dropped = (
+        port in own or (kind in ROUTES and protocol == 12) or (kind in NEIGHBORS and index not in tunnels)
+    )  # fmt: skip
+    assert (kept == 0) == dropped
+
+
+def test_the_kernels_own_doing_is_kept_even_when_a_port_is_not_known_yet():
+    assert interpret(netlink_filter.program([0], []), notification(25, 0, 179))
+
+
+def test_what_is_too_short_is_dropped_and_harms_nobody():
+    code = netlink_filter.program([7], [3])
+    assert [interpret(code, notification(24, 1, 179)[:length]) for length in (0, 8, 16, 20)] == [0, 0, 0, 0]

@@ -1,0 +1,247 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Polling, with the reconciler, on a fake kernel: what no notification tells of is repaired within two seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import errno
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.polling import Polling
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    Address,
+    Completed,
+    RouteAttributes,
+    RouteOperation,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Sysctl, WorkloadEndpoint
+
+from tests.unit.agent.test_reconcile import Node
+from tests.unit.agent.virtual_time import run
+from tests.unit.dataplane.suite_node import STATE
+
+
+class Marked:
+    """Counts marks on their way to the reconciler."""
+
+    def __init__(self, reconciler):
+        self.reconciler = reconciler
+        self.marks = []
+
+    state = property(lambda self: self.reconciler.state)
+    sysctls = property(lambda self: self.reconciler.sysctls)
+
+    async def ask(self, question):
+        return await self.reconciler.ask(question)
+
+    def mark(self, kind=None, interiors=()):
+        self.marks.append((kind, tuple(interiors)) if interiors else kind)
+        self.reconciler.mark(kind, interiors)
+
+
+async def polled(node, **options):
+    await node.start()
+    marked = Marked(node.reconciler)
+    task = asyncio.ensure_future(Polling(marked, **options).run())
+    await asyncio.sleep(0.9)
+    marked.marks.clear()
+    assert not task.done()
+    return marked
+
+
+def restore(kernel, *lines):
+    text = "\n".join(["*filter", *lines, "COMMIT", ""])
+    assert kernel.run(["iptables-restore", "--noflush"], stdin=text).code == 0
+
+
+def replace_by_bird(kernel):
+    other = RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=12)
+    assert kernel.route_batch([RouteOperation("replace", "10.244.1.5/32", other)]) == []
+
+
+@pytest.mark.parametrize(
+    ("act", "kind", "told"),
+    [
+        (
+            lambda kernel: kernel.sysctl_write("net/ipv4/neigh/cali111/proxy_delay", "80"),
+            "sysctl",
+            "drift ~ sysctl   net.ipv4.neigh.cali111.proxy_delay  80  ->  0",
+        ),
+        (
+            lambda kernel: restore(kernel, "-F cali-INPUT"),
+            "iptables",
+            "drift ~ iptables filter cali-INPUT  0 rules  ->  1 rule",
+        ),
+        (
+            lambda kernel: kernel.run(["ipset", "del", "cali40all-hosts-net", "10.10.1.12"]),
+            "ipset",
+            "drift ~ ipset    cali40all-hosts-net  hash:net  1 member  ->  hash:net  2 members    1 in, 0 out",
+        ),
+        (
+            replace_by_bird,
+            "route",
+            "drift ~ route    10.244.1.5/32  via 10.10.1.9 dev eth0  ->  dev cali111    taken over from BIRD",
+        ),
+        (
+            lambda kernel: kernel.inside("web-1").address_delete(Address("eth0", "10.244.1.5", 32)),
+            ("workload", ("cali111",)),
+            "drift ~ workload default/web-1  address none  ->  address 10.244.1.5",
+        ),
+    ],
+)
+def test_what_nobody_tells_of_is_repaired_within_two_seconds(act, kind, told):
+    async def scenario():
+        node = Node()
+        marked = await polled(node)
+        act(node.kernel)
+        await asyncio.sleep(2)
+        assert kind in marked.marks
+        assert node.told == [told]
+        assert node.reconciler.in_sync
+
+    run(scenario())
+
+
+def test_nothing_but_insides_is_marked_where_nothing_changes():
+    async def scenario():
+        node = Node()
+        marked = await polled(node)
+        await asyncio.sleep(60)
+        assert set(marked.marks) == {("workload", ("cali111",))}
+        assert node.told == []
+
+    run(scenario())
+
+
+def test_what_stays_wrong_is_not_marked_over_and_over():
+    """The reconciler knows, and tries in its own time."""
+
+    async def scenario():
+        node = Node()
+        marked = await polled(node)
+        refused = 0
+
+        def refuse(key, value):
+            nonlocal refused
+            refused += 1
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        write, node.kernel.sysctl_write = node.kernel.sysctl_write, refuse
+        write("net/ipv4/neigh/cali111/proxy_delay", "80")
+        await asyncio.sleep(60)
+        assert marked.marks.count("sysctl") == 1
+        assert 8 <= refused <= 13
+        node.kernel.sysctl_write = write
+        await asyncio.sleep(11)
+        assert node.reconciler.in_sync
+
+    run(scenario())
+
+
+def test_what_the_monitor_hears_of_is_not_read():
+    async def scenario():
+        node = Node()
+        await polled(node)
+        read, keys = node.kernel.sysctl_read, []
+        node.kernel.sysctl_read = lambda key: (keys.append(key), read(key))[1]
+        await asyncio.sleep(1)
+        assert set(keys) == {"net/ipv4/neigh/cali111/proxy_delay"}
+
+    run(scenario())
+
+
+def test_sysctls_are_read_in_slices_and_all_of_them_within_a_period():
+    async def scenario():
+        keys = [f"net/ipv4/neigh/cali{n}/proxy_delay" for n in range(1000)]
+        node = Node(dataclasses.replace(STATE, sysctls=(*STATE.sysctls, *(Sysctl(key, "0") for key in keys))))
+        node.kernel._sysctls.update(dict.fromkeys(keys, "0"))
+        await polled(node)
+        read, at = node.kernel.sysctl_read, {}
+
+        def noted(key):
+            at.setdefault(round(asyncio.get_running_loop().time(), 3), []).append(key)
+            return read(key)
+
+        node.kernel.sysctl_read = noted
+        await asyncio.sleep(1)
+        assert max(map(len, at.values())) <= 200
+        assert {key for part in at.values() for key in part} >= set(keys)
+
+    run(scenario())
+
+
+def test_namespaces_are_looked_into_by_turns():
+    async def scenario():
+        workloads = tuple(
+            WorkloadEndpoint(f"w{n}", f"cali{n:03}", f"10.244.1.{n + 2}", 1450, "default-pool", netns=f"w{n}")
+            for n in range(10)
+        )
+        node = Node(dataclasses.replace(STATE, workloads=workloads, routes=(), sysctls=()))
+        marked = await polled(node, interiors=4)
+        await asyncio.sleep(5)
+        turns = [mark[1] for mark in marked.marks]
+        assert turns[:5] == [
+            ("cali004", "cali005", "cali006", "cali007"),
+            ("cali008", "cali009", "cali000", "cali001"),
+            ("cali002", "cali003", "cali004", "cali005"),
+            ("cali006", "cali007", "cali008", "cali009"),
+            ("cali000", "cali001", "cali002", "cali003"),
+        ]
+        node.kernel.inside("w7").address_delete(Address("eth0", "10.244.1.9", 32))
+        await asyncio.sleep(3)
+        assert len(node.told) == 1
+
+    run(scenario())
+
+
+def test_the_legacy_backend_has_its_rules_read_without_their_counters():
+    async def scenario():
+        node = Node()
+        ran = node.kernel.run
+        saves, packets = [], [0]
+
+        def legacy(argv, stdin="", timeout=60.0):
+            if argv == ["iptables", "-V"]:
+                return Completed(0, "iptables v1.8.9 (legacy)\n", "")
+            done = ran(argv, stdin, timeout)
+            if argv == ["iptables-save"]:
+                saves.append(asyncio.get_running_loop().time())
+                packets[0] += 1
+                return done._replace(output=done.output.replace("[0:0]", f"[{packets[0]}:{packets[0] * 60}]"))
+            return done
+
+        node.kernel.run = legacy
+        marked = await polled(node)
+        saves.clear()
+        await asyncio.sleep(10)
+        assert "iptables" not in marked.marks
+        assert 9 <= len(saves) <= 11
+        restore(node.kernel, "-F cali-INPUT")
+        await asyncio.sleep(2)
+        assert node.told == ["drift ~ iptables filter cali-INPUT  0 rules  ->  1 rule"]
+
+    run(scenario())
+
+
+def test_a_node_that_cannot_be_read_for_a_while_is_polled_again():
+    async def scenario():
+        node = Node()
+        marked = await polled(node)
+
+        def fail(*dummy):
+            raise OSError(errno.ENOBUFS, "No buffer space available")
+
+        for name in ("ruleset_mark", "ipset_mark", "routes_mark", "sysctl_read"):
+            setattr(node.kernel, name, fail)
+        await asyncio.sleep(3)
+        for name in ("ruleset_mark", "ipset_mark", "routes_mark", "sysctl_read"):
+            delattr(node.kernel, name)
+        node.kernel.run(["ipset", "del", "cali40all-hosts-net", "10.10.1.12"])
+        await asyncio.sleep(2)
+        assert "ipset" in marked.marks
+        assert len(node.told) == 1
+
+    run(scenario())
