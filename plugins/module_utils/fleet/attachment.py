@@ -175,7 +175,8 @@ def with_workloads(state: NodeState, workloads: t.Iterable[Workload], opened: t.
             endpoints.append(found)
     if not endpoints and ipam is state.ipam:
         return state
-    routes = own_routes(state.bird is not None, ipam, (*state.workloads, *endpoints))
+    opened_now = Ipam(blocks=ipam.blocks[len(state.ipam.blocks) :])
+    routes = own_routes(True, opened_now, endpoints)
     hosts = {route.destination for route in routes if route.device}
     kept = [route for route in state.routes if route.type != "blackhole" or route.destination not in hosts]
     present = {route.destination for route in kept if route.table == TABLE_MAIN}

@@ -192,7 +192,8 @@ def _change(entry: t.Mapping[str, t.Any]) -> Change:
 class _Own:
     """The workloads that came to this node between runs.
 
-    What is wrong with one of them is told, and holds up nothing of what the fleet wants here: it may be its owner's doing.
+    What is wrong with one of them is told and holds up nothing of what the fleet wants here: its owner may have done
+    it.
     """
 
     def __init__(self, machine: Machine) -> None:
