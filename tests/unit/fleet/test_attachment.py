@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     Route,
     Sysctl,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.fleet.fleets import build, pool, stored, workload
@@ -176,6 +176,7 @@ def test_a_workload_whose_pool_is_gone_is_kept(name: str, cidr: str, mtu: int) -
     assert [(endpoint.name, endpoint.mtu) for endpoint in found.workloads] == [("d1", mtu)]
 
 
+@settings(max_examples=25)
 @given(st.lists(st.integers(1, 60), unique=True), st.randoms(use_true_random=False))
 def test_the_order_of_the_workloads_makes_no_difference(numbers: list[int], order: random.Random) -> None:
     workloads = [attached(number, f"10.244.228.{190 + number}") for number in numbers]

@@ -199,7 +199,7 @@ def test_states_of_phases_do_not_depend_on_whether_they_are_reached_step_by_step
             assert transition.phase_state(now, goal[name], phase) == now
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(changes(3), st.sampled_from(transition.PHASES), st.booleans())
 def test_workloads_of_the_agent_get_what_those_of_the_inventory_get(
     wanted: list[Wish], stop: str, stepwise: bool
