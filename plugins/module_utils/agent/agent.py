@@ -154,7 +154,12 @@ class Agent:
 
         Raises AgentError, and nothing of it is left then.
         """
-        return await self.workloads.add(request)
+        try:
+            return await self.workloads.add(request)
+        except AgentError as error:
+            if error.code == protocol.NO_ADDRESS:
+                self.instruments.refused.add()
+            raise
 
     async def delete(self, id: str) -> bool:
         """False for a workload that there is not. After the return it cannot be reached and its address is free; its

@@ -119,7 +119,7 @@ async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Ker
             agent.reconciler,
             ports=lambda: [kernel.netlink_port for kernel in made],
             wanted=agent.workloads.wanted,
-            on_lost=instruments.events_lost.add,
+            on_lost=instruments.lost_events,
         ).run(),
         "polling": Polling(agent.reconciler).run(),
         "deleted containers": dispatcher.run(),

@@ -20,7 +20,6 @@ import typing as t
 
 from ..dataplane import change, node
 from ..ipam.allocations import Usage
-from . import protocol
 from .metrics import Counter, Gauge, Histogram, Registry
 
 #: Of a pool's addresses on a node; below this there is a warning.
@@ -193,12 +192,15 @@ class Instruments:
     def answered(self, method: str, outcome: str, seconds: float) -> None:
         """For Server(observed=...)."""
         self.api_seconds.observe(method, outcome, value=seconds)
-        if outcome == protocol.NO_ADDRESS:
-            self.refused.add()
 
     def answered_cni(self, verb: str, code: int, seconds: float) -> None:
         """`code` is that of the CNI error, 0 for none."""
         self.cni_seconds.observe(verb if verb in CNI_VERBS else "other", str(code) if code else "ok", value=seconds)
+
+    def lost_events(self) -> None:
+        """The kernel had more events than were taken, and all is looked at."""
+        self.events_lost.add()
+        self.resyncs.add("lost")
 
     def converged(self, in_sync: bool, now: float) -> None:
         """`now` in seconds since 1970."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 import errno
 import pathlib
 
+import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import exposition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent_figures import watch_agent
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.release import VERSION
 
 from tests.unit.agent.node_under_test import SPARE, Node
@@ -50,5 +52,14 @@ def test_a_node_in_figures(tmp_path: pathlib.Path) -> None:
         await node.settle()
         assert measured.errors.value("sysctl") == 1
         assert measured.in_sync.value() == 1
+
+        assert measured.refused.value() == 0
+        for number in range(15):
+            await node.add(f"w{number}")
+        with pytest.raises(AgentError):
+            await node.add("late")
+        assert measured.refused.value() == 1
+        exposition.text(measured.registry)
+        assert measured.pool_free_ratio.value("default-pool") == 0
 
     run(scenario())

@@ -76,10 +76,15 @@ def test_requests(instruments: Instruments) -> None:
     instruments.answered_cni("ADD", 0, 0.004)
     instruments.answered_cni("ADD", 11, 0.004)
     instruments.answered_cni("MALFORMED", 4, 0.004)
-    assert instruments.api_seconds.count("workload.add", "no_address") == instruments.refused.value() == 1
+    assert instruments.api_seconds.count("workload.add", "no_address") == 1
     assert [instruments.cni_seconds.count(*labels) for labels in [("ADD", "ok"), ("ADD", "11"), ("other", "4")]] == [
         1
     ] * 3
+
+
+def test_lost_events(instruments: Instruments) -> None:
+    instruments.lost_events()
+    assert instruments.events_lost.value() == instruments.resyncs.value("lost") == 1
 
 
 def test_convergence(instruments: Instruments) -> None:
