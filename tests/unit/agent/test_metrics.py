@@ -66,7 +66,7 @@ def test_how_it_looks() -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.dictionaries(st.tuples(st.text(st.characters()), st.text()), st.floats()))
 def test_labels_and_values_are_read_back(values: dict[tuple[str, str], float]) -> None:
     registry = Registry()
@@ -84,7 +84,7 @@ def test_labels_and_values_are_read_back(values: dict[tuple[str, str], float]) -
             assert shown == value or (math.isnan(shown) and math.isnan(value))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.floats(-10, 10)),
     st.lists(st.floats(-9, 9), min_size=1, unique=True).map(sorted),

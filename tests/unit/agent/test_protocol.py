@@ -28,7 +28,7 @@ def test_what_may_be_left_out() -> None:
     assert protocol.parse(b'{"method":"status"}') == (None, "status", {})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**18) | TEXT, st.dictionaries(st.text("abc"), JSON))
 def test_what_a_client_writes_is_what_the_server_reads(id, params) -> None:
     line = protocol.request(id, "x.y", params)
@@ -81,7 +81,7 @@ def test_another_version_is_named(version: str) -> None:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes_are_a_request_or_a_refusal(line: bytes) -> None:
     try:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.unit.agent.live_server import LiveServer
 
-FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 REQUEST = b'{"version":1,"id":7,"method":"echo","params":{"a":[1,2.5,"\\u00e9"],"b":{"c":null}}}\n'
 CNI = b'CNI 1\nCNI_COMMAND=ADD\nCNI_ARGS=A=1\n\n{"cniVersion":"1.1.0","name":"n"}'
