@@ -1,0 +1,373 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The CNI plugin against Debian's `ptp` with `host-local`, executed as a container runtime executes them.
+
+Run as root; it makes network and mount namespaces of its own and touches nothing outside of them. Two hosts, each a
+network namespace: on one the agent as nodes have it and the shim, on the other ptp. What is timed is the execution of
+the plugin: fork, exec, configuration on stdin, until it has ended. Both do it in turns, container by container, each
+container in a network namespace that exists already; between two executions the agent is waited for, until it has
+nothing under way (after its answer to a DEL it still deletes the link).
+
+  ADD, DEL        one after the other, beside 0, 10 and 1,000 workloads that stay
+  ADD 8 parallel  rounds of 48 containers by 8 threads, in turns; containers per second
+  growth          the median of ADD beside 1,000 workloads as a multiple of that beside 10
+  fdatasync       of what the agent's journal writes for one address, on the same disk
+  shim            an execution that the agent answers at once (STATUS)
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import secrets
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import typing as t
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from plugins.module_utils.agent.client import Client, NotRunning  # noqa: E402
+from plugins.module_utils.dataplane import linux  # noqa: E402
+from plugins.module_utils.fleet.node_state import Block, Ipam, NodeState, Pool, Route, Sysctl  # noqa: E402
+from plugins.module_utils.node import bundle  # noqa: E402
+from plugins.module_utils.node.store import Store, Stored  # noqa: E402
+
+PTP = "/usr/lib/cni/ptp"
+SHIM = ROOT / "roles" / "calico_node" / "files" / "cni" / "calico"
+NETNS = "/run/netns"
+PARALLEL, BURST = 8, 48
+GOALS = {"ADD": 0.8, "DEL": 0.4, "ADD 8 parallel": 2.0, "growth": 1.5}
+
+Container = tuple[str, str]  # id, path of its namespace
+
+
+# ---- executing plugins
+
+
+def execute(program: str, request: tuple[dict[str, str], bytes]) -> tuple[float, bytes]:
+    environment, stdin = request
+    start = time.perf_counter()
+    done = subprocess.run([program], input=stdin, env=environment, capture_output=True, check=False)
+    seconds = time.perf_counter() - start
+    assert done.returncode == 0, f"{program}: {done.stdout.decode()} {done.stderr.decode()}"
+    return seconds, done.stdout
+
+
+def lane() -> None:
+    """A process on one of the hosts: reads jobs as lines of JSON, answers with what they took."""
+    with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
+        for line in sys.stdin:
+            job = json.loads(line)
+            programs, requests = [job["program"]] * len(job["calls"]), [request(call) for call in job["calls"]]
+            start = time.perf_counter()
+            done = list((map if job["threads"] == 1 else pool.map)(execute, programs, requests))
+            seconds = time.perf_counter() - start
+            answer = {
+                "seconds": seconds,
+                "times": [took for took, _ in done],
+                "outputs": [out.decode() for _, out in done],
+            }
+            print(json.dumps(answer), flush=True)
+
+
+def request(call: dict[str, t.Any]) -> tuple[dict[str, str], bytes]:
+    return call["environment"], json.dumps(call["configuration"]).encode()
+
+
+class Plugin:
+    def __init__(self, program: str, configuration: dict[str, t.Any], host: t.Sequence[str] = ()) -> None:
+        self._program = program
+        self._configuration = configuration
+        self._results: dict[str, t.Any] = {}
+        command = [*host, sys.executable, __file__, "--lane"]
+        self._lane = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def _run(self, calls: list[dict[str, t.Any]], threads: int) -> dict[str, t.Any]:
+        assert self._lane.stdin and self._lane.stdout
+        self._lane.stdin.write(json.dumps({"program": self._program, "calls": calls, "threads": threads}) + "\n")
+        self._lane.stdin.flush()
+        return t.cast("dict[str, t.Any]", json.loads(self._lane.stdout.readline()))
+
+    def _call(self, command: str, container: Container, **fields: t.Any) -> dict[str, t.Any]:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "CNI_COMMAND": command,
+            "CNI_CONTAINERID": container[0],
+            "CNI_NETNS": container[1],
+            "CNI_IFNAME": "eth0",
+            "CNI_PATH": "/usr/lib/cni",
+            "CNI_ARGS": "IgnoreUnknown=1",
+        }
+        return {"environment": environment, "configuration": {**self._configuration, **fields}}
+
+    def add(self, containers: t.Sequence[Container], threads: int = 1) -> dict[str, t.Any]:
+        done = self._run([self._call("ADD", container) for container in containers], threads)
+        for container, output in zip(containers, done["outputs"]):
+            self._results[container[0]] = json.loads(output)
+        return done
+
+    def delete(self, containers: t.Sequence[Container], threads: int = 1) -> dict[str, t.Any]:
+        calls = [self._call("DEL", one, prevResult=self._results.pop(one[0])) for one in containers]
+        return self._run(calls, threads)
+
+    def status(self) -> float:
+        return t.cast(float, self._run([self._call("STATUS", ("", ""), cniVersion="1.1.0")], 1)["times"][0])
+
+    def settled(self) -> None:
+        """Nothing is under way that its answers did not wait for."""
+
+    def close(self) -> None:
+        assert self._lane.stdin
+        self._lane.stdin.close()
+        self._lane.wait()
+
+
+class Ours(Plugin):
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._client = self._start(folder)
+        shim = folder / "calico"
+        text = SHIM.read_text().replace("socket=/run/calico/agent.sock", f"socket={folder}/run/agent.sock")
+        shim.write_text(text)
+        shim.chmod(0o755)
+        super().__init__(str(shim), {"cniVersion": "1.0.0", "name": "bench", "type": "calico"})
+
+    def _start(self, folder: pathlib.Path) -> Client:
+        blocks = [f"10.244.{number >> 2}.{(number & 3) * 64}/26" for number in range(24)]
+        state = NodeState(
+            node="bench",
+            address="10.10.1.11/24",
+            pools=(Pool("bench", "10.244.0.0/16", 26, "None", workload_mtu=1500),),
+            ipam=Ipam(1, tuple(Block(cidr, "bench") for cidr in blocks)),
+            routes=tuple(Route(cidr, "blackhole") for cidr in blocks),
+            sysctls=(Sysctl("net/ipv4/ip_forward", "1"),),
+        )
+        Store(str(folder / "lib")).save(Stored(state, complete=True))
+        source = str(ROOT / "plugins" / "module_utils")
+        bundle.install(bundle.build(source), bundle.bundle_digest(source), str(folder / "engine"))
+        (folder / "run").mkdir()
+        paths = {
+            "store": "lib",
+            "ipam": "lib/ipam",
+            "cni_deleted": "lib/cni/deleted",
+            "engine": "engine",
+            "workloads": "run/workloads",
+            "agent_socket": "run/agent.sock",
+            "writer_lock": "run/writer.lock",
+            "lock": "run/node.lock",
+            "marker_folder": "run/markers",
+            "bird_socket": "run/bird.ctl",
+        }
+        (folder / "paths.json").write_text(json.dumps({name: str(folder / path) for name, path in paths.items()}))
+        (folder / "agent.json").write_text(json.dumps({"metrics_port": 0, "cooldown": 0}))
+        command = [sys.executable, "-I", str(folder / "engine" / "current"), "agent"]
+        command += ["--paths", str(folder / "paths.json"), "--settings", str(folder / "agent.json")]
+        self._log = (folder / "agent.log").open("wb")
+        self._agent = subprocess.Popen(command, stdout=self._log, stderr=self._log)
+        while True:
+            assert self._agent.poll() is None, (folder / "agent.log").read_text()
+            try:
+                client = Client(str(folder / "run" / "agent.sock"), 30.0)
+                client.call("version")
+                return client
+            except NotRunning:
+                time.sleep(0.02)
+
+    def settled(self) -> None:
+        while self._client.call("status")["deleting"]:
+            time.sleep(0.002)
+
+    def close(self) -> None:
+        super().close()
+        self._client.close()
+        self._agent.terminate()
+        self._agent.wait()
+        self._log.close()
+
+
+# ---- what is measured
+
+
+def containers(kernel: linux.LinuxKernel, count: int) -> list[Container]:
+    made = []
+    for _ in range(count):
+        id = secrets.token_hex(32)
+        kernel.netns_add(id[:16], "")
+        made.append((id, f"{NETNS}/{id[:16]}"))
+    return made
+
+
+def remove(kernel: linux.LinuxKernel, gone: t.Sequence[Container]) -> None:
+    for _id, path in gone:
+        kernel.netns_delete(os.path.basename(path))
+
+
+class Bench:
+    def __init__(self, kernel: linux.LinuxKernel, ours: Plugin, theirs: Plugin) -> None:
+        self._kernel = kernel
+        self.plugins = {"calico": ours, "ptp": theirs}
+        self._existing: dict[str, list[Container]] = {name: [] for name in self.plugins}
+
+    def existing(self, count: int) -> None:
+        """Brings both hosts to that many workloads."""
+        for name, plugin in self.plugins.items():
+            more = containers(self._kernel, count - len(self._existing[name]))
+            plugin.add(more, PARALLEL)
+            self._existing[name] += more
+
+    def sequential(self, count: int) -> dict[str, dict[str, list[float]]]:
+        """{ADD, DEL: {plugin: seconds}}"""
+        times: dict[str, dict[str, list[float]]] = {
+            verb: {name: [] for name in self.plugins} for verb in ("ADD", "DEL")
+        }
+        made = {name: containers(self._kernel, count) for name in self.plugins}
+        for number in range(count):
+            for name, plugin in self._in_turns(number):
+                times["ADD"][name] += plugin.add([made[name][number]])["times"]
+        for number in range(count):
+            for name, plugin in self._in_turns(number):
+                times["DEL"][name] += plugin.delete([made[name][number]])["times"]
+                plugin.settled()
+        for gone in made.values():
+            remove(self._kernel, gone)
+        return times
+
+    def parallel(self, rounds: int) -> dict[str, list[float]]:
+        """{plugin: containers per second, of each round}"""
+        rates: dict[str, list[float]] = {name: [] for name in self.plugins}
+        for number in range(rounds):
+            for name, plugin in self._in_turns(number):
+                made = containers(self._kernel, BURST)
+                rates[name].append(BURST / plugin.add(made, PARALLEL)["seconds"])
+                plugin.delete(made, PARALLEL)
+                plugin.settled()
+                remove(self._kernel, made)
+        return rates
+
+    def _in_turns(self, number: int) -> list[tuple[str, Plugin]]:
+        order = list(self.plugins.items())
+        return order if number % 2 else order[::-1]
+
+
+def fdatasync(folder: pathlib.Path, count: int) -> list[float]:
+    """Of a line as long as the journal's, appended."""
+    times = []
+    with (folder / "journal").open("ab", buffering=0) as journal:
+        for _ in range(count):
+            journal.write(b"x" * 300 + b"\n")
+            start = time.perf_counter()
+            os.fdatasync(journal.fileno())
+            times.append(time.perf_counter() - start)
+    return times
+
+
+def measure(folder: pathlib.Path, count: int, rounds: int, many: int) -> dict[str, t.Any]:
+    kernel = linux.LinuxKernel(marker_folder=str(folder / "markers"))
+    kernel.netns_add("ptp", "")
+    underlay = (
+        "link add eth0 type veth peer name wire0\nlink set lo up\nlink set wire0 up\nlink set eth0 up\n"
+        "address add 10.10.1.11/24 dev eth0\nroute add default via 10.10.1.1\n"
+    )
+    for host in ([], ["-n", "ptp"]):
+        subprocess.run(["ip", *host, "-batch", "-"], input=underlay, text=True, check=True)
+    ipam = {"type": "host-local", "subnet": "10.245.0.0/16", "dataDir": str(folder / "host-local")}
+    ipam["routes"] = [{"dst": "0.0.0.0/0"}]  # type: ignore[assignment]
+    ptp = {"cniVersion": "1.0.0", "name": "bench", "type": "ptp", "ipam": ipam}
+    ours = Ours(folder)
+    bench = Bench(kernel, ours, Plugin(PTP, ptp, ["nsenter", f"--net={NETNS}/ptp"]))
+    figures: dict[str, t.Any] = {}
+    try:
+        bench.sequential(5)  # everything has been read from the disk once
+        figures["shim"] = [ours.status() for _ in range(count)]
+        figures["fdatasync"] = fdatasync(folder, count)
+        for existing in (0, 10, many):
+            bench.existing(existing)
+            figures[str(existing)] = bench.sequential(count)
+            if existing == 10:
+                figures["parallel"] = bench.parallel(rounds)
+    finally:
+        for plugin in bench.plugins.values():
+            plugin.close()
+    return figures
+
+
+# ---- what is printed
+
+
+def verdict(name: str, value: float, at_least: bool = False) -> tuple[str, bool]:
+    goal = GOALS[name]
+    met = value >= goal if at_least else value <= goal
+    return f"goal {'>=' if at_least else '<='} {goal:g}: {'met' if met else 'MISSED'}", met
+
+
+def report(figures: dict[str, t.Any], many: int) -> bool:
+    met = True
+    print(f"{'':<18}{'calico':>12}{'ptp':>12}{'ratio':>8}")
+    for existing in ("0", "10", str(many)):
+        for verb in ("ADD", "DEL"):
+            ours, theirs = (statistics.median(figures[existing][verb][name]) for name in ("calico", "ptp"))
+            said, good = verdict(verb, ours / theirs)
+            met &= good
+            name = f"{verb} beside {existing}"
+            print(f"{name:<18}{ours * 1e3:>9.2f} ms{theirs * 1e3:>9.2f} ms{ours / theirs:>8.2f}   {said}")
+    ours, theirs = (statistics.median(figures["parallel"][name]) for name in ("calico", "ptp"))
+    said, good = verdict("ADD 8 parallel", ours / theirs, at_least=True)
+    met &= good
+    print(f"{'ADD 8 parallel':<18}{ours:>10.0f}/s{theirs:>10.0f}/s{ours / theirs:>9.2f}   {said}")
+    growth = {
+        name: statistics.median(figures[str(many)]["ADD"][name]) / statistics.median(figures["10"]["ADD"][name])
+        for name in ("calico", "ptp")
+    }
+    said, good = verdict("growth", growth["calico"])
+    met &= good
+    print(f"{'ADD, ' + str(many) + ' : 10':<18}{growth['calico']:>12.2f}{growth['ptp']:>12.2f}{'':>8}   {said}")
+    for name in ("shim", "fdatasync"):
+        print(f"{name:<18}{statistics.median(figures[name]) * 1e3:>9.2f} ms")
+    return met
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=60, help="containers one after the other (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="of 8 parallel executions (default: %(default)s)")
+    parser.add_argument("--many", type=int, default=1000, help="workloads beside (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print all figures as JSON, seconds and rates")
+    parser.add_argument("--lane", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.lane:
+        lane()
+        return 0
+    if os.geteuid() != 0:
+        print("bench/cni.py attaches containers in network namespaces of its own: run it as root.", file=sys.stderr)
+        return 2
+    if not os.path.exists(PTP):
+        print(f"bench/cni.py: {PTP} is missing. apt-get install containernetworking-plugins", file=sys.stderr)
+        return 2
+    if not os.environ.get("CALICO_BENCH_INSIDE"):
+        command = ["unshare", "--net", "--mount", "--propagation", "private", sys.executable, *sys.argv]
+        return subprocess.run(command, env={**os.environ, "CALICO_BENCH_INSIDE": "1"}, check=False).returncode
+    os.makedirs(NETNS, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "calico-bench", NETNS], check=True)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="calico-bench-", dir="/var/tmp"))
+    try:
+        figures = measure(folder, arguments.count, arguments.rounds, arguments.many)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if arguments.json:
+        print(json.dumps(figures))
+        return 0
+    print(f"{arguments.count} containers in turns, {arguments.rounds} rounds of {BURST} by {PARALLEL} threads, medians")
+    return 0 if report(figures, arguments.many) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
