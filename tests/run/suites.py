@@ -42,6 +42,8 @@ class Suite:
 
 # What drives a network namespace and looks into it
 NETWORK = ("iproute2", "iptables", "ipset", "iputils-ping", "tcpdump")
+# Clients of the CNI plugin and what they need: podman with its CNI backend, plugins that are chained, containers' files
+CONTAINERS = ("podman", "crun", "containernetworking-plugins", "netcat-openbsd", "busybox-static", "strace")
 
 
 def molecule(scenario: str, lab: str, about: str, limit: int, **more: str) -> Suite:
@@ -91,7 +93,7 @@ SUITES: tuple[Suite, ...] = (
         covers=("tests/integration",),
         part="integration",
         root=True,
-        packages=NETWORK,
+        packages=(*NETWORK, *CONTAINERS),
         # Only where the kernel has no ipip: see tests/lab/scenarios/test_drivers.py.
         skips={
             "tunl0": "this kernel has no ipip; lab-ipip runs the same tests on the emulated machine's",
