@@ -54,7 +54,6 @@ class Daemon:
         self.log = folder / "agent.log"
         self.process: t.Optional[subprocess.Popen[bytes]] = None
         self._engine = engine
-        (folder / "run").mkdir()
         self._paths = folder / "paths.json"
         self._paths.write_text(
             json.dumps(
@@ -216,6 +215,9 @@ def daemon_under_test(
     """Not started yet; gone afterwards with all that it made."""
     with host_under_test(folder, HostKernel) as kernel:
         underlay(kernel)
+        run = folder / "run"  # in memory, as on a node: making a file on a disk is what an add would take longest for
+        run.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "run", str(run)], check=True)
         daemon = Daemon(engine, folder, kernel)
         if state is not None:
             daemon.desire(state)
@@ -223,3 +225,4 @@ def daemon_under_test(
             yield daemon
         finally:
             daemon.close()
+            subprocess.run(["umount", "--lazy", str(run)], check=True)
