@@ -90,6 +90,8 @@ class Namespace(Container):
 class RealRuntime(Runtime):
     """`spoiled`: the node is not what the next test needs."""
 
+    repairs = True
+
     def __init__(self, daemon: Daemon, folder: pathlib.Path, carrier: str = "nc") -> None:
         self.daemon = daemon
         self.shim = Shim(folder, daemon.socket, carrier)

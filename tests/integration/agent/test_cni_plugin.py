@@ -28,6 +28,15 @@ def runtime(shared: RealRuntime) -> t.Iterator[RealRuntime]:
     shared.reset()
 
 
+def test_check_finds_a_lost_reservation(runtime: RealRuntime) -> None:
+    """In the suite's place: only with its file can one be lost, and an agent that starts takes the address again."""
+    container = runtime.container()
+    added = runtime.add(container)
+    runtime.release(container)
+    assert runtime.allocated() == {added.address: f"pods.{container.id}.eth0"}
+    assert runtime.check(container, added).nothing
+
+
 def test_a_container_reaches_the_host_and_the_other(runtime: RealRuntime) -> None:
     one, two = runtime.container(), runtime.container()
     first, second = runtime.add(one), runtime.add(two)

@@ -87,6 +87,9 @@ class Container(abc.ABC):
 
 
 class Runtime(abc.ABC):
+    #: Whether an agent repairs what is broken, maybe before anybody has noticed.
+    repairs = False
+
     @abc.abstractmethod
     def execute(self, environment: t.Mapping[str, str], stdin: bytes) -> Answer: ...
 

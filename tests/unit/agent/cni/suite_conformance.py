@@ -360,6 +360,9 @@ def test_check_finds_what_is_broken(runtime: Runtime, what: str) -> None:
     added = runtime.add(container)
     container.break_(what)
     answer = runtime.check(container, added)
+    if runtime.repairs and answer.status == 0:
+        assert container.addresses() == [added.address]
+        return
     assert answer.code == 110
     assert answer.error["msg"] == f"eth0 of container {container.id} is not as it has to be"
 
@@ -388,7 +391,8 @@ def test_check_of_a_mac_that_was_asked_for(runtime: Runtime) -> None:
     container = runtime.container()
     added = runtime.add(container, runtimeConfig={"mac": "02:ab:00:00:00:02"})
     container.set_mac("02:cc:00:00:00:02")
-    assert runtime.check(container, added).code == 110
+    answer = runtime.check(container, added)
+    assert (runtime.repairs and container.mac() == "02:ab:00:00:00:02") or answer.code == 110
 
 
 def test_check_of_what_the_runtime_was_told(runtime: Runtime) -> None:
