@@ -144,6 +144,7 @@ class Agent:
         """Reads the desired state from the disk again, and tries again to read what could not be read."""
         self.knowledge.reload()
         self.workloads.adopt()
+        self.workloads.expect_changes()
         self._desire_anew()
         self.reconciler.mark()
 
@@ -235,6 +236,7 @@ class Agent:
                 if "state" in self.knowledge.broken:
                     raise self.knowledge.no_state()
                 self.knowledge.complete = self.knowledge.complete or removals
+            self.workloads.expect_changes()
             self._desire_anew()
             self._removing = removals
             try:
@@ -251,6 +253,7 @@ class Agent:
 
     def _made(self, change: Change, drift: bool) -> None:
         """The reconciler made a change; `drift` says that somebody else had made it necessary."""
+        drift = drift or self.workloads.attached(change)
         _log.log(logging.WARNING if drift else logging.INFO, "%s", repair.sentence(change, drift))
         self.instruments.changes.add(change.kind)
         if drift:

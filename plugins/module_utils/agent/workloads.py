@@ -23,6 +23,7 @@ import typing as t
 from .. import selectors
 from ..dataplane import workload as workload_driver
 from ..dataplane.attach import Attached
+from ..dataplane.change import Change
 from ..fleet.attachment import Workload, endpoint, pool_of
 from ..fleet.node_state import NodeState, WorkloadEndpoint
 from ..ipam.allocations import AllocationError
@@ -69,6 +70,7 @@ class Workloads:
         self._standing: dict[str, Workload] = {}
         self._interfaces: dict[str, str] = {}  # host end: id of the workload that has it or is about to
         self._one = OneAtATime()
+        self._attached: set[str] = set()  # what changes of the workloads are about that were added here
         self.deletion = deletion(self.release)
 
     async def start(self, standing: t.Sequence[Workload], unfinished: t.Sequence[Workload]) -> None:
@@ -192,6 +194,7 @@ class Workloads:
             await asyncio.shield(asyncio.ensure_future(self._undo(workload)))
             raise
         self._standing[workload.id] = workload
+        self._attached |= _subjects(endpoint)
         self._changed()
         return attached
 
@@ -231,6 +234,7 @@ class Workloads:
         faults.point("delete.begun")
         del self._standing[workload.id]
         self._interfaces.pop(workload.interface, None)
+        self._attached -= _subjects(self.endpoint(workload))
         self._changed()
         released = asyncio.ensure_future(self._released(workload.id))
         unreachable = False
@@ -303,6 +307,16 @@ class Workloads:
 
     # ---- look
 
+    def attached(self, change: Change) -> bool:
+        """Whether a change is about a workload that was added here and stood as it had to: it is somebody's doing, also
+        when the reconciler has not seen that workload before."""
+        subjects = change.subject.split(".") if change.kind == "sysctl" else [change.subject]
+        return not self._attached.isdisjoint(subjects)
+
+    def expect_changes(self) -> None:
+        """The node shall have another state: what follows from that is nobody's doing."""
+        self._attached.clear()
+
     def __len__(self) -> int:
         return len(self._standing)
 
@@ -349,6 +363,11 @@ class Workloads:
         state = self._knowledge.state or _NO_STATE
         pool = next((pool for pool in state.pools if pool.name == workload.pool), None)
         return endpoint(workload, pool or pool_of(state, workload))
+
+
+def _subjects(endpoint: WorkloadEndpoint) -> set[str]:
+    """Of changes: of the workload itself, its route, its sysctls."""
+    return {workload_driver.identity(endpoint), f"{endpoint.address}/32", endpoint.interface}
 
 
 _NO_STATE = NodeState(node="", address="")

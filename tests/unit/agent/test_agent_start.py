@@ -299,7 +299,6 @@ def test_watchers_are_told(tmp_path):
         task = asyncio.ensure_future(watch())
         await asyncio.sleep(0)
         address = await node.add("web")
-        await agent.resync()
         route = dict(node.kernel.routes(table=254))[f"{address}/32"]
         node.kernel.route_batch([RouteOperation("delete", f"{address}/32", route)])
         agent.reconciler.mark("route")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import hypothesis
@@ -15,6 +16,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.proto
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.request import AddRequest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.conftest import ROOT
 
 
 def test_what_is_left_out_has_a_default():
@@ -161,3 +164,11 @@ def test_drift_is_counted_for_a_day():
     assert drift.to_dict() == {"total": 3, "day": 2, "kinds": {"route": 1, "sysctl": 1}}
     now[0] += 3600 * 24
     assert drift.to_dict() == {"total": 3, "day": 0, "kinds": {}}
+
+
+def test_every_setting_is_documented():
+    page = (ROOT / "docs" / "agent.md").read_text()
+    for field in dataclasses.fields(settings.Settings):
+        default = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
+        (line,) = [line for line in page.splitlines() if line.startswith("|") and f"`{field.name}`" in line]
+        assert default in line, line
