@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Polling for what the kernel tells nobody when it changes, about once a second. It marks; the reconciler looks.
 
-- sysctls, a slice at a time, but for those that the monitor hears of (rtnetlink calls them netconf);
+- sysctls, a slice at a time, but for those that the monitor hears of (rtnetlink calls them netconf), as are all those
+  that are desired of the underlay's device;
 - iptables: on the nft backend the number that every change of the ruleset moves; on the legacy one the rules
   themselves, for there is no such number;
 - IP sets and our routes, by checksums of what the kernel sends of them: a route of ours that was replaced by one with
@@ -16,16 +17,19 @@ What is as it was at the last poll is not marked again: if it is wrong the recon
 from __future__ import annotations
 
 import asyncio
+import bisect
 import re
 import typing as t
 import zlib
 
+from ..dataplane import workload
 from ..dataplane.kernel import Kernel
-from ..fleet.node_state import ROUTE_PROTOCOL, NodeState, Sysctl
+from ..fleet.node_state import ROUTE_PROTOCOL, UNDERLAY, NodeState, Sysctl, WorkloadEndpoint
 
 PERIOD = 1.0  # seconds
 INTERIORS = 25  # namespaces looked into in a period
 
+_VISITS = 5  # namespaces visited at a time
 _SLICE = 200  # sysctls read at a time: a millisecond or two
 _HEARD_OF = re.compile(r"net/ipv4/(?:ip_forward|conf/.+/(?:forwarding|rp_filter|proxy_arp))")
 _COUNTERS = re.compile(r"\[\d+:\d+\]")
@@ -36,8 +40,7 @@ _T = t.TypeVar("_T")
 class Marked(t.Protocol):
     """What polling needs of the reconciler."""
 
-    state: t.Optional[NodeState]
-    sysctls: tuple[Sysctl, ...]
+    def desired(self) -> t.Optional[NodeState]: ...
 
     def mark(self, kind: t.Optional[str] = None, interiors: t.Collection[str] = ()) -> None: ...
 
@@ -52,6 +55,7 @@ class Polling:
         self._next = ""  # interface after which the turn goes on
         self._marks: dict[str, t.Any] = {}
         self._wrong: dict[str, str] = {}  # {key: value} of the sysctls that were not as they should be
+        self._troubled: set[str] = set()  # interfaces of the workloads that were not as they should be
         self._nft: t.Optional[bool] = None  # whether this host's iptables writes nftables
 
     async def run(self) -> None:
@@ -59,19 +63,17 @@ class Polling:
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
-            state = self._reconciler.state
+            state = self._reconciler.desired()
             if state is not None:
                 await self.poll(state)
             await asyncio.sleep(max(0.0, began + self._period - loop.time()))
 
     async def poll(self, state: NodeState) -> None:
         """Once all of it. What cannot be read now is left to the next time, and to the reconciler's own looks."""
-        await self._poll_sysctls(tuple(sysctl for sysctl in self._reconciler.sysctls if _polled(sysctl)))
+        await self._poll_sysctls(tuple(sysctl for sysctl in state.sysctls if _polled(sysctl)))
         for kind, read in (("iptables", self._read_rules), ("ipset", _read_sets), ("route", _read_routes)):
             await self._poll_mark(kind, read, state)
-        turn = self._turn(state)
-        if turn:
-            self._reconciler.mark("workload", turn)
+        await self._poll_interiors(self._turn(state))
 
     async def _poll_sysctls(self, sysctls: t.Sequence[Sysctl]) -> None:
         pause = self._period / 2 / (len(sysctls) // _SLICE + 1)
@@ -87,6 +89,20 @@ class Polling:
         if any(self._wrong.get(key) != value for key, value in wrong.items()):
             self._reconciler.mark("sysctl")
         self._wrong = wrong
+
+    async def _poll_interiors(self, endpoints: t.Sequence[WorkloadEndpoint]) -> None:
+        """A few at a time: each takes half a millisecond, and the loop shares the interpreter."""
+        for start in range(0, len(endpoints), _VISITS):
+            part = endpoints[start : start + _VISITS]
+            try:
+                wrong = await self._reconciler.ask(lambda kernel: workload.unlike(kernel, part))  # noqa: B023 awaited
+            except OSError:
+                wrong = [endpoint.interface for endpoint in part]  # the reconciler says what is the matter
+            self._troubled.difference_update(endpoint.interface for endpoint in part if endpoint.interface not in wrong)
+            news = self._troubled.symmetric_difference(wrong).intersection(wrong)
+            self._troubled.update(wrong)
+            if news:
+                self._reconciler.mark("workload", news)
 
     async def _poll_mark(self, kind: str, read: t.Callable[[Kernel, NodeState], t.Any], state: NodeState) -> None:
         try:
@@ -110,19 +126,19 @@ class Polling:
             "\n".join(_COUNTERS.sub("", line) for line in saved.splitlines() if not line.startswith("#")).encode()
         )
 
-    def _turn(self, state: NodeState) -> list[str]:
+    def _turn(self, state: NodeState) -> list[WorkloadEndpoint]:
         """The next workloads whose namespaces are to be looked into, all of them in turn."""
-        names = sorted(endpoint.interface for endpoint in state.workloads)
-        turn = [name for name in names if name > self._next][: self._interiors]
-        if len(turn) < self._interiors:
-            turn += [name for name in names if name <= self._next][: self._interiors - len(turn)]
+        endpoints = {endpoint.interface: endpoint for endpoint in state.workloads}
+        names = sorted(endpoints)
+        first = bisect.bisect_right(names, self._next)
+        turn = [*names[first:], *names[:first]][: self._interiors]
         if turn:
             self._next = turn[-1]
-        return turn
+        return [endpoints[name] for name in turn]
 
 
 def _polled(sysctl: Sysctl) -> bool:
-    return not _HEARD_OF.fullmatch(sysctl.key)
+    return UNDERLAY not in sysctl.key and not _HEARD_OF.fullmatch(sysctl.key)
 
 
 def _wrong(kernel: Kernel, sysctls: t.Iterable[Sysctl]) -> dict[str, str]:

@@ -26,7 +26,7 @@ import typing as t
 from ..dataplane import node
 from ..dataplane.change import Change
 from ..dataplane.kernel import Kernel
-from ..fleet.node_state import NodeState, Sysctl
+from ..fleet.node_state import NodeState
 from . import repair
 from .driver_thread import DriverThread, Worker
 
@@ -101,7 +101,7 @@ class Reconciler:
         chance: t.Callable[[], float] = random.random,
     ) -> None:
         self._kernel = kernel
-        self._desired = desired
+        self.desired = desired
         self._turn = turn
         self._may_remove = removals
         self._on_change = on_change
@@ -130,7 +130,6 @@ class Reconciler:
         self._lean: dict[str, NodeState] = {}
         self.state: t.Optional[NodeState] = None  # what was desired at the last look
         self.devices: t.Collection[str] = ()  # through which its routes lead
-        self.sysctls: tuple[Sysctl, ...] = ()  # the same, of its sysctls, with the names of all devices
 
     # ---- for others
 
@@ -177,7 +176,7 @@ class Reconciler:
             self._dirty.update(kind for kind, at in self._retry_at.items() if at <= now)
             if not self._dirty and self._withheld and self._may_remove():
                 self._dirty |= self._withheld
-            if not self._dirty or self._desired() is None:
+            if not self._dirty or self.desired() is None:
                 await self._sleep(min([resync_at, *self._retry_at.values()]) - now)
                 self._on_tick()
                 continue
@@ -192,7 +191,7 @@ class Reconciler:
         """Looks at everything (or these kinds) once, now, namespaces included, and repairs it."""
         if kinds is None:
             self._on_resync("request")
-        state = self._desired()
+        state = self.desired()
         if state is not None:
             self._interiors.update(endpoint.interface for endpoint in state.workloads)
         outcome = await self._pass(repair.KINDS if kinds is None else kinds)
@@ -220,7 +219,7 @@ class Reconciler:
     async def _sleep(self, seconds: float) -> None:
         """Until marked, or for so long; while something may be removed later only until that may be so."""
         self._wake.clear()
-        if self._dirty and self._desired() is not None:
+        if self._dirty and self.desired() is not None:
             return
         seconds = min(seconds, _WITHHELD if self._withheld or self._dirty else _TICK)
         # Not wait_for: before Python 3.12 it forgets a cancellation that comes with the event.
@@ -238,7 +237,7 @@ class Reconciler:
         async with self._passing:
             self._dirty.update(kinds)
             self._wake.clear()
-            if self._desired() is None:
+            if self.desired() is None:
                 return Outcome(problems=("What this node shall have is not known yet.",))
             taken, self._dirty = self._dirty, set()
             changes: list[Change] = []
@@ -273,7 +272,7 @@ class Reconciler:
 
     async def _look(self, kinds: t.Collection[str]) -> t.Optional[_Found]:
         """Reads these kinds. None when that failed: they are tried again later."""
-        state = self._desired()
+        state = self.desired()
         if state is None:
             self._dirty.update(kinds)
             return None
@@ -289,7 +288,6 @@ class Reconciler:
             alone = [await self._look([kind]) for kind in kinds]
             return _Found(*(set().union(*parts) for parts in zip(*filter(None, alone)))) if any(alone) else None
         self._interiors.update(_interfaces(planned.additions))  # to be seen again by the repair
-        self.sysctls = planned.state.sysctls
         if "route" in kinds:
             self.devices = {route.device for route in planned.state.routes if route.device}
         added = {_kind(change) for change in planned.additions}
@@ -316,7 +314,7 @@ class Reconciler:
         loop = asyncio.get_running_loop()
         async with self._turn:
             began = loop.time()
-            state = self._desired()
+            state = self.desired()
             if state is None:
                 self._dirty.update(kinds)
                 return []
@@ -331,10 +329,13 @@ class Reconciler:
             try:
                 applied, drift = await self._run(work)
             except repair.ERRORS as error:
+                self._interiors |= interiors
                 self._failed(kinds, [str(error)])
                 return []
             finally:
                 self._on_step(tuple(kinds), loop.time() - began)
+        # What is wrong inside is not seen from outside: another try has to look there again.
+        self._interiors.update(_interfaces([change for change, _reason in applied.failed]))
         self._note(kinds, applied, state)
         return self._told(applied.done, drift)
 
@@ -365,7 +366,7 @@ class Reconciler:
         loop = asyncio.get_running_loop()
         async with self._turn:
             began = loop.time()
-            state = self._desired()
+            state = self.desired()
             if state is None or not self._may_remove():
                 self._withheld.update(ready)
                 return []

@@ -48,6 +48,7 @@ GUARDED: t.Mapping[str, tuple[str, ...]] = {"tunnel": ("ipset", "iptables")}
 #: What reading or writing the node may raise; anything else is a mistake in the program.
 ERRORS = (ObserveError, MissingLibrary, OSError)
 
+_FEW = 50  # devices that are asked for one by one
 _WHOLE = ("ipset", "iptables")  # written in one go: of a refused one nothing is done
 _SYSCTL_DEVICE = re.compile(r"net/ipv[46]/(?:conf|neigh)/(.+)/[^/]+")
 
@@ -121,7 +122,7 @@ def _waiting(kernel: Kernel, changes: t.Sequence[Change]) -> list[Change]:
     named = [(change, _device(change)) for change in changes]
     if not any(device for _change, device in named):
         return []
-    links = {link.name: link.up for link in kernel.links()}
+    links = _up(kernel, {device for _change, device in named if device})
     made = {change.new.interface for change in changes if change.kind == "workload" and change.action in "+~"}
     waiting = []
     for change, device in named:
@@ -130,6 +131,14 @@ def _waiting(kernel: Kernel, changes: t.Sequence[Change]) -> list[Change]:
         if device not in links or (change.kind == "route" and not links[device]):
             waiting.append(change)
     return waiting
+
+
+def _up(kernel: Kernel, devices: t.Collection[str]) -> dict[str, bool]:
+    """{device: whether it is up} of those that are there."""
+    if len(devices) > _FEW:
+        return {link.name: link.up for link in kernel.links()}
+    found = [kernel.link(device) for device in devices]
+    return {link.name: link.up for link in found if link is not None}
 
 
 def _device(change: Change) -> str:

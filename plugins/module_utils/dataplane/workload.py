@@ -112,6 +112,23 @@ def observe(
     return observed
 
 
+def unlike(kernel: Kernel, endpoints: t.Iterable[WorkloadEndpoint]) -> list[str]:
+    """Interfaces of those that are not as they should be, outside or inside; for a few of many: reads nothing else.
+
+    Those that ended with their namespace are as they should be. Raises KernelError.
+    """
+    found = []
+    for endpoint in endpoints:
+        name = netns_name(endpoint)
+        if not kernel.netns_exists(name):
+            observed = Observed()
+        else:
+            observed = _inside(kernel, endpoint, kernel.link(endpoint.interface))
+        if any(change.action != "=" for change in diff([endpoint], {endpoint.interface: observed})):
+            found.append(endpoint.interface)
+    return found
+
+
 def ours(link: Link, endpoint: WorkloadEndpoint) -> bool:
     """Whether a device is the host end of this workload: marked, or just made by whoever was stopped before marking."""
     return link.alias == MARK + identity(endpoint) or (

@@ -31,8 +31,8 @@ class Marked:
         self.reconciler = reconciler
         self.marks = []
 
-    state = property(lambda self: self.reconciler.state)
-    sysctls = property(lambda self: self.reconciler.sysctls)
+    def desired(self):
+        return self.reconciler.desired()
 
     async def ask(self, question):
         return await self.reconciler.ask(question)
@@ -105,12 +105,12 @@ def test_what_nobody_tells_of_is_repaired_within_two_seconds(act, kind, told):
     run(scenario())
 
 
-def test_nothing_but_insides_is_marked_where_nothing_changes():
+def test_nothing_is_marked_where_nothing_changes():
     async def scenario():
         node = Node()
         marked = await polled(node)
         await asyncio.sleep(60)
-        assert set(marked.marks) == {("workload", ("cali111",))}
+        assert marked.marks == []
         assert node.told == []
 
     run(scenario())
@@ -180,15 +180,22 @@ def test_namespaces_are_looked_into_by_turns():
             for n in range(10)
         )
         node = Node(dataclasses.replace(STATE, workloads=workloads, routes=(), sysctls=()))
-        marked = await polled(node, interiors=4)
+        await polled(node, interiors=4)
+        turns = {}
+        look = node.kernel.look_inside
+
+        def noted(netns):
+            turns.setdefault(round(asyncio.get_running_loop().time()), []).append(netns)
+            return look(netns)
+
+        node.kernel.look_inside = noted
         await asyncio.sleep(5)
-        turns = [mark[1] for mark in marked.marks]
-        assert turns[:5] == [
-            ("cali004", "cali005", "cali006", "cali007"),
-            ("cali008", "cali009", "cali000", "cali001"),
-            ("cali002", "cali003", "cali004", "cali005"),
-            ("cali006", "cali007", "cali008", "cali009"),
-            ("cali000", "cali001", "cali002", "cali003"),
+        assert list(turns.values()) == [
+            ["w4", "w5", "w6", "w7"],
+            ["w8", "w9", "w0", "w1"],
+            ["w2", "w3", "w4", "w5"],
+            ["w6", "w7", "w8", "w9"],
+            ["w0", "w1", "w2", "w3"],
         ]
         node.kernel.inside("w7").address_delete(Address("eth0", "10.244.1.9", 32))
         await asyncio.sleep(3)
@@ -243,5 +250,37 @@ def test_a_node_that_cannot_be_read_for_a_while_is_polled_again():
         await asyncio.sleep(2)
         assert "ipset" in marked.marks
         assert len(node.told) == 1
+
+    run(scenario())
+
+
+def test_an_inside_that_cannot_be_mended_is_not_marked_over_and_over():
+    async def scenario():
+        node = Node()
+        marked = await polled(node)
+        inner = node.kernel.inside("web-1")
+        found = dict(inner.routes())["0.0.0.0/0"]
+        assert inner.route_batch([RouteOperation("delete", "0.0.0.0/0", found)]) == []
+        lo = RouteAttributes(type="blackhole")
+        assert inner.route_batch([RouteOperation("add", "0.0.0.0/0", lo)]) == []
+        await asyncio.sleep(60)
+        assert marked.marks == [("workload", ("cali111",))]
+        assert list(node.reconciler.problems) == ["workload"]
+        assert inner.route_batch([RouteOperation("delete", "0.0.0.0/0", lo)]) == []
+        await asyncio.sleep(12)
+        assert node.reconciler.in_sync
+        assert dict(inner.routes())["0.0.0.0/0"] == found
+
+    run(scenario())
+
+
+def test_a_workload_that_came_after_the_last_look_is_polled_too():
+    async def scenario():
+        node = Node(dataclasses.replace(STATE, workloads=(), routes=STATE.routes[:1], sysctls=STATE.sysctls[:2]))
+        await polled(node)
+        async with node.turn:
+            node.state = STATE
+        await asyncio.sleep(2)
+        assert node.kernel.link("cali111").up
 
     run(scenario())

@@ -121,6 +121,20 @@ def test_what_others_break_in_a_workload_is_repaired(kernel, breakage):
     assert kernel.link("cali111").mac == "ee:ee:ee:ee:ee:ee"
 
 
+def test_a_few_can_be_looked_at_alone(kernel):
+    other = dataclasses.replace(WEB, name="theirs", interface="cali333", netns="nowhere", netns_owned=False)
+    absent = dataclasses.replace(WEB, name="absent", interface="cali444", netns="absent")
+    converge(workload, kernel, [WEB, DB])
+    assert workload.unlike(kernel, [WEB, DB, other]) == []
+    kernel.inside("db-1").link_set("lo", up=False)
+    assert workload.unlike(kernel, [WEB, DB, other, absent]) == ["cali222", "cali444"]
+    assert workload.unlike(kernel, [WEB]) == []
+    kernel.link_set("cali111", mtu=1300)
+    assert workload.unlike(kernel, [WEB]) == ["cali111"]
+    kernel.link_delete("cali111")
+    assert workload.unlike(kernel, [WEB]) == ["cali111"]
+
+
 def test_stale_workload_goes_with_the_namespace_we_made(kernel):
     converge(workload, kernel, [WEB, DB])
     assert converge(workload, kernel, [DB]) == [
