@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import time
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import workloads
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
 
 from tests.unit.agent.node_under_test import BLOCK, SPARE, Node
@@ -263,5 +265,29 @@ def test_without_a_desired_state_nothing_can_be_added(tmp_path):
             " Run site.yml for it, then try again.",
         )
         assert await agent.delete("default/web") is False
+
+    run(scenario())
+
+
+def test_the_wall_clock_may_jump(tmp_path, monkeypatch):
+    """Nothing is decided by it: times of rest and grace are measured by a clock that only goes forward."""
+    days = iter(["2026-11-21T21:00:00Z", "1970-01-01T00:00:00Z", "2106-02-07T06:28:15Z", "1999-12-31T23:59:59Z"] * 50)
+    monkeypatch.setattr(workloads, "now", lambda: next(days))
+    monkeypatch.setattr(time, "time", lambda: -1.0)
+
+    async def scenario():
+        node = Node(tmp_path, cooldown=30.0, leak_grace=900.0)
+        agent = await node.start()
+        first = await node.add("a")
+        await agent.delete("default/a")
+        seen = {await node.add(f"w{number}") for number in range(15)}
+        assert first not in seen and len(seen) == 15
+        code, text = await refused(agent.add(node.request("one-more")))
+        assert code == "no_address", text
+        await asyncio.sleep(31)
+        assert await node.add("one-more") == first
+        agent = await node.restart()
+        assert {workload.since for workload in agent.list()} > {"1970-01-01T00:00:00Z"}
+        assert node.differences() == [] and agent.in_sync
 
     run(scenario())

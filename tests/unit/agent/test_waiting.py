@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import daemon
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.commit import GroupCommit
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.one_at_a_time import OneAtATime
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.turn import Turn
@@ -132,3 +133,18 @@ def test_one_at_a_time_for_each_name():
         assert not any(name in one for name in "abc")
 
     run(scenario())
+
+
+def test_a_part_that_ends_ends_the_agent_and_is_named(caplog):
+    async def scenario():
+        async def fails():
+            raise ValueError("a mistake")
+
+        parts = {"reconciler": asyncio.ensure_future(fails()), "signals": asyncio.ensure_future(asyncio.sleep(9))}
+        await asyncio.wait(parts.values(), return_when=asyncio.FIRST_COMPLETED)
+        assert daemon._told(parts) == 1
+
+    run(scenario())
+    (record,) = caplog.records
+    assert record.message == "reconciler ended, and so does the agent; systemd starts it again."
+    assert "a mistake" in caplog.text
