@@ -72,7 +72,7 @@ def test_a_new_state_is_read_at_sighup_and_what_is_known_is_written_down_at_sigu
     known = json.loads(dump.read_text())
     assert dump.stat().st_mode & 0o777 == 0o600
     assert known["desired"]["node"] == "node1" and known["workloads"] == [] and known["plan"] == []
-    assert known["status"]["in_sync"] is True
+    assert known["status"]["pid"] == daemon.pid and known["status"]["problems"] == []
 
 
 def test_a_state_is_handed_over(daemon: Daemon) -> None:
