@@ -23,9 +23,7 @@ def workload_id(network: str, container: str, ifname: str) -> str:
 def find(agent: Agent, network: str, attachment: Attachment) -> t.Optional[Workload]:
     """The workload of this attachment. Dots may be part of all three names, so that the id alone does not prove it."""
     found = agent.get(workload_id(network, attachment.container, attachment.ifname))
-    if found is None or key(found) != (attachment.container, attachment.ifname) or found.network != network:
-        return None
-    return found
+    return found if found is not None and key(found) == (attachment.container, attachment.ifname) else None
 
 
 def key(workload: Workload) -> tuple[str, str]:

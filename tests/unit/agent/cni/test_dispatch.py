@@ -144,6 +144,11 @@ def test_a_configuration_of_calico_is_taken(runtime: FakeRuntime) -> None:
     assert (request.mtu, request.pools) == (1440, ("10.244.0.0/16",))
 
 
+def test_long_values_are_cut_short(runtime: FakeRuntime) -> None:
+    error = runtime.add(runtime.container(), network="n" * 100_000).error
+    assert error["msg"] == f"name '{'n' * 77}...' is not the name of a network"
+
+
 # --- anything at all
 
 _TEXT = st.text(max_size=20)
