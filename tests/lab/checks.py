@@ -247,6 +247,12 @@ def check_iptables(fleet: Fleet, node: Observed) -> None:
 def check_units(fleet: Fleet, node: Observed) -> None:
     units = node.raw["units"]
     assert units["calico-node-state.service"]["UnitFileState"] == "enabled", units
+    agent = units["calico-agent.service"]
+    if node.name in fleet.nodes:
+        assert (agent["UnitFileState"], agent["ActiveState"], agent["NRestarts"]) == ("enabled", "active", "0"), units
+    else:
+        # A pure reflector has no workloads to look after.
+        assert agent.get("UnitFileState") in ("disabled", "") and agent["ActiveState"] == "inactive", units
     bird = units["calico-bird.service"]
     if fleet.bgp:
         assert (bird["UnitFileState"], bird["ActiveState"], bird["NRestarts"]) == ("enabled", "active", "0"), units

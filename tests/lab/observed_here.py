@@ -23,7 +23,7 @@ import subprocess
 import sys
 
 BIRD_SOCKET = "/run/calico/bird.ctl"
-UNITS = ("calico-bird.service", "calico-node-state.service", "bird.service")
+UNITS = ("calico-bird.service", "calico-node-state.service", "calico-agent.service", "bird.service")
 SYSCTLS = ("conf/*/rp_filter", "conf/*/proxy_arp", "conf/*/forwarding", "neigh/*/proxy_delay", "ip_forward")
 #: What a run may write.
 FILES = ("/etc", "/usr/local", "/var/lib/calico", "/run/calico", "/root/.ssh", "/opt")

@@ -23,9 +23,10 @@ _LINE = re.compile(r"^  ([+~!=-]) (\w+) +(\S.*)$")
 _BEHIND = re.compile(
     r"/usr/local/lib/calico/[0-9a-f]+/.*"
     r"|/var/lib/calico/generations/\d+\.json"
-    r"|/etc/systemd/system/multi-user\.target\.wants/calico-(bird|node-state)\.service"
+    r"|/etc/systemd/system/multi-user\.target\.wants/calico-(agent|bird|node-state)\.service"
     r"|/etc/systemd/system/bird\.service"
     r"|/run/calico/.*"
+    r"|/var/lib/calico/ipam/.*"
 )
 
 
