@@ -245,22 +245,36 @@ class LinuxKernel:
             _call(operation, "mount", b"", here, b"none", _MS_SHARED | _MS_REC, None)
 
     def netns_delete(self, name: str) -> None:
+        operation = f"delete network namespace {name}"
         path = os.path.join(self._netns_folder, name)
         inner = self._inner.pop(name, None)
         if inner is not None:
             inner.close()
+
+        def delete() -> None:
+            # Where it was mounted: a sandbox may see one mount twice, and a file is not removed from under a mount.
+            if self._mounts is not None:
+                _enter_mounts(self._mounts, operation)
+            self._unmount(path, operation)
+
+        if self._mounts is None:
+            delete()
+        else:
+            _in_thread(delete)
+        try:
+            os.unlink(os.path.join(self._marker_folder, name))
+        except FileNotFoundError:
+            pass
+
+    def _unmount(self, path: str, operation: str) -> None:
         if _libc().umount2(path.encode(), _MNT_DETACH) != 0 and ctypes.get_errno() not in (errno.EINVAL, errno.ENOENT):
-            raise port.KernelError(ctypes.get_errno(), f"delete network namespace {name}")
+            raise port.KernelError(ctypes.get_errno(), operation)
         try:
             os.unlink(path)
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise port.KernelError(error.errno or errno.EIO, f"delete network namespace {name}") from error
-        try:
-            os.unlink(os.path.join(self._marker_folder, name))
-        except FileNotFoundError:
-            pass
+            raise port.KernelError(error.errno or errno.EIO, operation) from error
 
     def netns_owners(self) -> dict[str, str]:
         owners: dict[str, str] = {}

@@ -14,12 +14,15 @@ import pytest
 
 from tests.conftest import ROOT
 
-# The outer mount namespace stands for the host's: /run/netns is its own, and shared, as `ip netns add` leaves it. The
-# inner one is what systemd makes: it sees what is mounted outside, and nobody outside sees its own mounts.
+# The outer mount namespace stands for the host's: /run is its own, and shared, as systemd makes it; `ip netns add` mounts
+# /run/netns onto itself, so that each namespace is mounted twice. The inner one is what systemd makes: it sees what is
+# mounted outside, nobody outside sees its own mounts, and it has /run mounted onto itself (ReadWritePaths).
 HOST = """
 import os, subprocess, sys
 outer, folder = sys.argv[1:]
-inner = ["unshare", "--mount", "--propagation", "slave", sys.executable, folder + "/inside.py", f"/proc/{outer}/ns/mnt"]
+subprocess.run(["ip", "netns", "add", "fleet-earlier"], check=True)
+program = f"mount --rbind /run /run && exec {sys.executable} {folder}/inside.py /proc/{outer}/ns/mnt"
+inner = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", program]
 seen = lambda: sorted(name for name in os.listdir("/run/netns") if os.path.ismount("/run/netns/" + name))
 process = subprocess.Popen(inner, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 for step in ("made", "deleted"):
@@ -43,6 +46,7 @@ inner = kernel.inside("fleet-sandbox")
 print("made", [link.name for link in inner.links()], flush=True)
 sys.stdin.readline()
 kernel.netns_delete("fleet-sandbox")
+kernel.netns_delete("fleet-earlier")
 print("deleted", flush=True)
 sys.stdin.readline()
 sys.stdin.readline()
@@ -55,7 +59,7 @@ def test_what_is_made_in_a_sandbox_is_seen_outside_and_what_is_made_outside_in_i
     (tmp_path / "inside.py").write_text(INSIDE)
     (tmp_path / "host.py").write_text(HOST)
     script = f"""
-mount -t tmpfs none /run/netns && mount --make-shared /run/netns || exit 9
+mount -t tmpfs none /run && mount --make-shared /run || exit 9
 exec {sys.executable} {tmp_path}/host.py $$ {tmp_path}
 """
     os.makedirs("/run/netns", exist_ok=True)
@@ -63,5 +67,9 @@ exec {sys.executable} {tmp_path}/host.py $$ {tmp_path}
         ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-    assert run.stdout.splitlines() == ["made ['lo'] ['fleet-sandbox']", "deleted []", "later ['lo']"], run.stderr
+    assert run.stdout.splitlines() == [
+        "made ['lo'] ['fleet-earlier', 'fleet-sandbox']",
+        "deleted []",
+        "later ['lo']",
+    ], run.stderr
     assert run.returncode == 0
