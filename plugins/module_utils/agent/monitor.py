@@ -11,6 +11,7 @@ One netlink socket, with a receive buffer that takes a storm while the loop is b
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import socket
 import typing as t
@@ -19,7 +20,7 @@ from ..dataplane import rtnetlink as rt
 from ..dataplane import tunnel
 from ..fleet.node_state import NodeState
 from . import netlink_filter
-from .relevance import Relevance
+from .relevance import Link, Relevance, device
 
 #: Groups of linux/rtnetlink.h: link, neighbour, IPv4 address, IPv4 route, IPv4 rule, IPv4 netconf.
 GROUPS = (1, 3, 5, 7, 8, 24)
@@ -81,10 +82,12 @@ class Monitor:
         self._ports = ports
         self._opener = opener
         self._on_lost = on_lost
+        self._asker = asker
         self._channel = rt.Channel(asker)
         self._relevance = Relevance(lambda: reconciler.state, lambda: reconciler.devices, wanted)
         self._filtered: t.Optional[tuple[frozenset[int], frozenset[int]]] = None
         self._alarm: t.Optional[asyncio.TimerHandle] = None
+        self._learning: t.Optional[asyncio.Future[None]] = None
         self._broken: t.Optional[OSError] = None
         self._awake = asyncio.Event()
         self.datagrams = 0  # that came through the filter
@@ -109,8 +112,9 @@ class Monitor:
                     loop.remove_reader(netlink)
                     netlink.close()
         finally:
-            if self._alarm is not None:
-                self._alarm.cancel()
+            for pending in (self._alarm, self._learning):
+                if pending is not None:
+                    pending.cancel()
             self._channel.close()
 
     async def _listen(self, loop: asyncio.AbstractEventLoop, netlink: socket.socket) -> None:
@@ -119,9 +123,9 @@ class Monitor:
         self._filter(netlink)
         for group in GROUPS:
             netlink.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
-        self._learn()
-        self._reconciler.mark()  # what happened before is not announced any more
         loop.add_reader(netlink, self._read, loop, netlink)
+        self._reconciler.mark()  # what happened before is not announced any more
+        await self._learn()
         while self._broken is None:
             self._awake.clear()
             alarm = loop.call_later(_REFRESH, self._awake.set)
@@ -144,7 +148,7 @@ class Monitor:
         except OSError as error:
             if error.errno == errno.ENOBUFS:
                 self._lose()
-                self._learn()
+                self._learning = asyncio.ensure_future(self._learn())
             else:
                 self._broken = error
                 loop.remove_reader(netlink)
@@ -168,14 +172,19 @@ class Monitor:
         self._on_lost()
         self._reconciler.mark()
 
-    def _learn(self) -> None:
-        """How the devices are now. Where that cannot be read, whatever comes counts as news."""
-        body = rt.IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + rt.attribute(29, b"\x08\0\0\0")
-        try:
-            for message in self._channel.dump(rt.RTM_GETLINK, body, "list links"):
-                self._relevance.expect(message)
-        except OSError:
-            self._relevance.forget()
+    async def _learn(self) -> None:
+        """How the devices are now. Where that cannot be read, whatever comes first of one counts as news."""
+
+        def devices() -> list[tuple[int, Link]]:
+            body = rt.IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + rt.attribute(29, b"\x08\0\0\0")
+            channel = rt.Channel(self._asker)
+            try:
+                return [device(message) for message in channel.dump(rt.RTM_GETLINK, body, "list links")]
+            finally:
+                channel.close()
+
+        with contextlib.suppress(OSError):
+            self._relevance.expect(await asyncio.get_running_loop().run_in_executor(None, devices))
 
     def _filter(self, netlink: socket.socket) -> None:
         """Brings the filter to what our ports and tunnel devices are now."""

@@ -12,6 +12,7 @@
 - the insides of the workloads' namespaces, some at a time.
 
 What is as it was at the last poll is not marked again: if it is wrong the reconciler knows, and tries in its own time.
+If it has changed something of that kind since, it may have been broken anew in the same way, and is marked.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ _T = t.TypeVar("_T")
 class Marked(t.Protocol):
     """What polling needs of the reconciler."""
 
+    @property
+    def changed(self) -> t.Mapping[str, int]:
+        """{kind: changes made}, 0 for any other."""
+
     def desired(self) -> t.Optional[NodeState]: ...
 
     def mark(self, kind: t.Optional[str] = None, interiors: t.Collection[str] = ()) -> None: ...
@@ -54,8 +59,9 @@ class Polling:
         self._interiors = interiors
         self._next = ""  # interface after which the turn goes on
         self._marks: dict[str, t.Any] = {}
-        self._wrong: dict[str, str] = {}  # {key: value} of the sysctls that were not as they should be
-        self._troubled: set[str] = set()  # interfaces of the workloads that were not as they should be
+        # What was not as it should be, and how many changes the reconciler had made by then.
+        self._wrong: tuple[dict[str, str], int] = ({}, 0)  # {key: value} of sysctls
+        self._troubled: dict[str, int] = {}  # workloads, by interface
         self._nft: t.Optional[bool] = None  # whether this host's iptables writes nftables
 
     async def run(self) -> None:
@@ -86,9 +92,10 @@ class Polling:
                 return
             if start + _SLICE < len(sysctls):
                 await asyncio.sleep(pause)
-        if any(self._wrong.get(key) != value for key, value in wrong.items()):
+        found = wrong, self._reconciler.changed["sysctl"]
+        if wrong and found != self._wrong:
             self._reconciler.mark("sysctl")
-        self._wrong = wrong
+        self._wrong = found
 
     async def _poll_interiors(self, endpoints: t.Sequence[WorkloadEndpoint]) -> None:
         """A few at a time: each takes half a millisecond, and the loop shares the interpreter."""
@@ -98,9 +105,11 @@ class Polling:
                 wrong = await self._reconciler.ask(lambda kernel: workload.unlike(kernel, part))  # noqa: B023 awaited
             except OSError:
                 wrong = [endpoint.interface for endpoint in part]  # the reconciler says what is the matter
-            self._troubled.difference_update(endpoint.interface for endpoint in part if endpoint.interface not in wrong)
-            news = self._troubled.symmetric_difference(wrong).intersection(wrong)
-            self._troubled.update(wrong)
+            changed = self._reconciler.changed["workload"]
+            news = [interface for interface in wrong if self._troubled.get(interface) != changed]
+            for endpoint in part:
+                self._troubled.pop(endpoint.interface, None)
+            self._troubled.update(dict.fromkeys(wrong, changed))
             if news:
                 self._reconciler.mark("workload", news)
 
@@ -109,9 +118,10 @@ class Polling:
             mark = await self._reconciler.ask(lambda kernel: read(kernel, state))
         except OSError:
             return
-        if kind in self._marks and self._marks[kind] != mark:
+        found = mark, self._reconciler.changed[kind]
+        if kind in self._marks and self._marks[kind] != found:
             self._reconciler.mark(kind)
-        self._marks[kind] = mark
+        self._marks[kind] = found
 
     def _read_rules(self, kernel: Kernel, state: NodeState) -> t.Any:
         if not state.iptables:

@@ -20,6 +20,7 @@ quiet times, and at most ten a second, by a leaky bucket, in a storm of them.
 from __future__ import annotations
 
 import asyncio
+import collections
 import random
 import typing as t
 
@@ -38,6 +39,7 @@ _FIRST_RETRY, _LAST_RETRY = 0.1, 10.0  # seconds
 _RATE = 10.0  # passes a second in the long run
 _WINDOW = 0.1  # seconds that marks are gathered at most
 _TICK = 10.0  # seconds without a sign of life at most
+_INTERIORS = 50  # namespaces looked into in a pass, when it is all of them
 _WITHHELD = 1.0  # seconds until it is asked again whether what is too much may go
 
 
@@ -130,6 +132,7 @@ class Reconciler:
         self._lean: dict[str, NodeState] = {}
         self.state: t.Optional[NodeState] = None  # what was desired at the last look
         self.devices: t.Collection[str] = ()  # through which its routes lead
+        self.changed: collections.Counter[str] = collections.Counter()  # {kind: changes made}
 
     # ---- for others
 
@@ -188,13 +191,21 @@ class Reconciler:
             self._on_tick()
 
     async def resync(self, kinds: t.Optional[t.Collection[str]] = None) -> Outcome:
-        """Looks at everything (or these kinds) once, now, namespaces included, and repairs it."""
+        """Looks at everything (or these kinds) once, now, namespaces included, and repairs it.
+
+        Namespaces are looked into some at a time, so that a repair that is urgent need not wait for all of them.
+        """
         if kinds is None:
             self._on_resync("request")
+            kinds = repair.KINDS
+        outcome = await self._pass(kinds)
         state = self.desired()
-        if state is not None:
-            self._interiors.update(endpoint.interface for endpoint in state.workloads)
-        outcome = await self._pass(repair.KINDS if kinds is None else kinds)
+        if state is not None and "workload" in kinds:
+            interfaces = [endpoint.interface for endpoint in state.workloads]
+            for start in range(0, len(interfaces), _INTERIORS):
+                self._interiors.update(interfaces[start : start + _INTERIORS])
+                inside = await self._pass(("workload",))
+                outcome = inside._replace(changes=outcome.changes + inside.changes)
         self._wake.set()  # there may be something to try again
         return outcome
 
@@ -401,6 +412,7 @@ class Reconciler:
 
     def _told(self, done: t.Sequence[Change], drift: t.Collection[tuple[t.Any, ...]]) -> list[Change]:
         for change in done:
+            self.changed[_kind(change)] += 1
             self._on_change(change, repair.same(change) in drift)
         return list(done)
 

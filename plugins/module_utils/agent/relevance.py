@@ -42,7 +42,7 @@ _HOST_END = "cali"
 
 
 #: name, whether up, MTU, MAC, alias
-_Link = tuple[str, bool, int, bytes, str]
+Link = tuple[str, bool, int, bytes, str]
 
 
 class _End:
@@ -52,7 +52,7 @@ class _End:
 
     def __init__(self, seen: float) -> None:
         self.seen = seen
-        self.link: t.Optional[_Link] = None
+        self.link: t.Optional[Link] = None
         self.forwarding: t.Optional[bool] = None
         self.proxy: t.Optional[bool] = None
 
@@ -114,14 +114,13 @@ class Relevance:
         self._devices.clear()
         self._changed.clear()
 
-    def expect(self, message: bytes) -> None:
-        """An RTM_NEWLINK of a dump: how a device is before anything happens to it."""
-        index = _I32.unpack_from(message, 20)[0]
-        link = _link(message)
-        if link[0].startswith(_HOST_END):
-            self._ends.setdefault(index, _End(0.0)).link = link
-        else:
-            self._devices[index] = link[:2]
+    def expect(self, devices: t.Iterable[tuple[int, Link]]) -> None:
+        """How devices are; of one that was heard of already, that is what counts."""
+        for index, link in devices:
+            if not link[0].startswith(_HOST_END):
+                self._devices.setdefault(index, link[:2])
+            elif index not in self._ends or self._ends[index].link is None:
+                self._ends.setdefault(index, _End(0.0)).link = link
 
     # ---- messages
 
@@ -186,8 +185,7 @@ class Relevance:
     def _link(self, message: bytes, now: float) -> None:
         if message[16] != socket.AF_UNSPEC:  # of a bridge about its port
             return
-        index = _I32.unpack_from(message, 20)[0]
-        link = _link(message)
+        index, link = device(message)
         if index in self._ends and self._ends[index].link is None and not link[0].startswith(_HOST_END):
             del self._ends[index]
         if index in self._ends or link[0].startswith(_HOST_END):
@@ -201,7 +199,7 @@ class Relevance:
             # Routes go without a word when their device goes down.
             self._marks.add("route")
 
-    def _host_end(self, end: _End, index: int, link: _Link) -> None:
+    def _host_end(self, end: _End, index: int, link: Link) -> None:
         if end.link == link:
             return
         was_finished = end.finished
@@ -215,8 +213,7 @@ class Relevance:
     def _link_gone(self, message: bytes, _now: float) -> None:
         if message[16] != socket.AF_UNSPEC:
             return
-        index = _I32.unpack_from(message, 20)[0]
-        name = _link(message)[0]
+        index, (name, *_rest) = device(message)
         self._gone(index)
         if name.startswith(_HOST_END):
             if self._wanted(name):
@@ -302,9 +299,10 @@ _TABLE = struct.pack("=HH", 8, _RTA_TABLE)
 _DESTINATION = struct.pack("=HH", 8, _RTA_DST)
 
 
-def _link(message: bytes) -> _Link:
+def device(message: bytes) -> tuple[int, Link]:
+    """(index, how it is) of an RTM_NEWLINK or RTM_DELLINK."""
     found = rt.attributes(message, 32)
-    return (
+    return _I32.unpack_from(message, 20)[0], (
         found.get(_IFLA_IFNAME, b"").rstrip(b"\0").decode(errors="replace"),
         bool(_U32.unpack_from(message, 24)[0] & _IFF_UP),
         _U32.unpack(found[_IFLA_MTU])[0] if _IFLA_MTU in found else 0,

@@ -31,6 +31,8 @@ class Marked:
         self.reconciler = reconciler
         self.marks = []
 
+    changed = property(lambda self: self.reconciler.changed)
+
     def desired(self):
         return self.reconciler.desired()
 
@@ -101,6 +103,16 @@ def test_what_nobody_tells_of_is_repaired_within_two_seconds(act, kind, told):
         assert kind in marked.marks
         assert node.told == [told]
         assert node.reconciler.in_sync
+        # Again and again, as soon as it is back: it looks as it did at the poll before.
+        for count in range(2, 6):
+            act(node.kernel)
+            while len(node.told) < count and not node.task.done():
+                await asyncio.sleep(0.01)
+        assert node.told == [told] * 5
+        await asyncio.sleep(5)
+        marked.marks.clear()
+        await asyncio.sleep(60)
+        assert marked.marks == []
 
     run(scenario())
 

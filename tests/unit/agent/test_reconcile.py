@@ -623,3 +623,39 @@ def test_a_sentence_says_what_was_found_and_what_was_done():
         ]
 
     run(scenario())
+
+
+def test_what_is_broken_while_all_namespaces_are_looked_into_does_not_wait_for_that():
+    workloads = tuple(
+        WorkloadEndpoint(f"w{n}", f"cali{n:03}", f"10.244.2.{n + 2}", 1450, "default-pool", netns=f"w{n}")
+        for n in range(200)
+    )
+
+    async def scenario():
+        node = Node(dataclasses.replace(STATE, workloads=workloads, routes=STATE.routes[:1], sysctls=STATE.sysctls[:2]))
+        await node.start()
+        look, visited, seen = node.kernel.look_inside, [], []
+
+        def slow(netns):
+            visited.append(netns)
+            return look(netns)
+
+        async def worker(work):
+            before = len(visited)
+            result = work()
+            await asyncio.sleep(0.01 * (len(visited) - before))
+            return result
+
+        node.kernel.look_inside = slow
+        node.reconciler._run = worker
+        node.reconciler._on_change = lambda *dummy: seen.append(len(visited))
+        resync = asyncio.ensure_future(node.reconciler.resync())
+        await asyncio.sleep(0.1)
+        node.delete_route("10.244.1.0/26")
+        node.reconciler.mark("route")
+        outcome = await resync
+        assert len(visited) == 200
+        assert seen == [100] or seen == [50]
+        assert outcome.in_sync
+
+    run(scenario())

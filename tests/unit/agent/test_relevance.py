@@ -10,7 +10,7 @@ import socket
 import struct
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.relevance import YOUNG, Relevance
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.relevance import YOUNG, Relevance, device
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import rtnetlink as rt
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
     UNDERLAY,
@@ -59,8 +59,8 @@ class Ear:
     def __init__(self, state=STATE, **options):
         self.now = 100.0
         self.relevance = Relevance(lambda: state, lambda: {"eth0"}, **options)
-        for known in (link(2, "eth0", alias=""), link(3, "vxlan.calico", alias="calico: tunnel"), link(4, "cali111")):
-            self.relevance.expect(known)
+        known = link(2, "eth0", alias=""), link(3, "vxlan.calico", alias="calico: tunnel"), link(4, "cali111")
+        self.relevance.expect(map(device, known))
 
     def hears(self, *messages: bytes) -> set[str]:
         for one in messages:
