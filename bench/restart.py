@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent killed and started again beside 1,000 workloads and 10,000 routes of BIRD, against `ip -batch`; its memory.
+
+Run as root; it makes network and mount namespaces of its own and touches nothing outside of them. The agent is the real
+one: the engine from its bundle, a process in a network namespace that stands for a host. In each round, in turn:
+
+  restart     kill -9; from the exec of the new process until `status` says in_sync: everything was read and compared,
+              the insides of all namespaces too, and nothing had to be changed
+  ip -batch   the same from nothing on another host: one `ip -batch` for 1,000 veth pairs, one in each of the workloads'
+              namespaces, one for host ends and their routes, one for 10,000 routes; sysctls written from here
+
+and once, at the end: the most memory that the agent ever had (VmHWM), after a start and after `resync` (a look at
+everything, the insides of all namespaces), and how long the agent made anybody wait meanwhile: `status` is asked every
+5 ms, and the longest that an answer took is how long the event loop was blocked at most, that answer itself included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import ctypes
+import ipaddress
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import typing as t
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.client import Client, NotRunning  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (  # noqa: E402
+    RouteAttributes,
+    RouteOperation,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (  # noqa: E402
+    Block,
+    Ipam,
+    NodeState,
+    Pool,
+    Route,
+    Sysctl,
+)
+
+from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine  # noqa: E402
+from tests.unit.dataplane.drivers import underlay  # noqa: E402
+
+GOALS = {"restart": 4.0, "memory": 60.0}  # of ip -batch; MiB
+BIRD = 12  # the protocol number of its routes
+MTU = 1450
+ASKED_EVERY = 0.005  # seconds
+FOLDER = "/run/netns"
+OTHER_HOST = "by-iproute2"
+CLONE_NEWNET = 0x40000000
+
+
+def state(workloads: int) -> NodeState:
+    """A node with room for so many, in blocks of 64."""
+    blocks = [f"10.244.{64 * n >> 8}.{64 * n & 255}/26" for n in range(-(-workloads // 64))]
+    return NodeState(
+        node="node1",
+        address="10.10.1.11/24",
+        pools=(Pool("default-pool", "10.244.0.0/16", 26, "None", workload_mtu=MTU),),
+        ipam=Ipam(1, tuple(Block(block, "default-pool") for block in blocks)),
+        routes=tuple(Route(block, "blackhole") for block in blocks),
+        sysctls=(Sysctl("net/ipv4/ip_forward", "1"),),
+    )
+
+
+def destinations(count: int) -> list[str]:
+    first = int(ipaddress.ip_address("10.128.0.0"))
+    return [f"{ipaddress.ip_address(first + n)}/32" for n in range(count)]
+
+
+def names(count: int) -> list[str]:
+    return [f"w{number}" for number in range(count)]
+
+
+# ---- the agent
+
+
+def prepare(daemon: Daemon, workloads: int, routes: int) -> None:
+    daemon.settings(cooldown=0.0)
+    daemon.desire(state(workloads))
+    through = RouteAttributes(device="eth0", gateway="10.10.1.1", protocol=BIRD)
+    failures = daemon.kernel.route_batch([RouteOperation("add", to, through) for to in destinations(routes)])
+    assert not failures, failures[0]
+    for name in names(workloads):
+        daemon.kernel.netns_add(name, "")
+    daemon.start()
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(daemon.add, names(workloads)))
+    daemon.in_sync()
+
+
+class Watched(t.NamedTuple):
+    """`seconds` from the beginning until the agent was in sync, `longest` that an answer took meanwhile."""
+
+    seconds: float
+    longest: float
+
+
+def watch(daemon: Daemon, began: float, done: t.Callable[[dict[str, t.Any]], bool]) -> Watched:
+    """Asks for the status until it is `done`."""
+    longest = 0.0
+    with Client(daemon.socket) as client:
+        while True:
+            asked = time.perf_counter()
+            try:
+                status = client.call("status")
+            except NotRunning:
+                assert daemon.process is not None and daemon.process.poll() is None, daemon.log.read_text()
+                status = {}
+            else:
+                longest = max(longest, time.perf_counter() - asked)
+            if status and done(status):
+                assert not status["problems"], status["problems"]
+                return Watched(time.perf_counter() - began, longest)
+            assert asked - began < 120, f"not in sync: {status}"
+            time.sleep(ASKED_EVERY)
+
+
+def restart(daemon: Daemon) -> Watched:
+    daemon.kill()
+    began = time.perf_counter()
+    daemon.start(wait=False)
+    return watch(daemon, began, lambda status: bool(status["in_sync"]))
+
+
+def resync(daemon: Daemon) -> Watched:
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        began = time.perf_counter()
+        asked = pool.submit(daemon.call, "resync")
+        watched = watch(daemon, began, lambda status: asked.done())
+        assert asked.result()["changes"] == [], asked.result()["changes"][:5]
+    return watched
+
+
+# ---- the same by ip -batch
+
+
+class ByIproute2:
+    """One more host, with a namespace for each workload."""
+
+    def __init__(self, folder: pathlib.Path, workloads: int, routes: int) -> None:
+        self._folders = {"netns_folder": FOLDER, "marker_folder": str(folder / "their-markers")}
+        hosts = [f"cali{number}" for number in range(workloads)]
+        addresses = [to.replace("10.128", "10.244") for to in destinations(workloads)]
+        self._names = names(workloads)
+        self._pairs = "".join(
+            f"link add {host} address ee:ee:ee:ee:ee:ee mtu {MTU} type veth peer name eth0 mtu {MTU} netns {name}\n"
+            for host, name in zip(hosts, self._names)
+        )
+        self._insides = [
+            f"link set lo up\nlink set eth0 up\naddress add {address} dev eth0\n"
+            "route add 169.254.1.1 dev eth0 scope link\nroute add default via 169.254.1.1 dev eth0\n"
+            for address in addresses
+        ]
+        self._sysctls = [
+            (f"/proc/sys/net/ipv4/{key.format(host)}", value)
+            for host in hosts
+            for key, value in (("conf/{}/forwarding", "1"), ("conf/{}/proxy_arp", "1"), ("neigh/{}/proxy_delay", "0"))
+        ]
+        self._ups = "".join(
+            f"link set {host} up\nroute add {address} dev {host} proto 179 scope link\n"
+            for host, address in zip(hosts, addresses)
+        )
+        self._routes = "".join(f"route add {to} via 10.10.1.1 dev eth0 proto bird\n" for to in destinations(routes))
+
+    def make(self) -> dict[str, float]:
+        """{part: seconds}, from nothing."""
+        maker = LinuxKernel(**self._folders)
+        maker.netns_add(OTHER_HOST, "")
+        for name in self._names:
+            maker.netns_add(name, "")
+        host = LinuxKernel(OTHER_HOST, **self._folders)
+        underlay(host)
+        try:
+            # A thread may change namespaces without any effect on others, and its processes start where it is: `ip -n`
+            # would copy all mounts each time.
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                seconds = pool.submit(self._timed).result()
+            assert len(host.links()) == len(self._names) + 3  # lo, eth0 and its other end
+            return seconds
+        finally:
+            host.close()
+            for name in maker.netns_list():
+                maker.netns_delete(name)
+            maker.close()
+
+    def _timed(self) -> dict[str, float]:
+        seconds = {}
+        for part, work in (
+            ("pairs", lambda: batch(OTHER_HOST, self._pairs)),
+            ("insides", lambda: [batch(name, text) for name, text in zip(self._names, self._insides)]),
+            ("sysctls", self._write_sysctls),
+            ("host ends", lambda: batch(OTHER_HOST, self._ups)),
+            ("routes", lambda: batch(OTHER_HOST, self._routes)),
+        ):
+            began = time.perf_counter()
+            work()
+            seconds[part] = time.perf_counter() - began
+        return seconds
+
+    def _write_sysctls(self) -> None:
+        enter(OTHER_HOST)
+        for path, value in self._sysctls:
+            handle = os.open(path, os.O_WRONLY)
+            os.write(handle, value.encode())
+            os.close(handle)
+
+
+def enter(netns: str) -> None:
+    """The calling thread."""
+    handle = os.open(f"{FOLDER}/{netns}", os.O_RDONLY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).setns(handle, CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), f"cannot enter {netns}")
+    finally:
+        os.close(handle)
+
+
+def batch(netns: str, text: str) -> None:
+    enter(netns)
+    subprocess.run(["ip", "-batch", "-"], input=text, text=True, check=True)
+
+
+# ---- in turn
+
+
+def measure(folder: pathlib.Path, workloads: int, routes: int, rounds: int) -> dict[str, t.Any]:
+    theirs = ByIproute2(folder, workloads, routes)
+    with daemon_under_test(install_engine(folder / "engine"), folder / "host", None) as daemon:
+        prepare(daemon, workloads, routes)
+        restarts, makings = [], []
+        for _round in range(rounds):
+            makings.append(theirs.make())
+            restarts.append(restart(daemon))
+        started = daemon.memory() / 1024
+        again = resync(daemon)
+        resynced = daemon.memory() / 1024
+        assert len(daemon.kernel.routes(protocol=BIRD)) == routes
+        return {
+            "restart_seconds": [round(watched.seconds, 3) for watched in restarts],
+            "ip_batch_seconds": [round(sum(parts.values()), 3) for parts in makings],
+            "ip_batch_parts": {part: round(seconds, 3) for part, seconds in makings[-1].items()},
+            "ratio": statistics.median(
+                watched.seconds / sum(parts.values()) for watched, parts in zip(restarts, makings)
+            ),
+            "blocked_at_restart_ms": max(watched.longest for watched in restarts) * 1000,
+            "resync_seconds": again.seconds,
+            "blocked_at_resync_ms": again.longest * 1000,
+            "memory_started_mib": started,
+            "memory_resynced_mib": resynced,
+            "memory_now_mib": daemon.memory("VmRSS") / 1024,
+        }
+
+
+def report(figures: dict[str, t.Any], workloads: int, routes: int) -> bool:
+    """Prints them; whether all goals are met."""
+    met = figures["ratio"] <= GOALS["restart"]
+    parts = ", ".join(f"{part} {seconds:.2f}" for part, seconds in figures["ip_batch_parts"].items())
+    print(f"{workloads} workloads, {routes} routes of BIRD, {len(figures['restart_seconds'])} rounds in turn")
+    print(f"  kill -9 until in sync   {statistics.median(figures['restart_seconds']):6.2f} s")
+    print(f"  ip -batch, from nothing {statistics.median(figures['ip_batch_seconds']):6.2f} s   ({parts})")
+    print(
+        f"  ratio                   {figures['ratio']:6.2f}     goal {GOALS['restart']:g}: {'met' if met else 'MISSED'}"
+    )
+    print(f"  event loop blocked      {figures['blocked_at_restart_ms']:6.1f} ms at most during it")
+    print(f"  a resync                {figures['resync_seconds']:6.2f} s")
+    print(f"  event loop blocked      {figures['blocked_at_resync_ms']:6.1f} ms at most during it")
+    for what, name in (("the start", "started"), ("the resync", "resynced")):
+        high = figures[f"memory_{name}_mib"]
+        ok = high <= GOALS["memory"]
+        met = met and ok
+        goal = f"goal {GOALS['memory']:g}: {'met' if ok else 'MISSED'}"
+        print(f"  VmHWM after {what:<11}{high:6.1f} MiB   {goal}")
+    print(f"  VmRSS then             {figures['memory_now_mib']:6.1f} MiB")
+    return met
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workloads", type=int, default=1000)
+    parser.add_argument("--routes", type=int, default=10000)
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    arguments = parser.parse_args()
+    if os.geteuid() != 0:
+        print("bench/restart.py makes network namespaces: run it as root.", file=sys.stderr)
+        return 2
+    if not os.environ.get("CALICO_BENCH_INSIDE"):
+        # Namespaces of its own, gone with the process: of the network, and of /run/netns with the names in it.
+        script = 'mkdir -p /run/netns && mount -t tmpfs none /run/netns && exec "$0" "$@"'
+        command = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script, sys.executable]
+        inside = {**os.environ, "CALICO_BENCH_INSIDE": "1"}
+        return subprocess.run([*command, *sys.argv], env=inside, check=False).returncode
+    with tempfile.TemporaryDirectory(prefix="calico-bench-") as name:
+        folder = pathlib.Path(name)
+        (folder / "host").mkdir()
+        figures = measure(folder, arguments.workloads, arguments.routes, arguments.rounds)
+    if arguments.json:
+        print(json.dumps(figures))
+        return 0 if figures["ratio"] <= GOALS["restart"] else 1
+    return 0 if report(figures, arguments.workloads, arguments.routes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
