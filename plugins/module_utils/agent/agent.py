@@ -89,7 +89,6 @@ class Agent:
         self._turn = Turn()
         self._desired: t.Optional[NodeState] = None  # made anew when it is asked for after a change
         self._handing_over = asyncio.Lock()
-        self._was_in_sync = False  # since the state was last another
         self._removing = False  # a run of Ansible says that all of the desired state is known
         ipam = ipam or LocalIpam(machine.ipam, cooldown=settings.cooldown)
         self.knowledge = Knowledge(machine, ipam)
@@ -145,7 +144,8 @@ class Agent:
         """Reads the desired state from the disk again, and tries again to read what could not be read."""
         self.knowledge.reload()
         self.workloads.adopt()
-        self._expect_changes()
+        self.workloads.expect_changes()
+        self._desire_anew()
         self.reconciler.mark()
 
     # ---- workloads
@@ -192,12 +192,6 @@ class Agent:
             raise self.knowledge.no_state()
         return desired
 
-    def _expect_changes(self) -> None:
-        """The node shall have another state."""
-        self.workloads.expect_changes()
-        self._was_in_sync = False
-        self._desire_anew()
-
     def _desire_anew(self) -> None:
         self._desired = None
 
@@ -242,7 +236,8 @@ class Agent:
                 if "state" in self.knowledge.broken:
                     raise self.knowledge.no_state()
                 self.knowledge.complete = self.knowledge.complete or removals
-            self._expect_changes()
+            self.workloads.expect_changes()
+            self._desire_anew()
             self._removing = removals
             try:
                 return await self.resync()
@@ -268,7 +263,6 @@ class Agent:
 
     def _ticked(self) -> None:
         self.ticked = self._clock()
-        self._was_in_sync = self._was_in_sync or self.reconciler.in_sync
         self.instruments.converged(self.in_sync, time.time())
         self._on_tick()
 
@@ -305,10 +299,7 @@ class Agent:
 
     @property
     def in_sync(self) -> bool:
-        """Whether the node was brought to its state and nothing is known to be wrong since. That something is to be
-        looked at again, as it is after each event, says nothing."""
-        looked = self.reconciler.in_sync or (self._was_in_sync and not self.reconciler.problems)
-        return looked and self.knowledge.readable
+        return self.reconciler.in_sync and self.knowledge.readable
 
     @property
     def problems(self) -> t.List[str]:

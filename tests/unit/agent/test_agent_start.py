@@ -329,27 +329,3 @@ def test_a_watcher_who_does_not_keep_up_is_told_so(tmp_path):
         assert len(seen) == events.BACKLOG and seen[-1]["event"] == "overflow" and seen[-2]["number"] == len(seen) - 1
 
     run(scenario())
-
-
-def test_what_is_only_to_be_looked_at_again_is_in_sync(tmp_path):
-    async def scenario():
-        node = Node(tmp_path)
-        agent = await node.start()
-        assert agent.in_sync and agent.readiness() is None
-        agent.reconciler.mark()
-        assert agent.in_sync and agent.readiness() is None
-        node.store.save(Stored(MORE, complete=True))
-        agent.reload()
-        assert not agent.in_sync and agent.readiness() == "the node is being brought to its state"
-        await node.settle()
-        assert agent.in_sync
-        node.kernel.fail_next("sysctl_write", 12, "net/ipv4/ip_forward")
-        node.kernel.fail_next("sysctl_write", 12, "net/ipv4/ip_forward")
-        node.kernel._sysctls["net/ipv4/ip_forward"] = "0"
-        agent.reconciler.mark("sysctl")
-        await asyncio.sleep(0.1)
-        assert not agent.in_sync and "ip_forward" in (agent.readiness() or "")
-        await node.settle()
-        assert agent.in_sync and agent.readiness() is None
-
-    run(scenario())
