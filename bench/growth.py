@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What 20,000 workloads that came and went leave behind in agent, disk and kernel. It should be nothing.
+
+Run as root; it makes network and mount namespaces of its own and touches nothing outside of them. The agent is the real
+one: the engine from its bundle, a process in a network namespace that stands for a host. Four other processes call its
+API at the same time, each adding a workload of another name and deleting it again; addresses have no cooldown, so all
+are used again and again. After each 1,000 pairs the callers pause until the links of all that was deleted are gone, for
+the counting.
+
+Counted as no growth:
+
+  things    file descriptors, threads, records, links, routes, addresses in the books: exactly as many as before, when
+            100 pairs had opened what is opened once
+  journal   at most 260 KiB: at 256 the agent writes it anew
+  memory    a slope of less than 8 bytes a pair after the first 2,000: that is less than one entry of a list,
+            and the smallest thing that could be left behind of a pair, a name in a table, takes 100. The slope is the
+            median of those between all two samples (Theil and Sen), so that one page more or less does not count
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import typing as t
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.client import Client  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.allocation_journal import (  # noqa: E402
+    COMPACT_ABOVE,
+)
+
+from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine  # noqa: E402
+from tests.unit.agent.node_under_test import STATE  # noqa: E402
+
+CALLERS = 4
+NAMESPACES = 50  # of each
+FIRST = 100  # pairs before anything is counted
+SAMPLE = 1000  # pairs between two samples
+WARM = 2000  # pairs after which memory counts
+SLOPE = 8.0  # bytes a pair
+JOURNAL_KIB = COMPACT_ABOVE // 1024 + 4  # one write may go beyond
+
+
+class Counted(t.NamedTuple):
+    """`memory` is in bytes, anonymous pages in RAM (RssAnon); `things` {what: how many}."""
+
+    pairs: int
+    memory: int
+    journal: int
+    things: dict[str, int]
+
+
+def call(socket: str, caller: str, namespaces: t.Sequence[str], pairs: range) -> str:
+    """One of the callers. What went wrong, "" for nothing."""
+    try:
+        with Client(socket) as client:
+            for pair in pairs:
+                # The link of the last workload in a namespace is gone when its turn comes again.
+                name = f"{caller}-{pair}"
+                client.call("workload.add", name=name, netns=namespaces[pair % len(namespaces)])
+                client.call("workload.delete", id=f"default/{name}")
+    except AgentError as error:
+        return str(error)
+    return ""
+
+
+def count(daemon: Daemon, pairs: int) -> Counted:
+    daemon.settled()
+    daemon.in_sync()
+    time.sleep(0.1)  # until it has seen that this connection is closed
+    folder = pathlib.Path(f"/proc/{daemon.pid}")
+    return Counted(
+        pairs,
+        daemon.memory("RssAnon") * 1024,
+        (daemon.folder / "lib" / "ipam" / "allocations").stat().st_size,
+        {
+            "file descriptors": len(list((folder / "fd").iterdir())),
+            "threads": len(list((folder / "task").iterdir())),
+            "records": len(daemon.records),
+            "links": len(daemon.links),
+            "routes": len(daemon.routes),
+            "addresses": len(daemon.allocated()),
+        },
+    )
+
+
+def run(daemon: Daemon, pairs: int, sample: int) -> t.Iterator[Counted]:
+    """Adds and deletes; yields what there is before, and after each `sample` pairs."""
+    daemon.start()
+    callers = [f"caller{number}" for number in range(CALLERS)]
+    namespaces = {caller: [daemon.netns(f"{caller}-{n}") for n in range(NAMESPACES)] for caller in callers}
+    with multiprocessing.get_context("forkserver").Pool(CALLERS) as pool:
+
+        def call_all(first: int, pairs: int) -> None:
+            share = range(first // CALLERS, (first + pairs) // CALLERS)
+            asked = [(daemon.socket, caller, namespaces[caller], share) for caller in callers]
+            wrong = list(filter(None, pool.starmap(call, asked, chunksize=1)))
+            assert not wrong, wrong
+
+        call_all(0, FIRST)
+        yield count(daemon, 0)
+        for done in range(0, pairs, sample):
+            call_all(FIRST + done, sample)
+            yield count(daemon, done + sample)
+
+
+def slope(samples: t.Sequence[Counted]) -> float:
+    """Bytes a pair."""
+    warm = [sample for sample in samples if sample.pairs >= WARM] or samples[-2:]
+    return statistics.median(
+        (later.memory - earlier.memory) / (later.pairs - earlier.pairs)
+        for number, earlier in enumerate(warm)
+        for later in warm[number + 1 :]
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=20000)
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    arguments = parser.parse_args()
+    if os.geteuid() != 0:
+        print("bench/growth.py makes network namespaces: run it as root.", file=sys.stderr)
+        return 2
+    if not os.environ.get("CALICO_BENCH_INSIDE"):
+        # Namespaces of its own, gone with the process.
+        command = ["unshare", "--net", "--mount", "--propagation", "private", sys.executable]
+        inside = {**os.environ, "CALICO_BENCH_INSIDE": "1"}
+        return subprocess.run([*command, *sys.argv], env=inside, check=False).returncode
+    with tempfile.TemporaryDirectory(prefix="calico-bench-") as name:
+        folder = pathlib.Path(name)
+        (folder / "host").mkdir()
+        began = time.monotonic()
+        samples = []
+        with daemon_under_test(install_engine(folder / "engine"), folder / "host", STATE) as daemon:
+            for sample in run(daemon, arguments.pairs, SAMPLE):
+                samples.append(sample)
+                if not arguments.json:
+                    print(
+                        f"  {sample.pairs:6} pairs   memory {sample.memory / 1024:7.0f} KiB   journal"
+                        f" {sample.journal / 1024:4.0f} KiB   "
+                        + ", ".join(f"{number} {what}" for what, number in sample.things.items()),
+                        flush=True,
+                    )
+        seconds = time.monotonic() - began
+    rise = slope(samples)
+    grown = {
+        what: (samples[0].things[what], number)
+        for what, number in samples[-1].things.items()
+        if number != samples[0].things[what]
+    }
+    journal = max(sample.journal for sample in samples) / 1024
+    goals = {"memory": rise < SLOPE, "things": not grown, "journal": journal <= JOURNAL_KIB}
+    if arguments.json:
+        print(json.dumps({"slope": rise, "grown": grown, "journal_kib": journal, "seconds": seconds, "goals": goals}))
+        return 0 if all(goals.values()) else 1
+    verdict = {what: "met" if ok else "MISSED" for what, ok in goals.items()}
+    print(f"{samples[-1].pairs} pairs of add and delete by {CALLERS} callers at once, in {seconds:.0f} s")
+    print(f"  memory    {rise:+6.2f} bytes a pair after the first {WARM}   goal below {SLOPE:g}: {verdict['memory']}")
+    print(f"  things    {grown or 'as many as before'}   goal as many: {verdict['things']}")
+    print(f"  journal   {journal:6.1f} KiB at most   goal {JOURNAL_KIB}: {verdict['journal']}")
+    return 0 if all(goals.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
