@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
+import shutil
 import time
 import typing as t
 
@@ -141,10 +143,13 @@ def test_what_somebody_breaks_is_back_and_counted(shared: Daemon, name: str) -> 
     before = everything(shared, host)
     counted = shared.call("status")["drift"]["kinds"].get(kind, 0)
     script = script.format(host=host, address=address, remote=REMOTE, netns=shared.netns("web"))
-    began = time.monotonic()
     shell(shared.kernel, script)
-    shared.until(lambda: shared.call("status")["drift"]["kinds"].get(kind, 0) > counted, f"{script} is noticed")
-    seconds = time.monotonic() - began
+    # Counted in beats of ten milliseconds that this process, too, had to get from a machine that may be busy.
+    beats = 0
+    while shared.call("status")["drift"]["kinds"].get(kind, 0) == counted:
+        time.sleep(0.01)
+        beats += 1
+        assert beats < 300, f"{script} is not noticed"
     shared.in_sync()
     after = everything(shared, host)
     if name == "rule before our hook":
@@ -153,6 +158,85 @@ def test_what_somebody_breaks_is_back_and_counted(shared: Daemon, name: str) -> 
         shell(shared.kernel, "iptables -D INPUT -s 192.0.2.7 -j ACCEPT")
     assert after == before
     assert f"Repaired {kind} " in shared.log.read_text()
-    # The polls come once a second, events at once; five times that is for the machine's other work.
-    assert seconds < 10, f"{seconds:.2f} s"
-    print(f"{name}: {seconds:.3f} s")
+
+
+#: What others may do, beside ours and nearly like ours.
+FOREIGN = """
+ip route add 10.244.77.0/24 via 10.10.1.9
+ip route add 10.244.1.200 via 10.10.1.9 proto static
+ip route add 192.0.2.64/26 dev {host}
+ip route add 10.244.1.5/32 dev eth0 table 77
+ip rule add priority 200 fwmark 0xca11 lookup 77
+ip address add 192.0.2.99/32 dev vxlan.calico
+ip address add 192.0.2.98/32 dev eth0
+ip link add cali0123456789a type veth peer name theirs9
+ip link add vxlan77 type vxlan id 77 dstport 4777 local 10.10.1.11
+bridge fdb append 66:00:00:00:00:09 dev vxlan77 dst 10.10.1.19
+ip neighbor add 10.10.1.12 lladdr 66:00:00:00:00:09 dev eth0 nud permanent
+iptables -N theirs-too
+iptables -A theirs-too -j DROP
+iptables -A INPUT -j theirs-too
+iptables -t nat -A POSTROUTING -s 192.0.2.0/24 -j MASQUERADE
+ipset create theirs-too hash:ip
+ipset add theirs-too 192.0.2.1
+echo 1 > /proc/sys/net/ipv4/conf/{host}/rp_filter
+"""
+
+
+def test_what_is_not_ours_is_never_touched(stopped_daemon: Daemon) -> None:
+    daemon = stopped_daemon
+    daemon.desire(FULL)
+    daemon.settings(cleanup_grace=0.0)
+    daemon.start()
+    host = daemon.add("web")["interface"]
+    daemon.in_sync()
+    shell(daemon.kernel, FOREIGN.format(host=host))
+
+    def theirs() -> dict[str, t.Any]:
+        found = state_of(daemon.kernel)
+        found["fdb"] = daemon.kernel.fdb("vxlan77")
+        found["neighbors"] = [entry for entry in daemon.kernel.neighbors("eth0") if entry.permanent]
+        found["rp_filter"] = daemon.kernel.sysctl_read(f"net/ipv4/conf/{host}/rp_filter")
+        return found
+
+    before = theirs()
+    assert daemon.call("resync")["in_sync"]
+    time.sleep(2.5)  # two polls
+    found = daemon.call("resync")
+    assert found["in_sync"] and found["changes"] == []
+    assert theirs() == before
+    assert daemon.call("status")["drift"]["total"] == 0
+
+
+def test_rules_of_the_legacy_backend_are_repaired_too(
+    stopped_daemon: Daemon, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    legacy = shutil.which("xtables-legacy-multi", path="/usr/sbin:/sbin")
+    assert legacy, "install iptables to run these tests"
+    (tmp_path / "alternatives").mkdir()
+    for name in ("iptables", "iptables-save", "iptables-restore"):
+        (tmp_path / "alternatives" / name).symlink_to(legacy)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'alternatives'}:{os.environ['PATH']}")
+    daemon = stopped_daemon
+    daemon.desire(FULL)
+    daemon.start()
+    daemon.in_sync()
+    before = state_of(daemon.kernel)["iptables"]
+    for count, script in enumerate(("iptables -F cali-INPUT", "iptables -t nat -F POSTROUTING"), start=1):
+        shell(daemon.kernel, script)
+        daemon.until(lambda n=count: daemon.call("status")["drift"]["total"] == n, "it is repaired")  # type: ignore[misc]
+        assert state_of(daemon.kernel)["iptables"] == before
+
+
+def test_an_underlay_that_goes_away_comes_back_without_help(shared: Daemon) -> None:
+    """Meanwhile it is said what is the matter, and what does not depend on it is repaired."""
+    kernel = shared.kernel
+    before = state_of(kernel)
+    shell(kernel, "ip address del 10.10.1.11/24 dev eth0")
+    shared.until(lambda: shared.call("status")["problems"], "the agent says that something is the matter")
+    assert "No network interface of node1 has its address 10.10.1.11." in shared.call("status")["problems"][0]
+    shell(kernel, "ip address add 10.10.1.11/24 dev eth0")
+    shared.in_sync()
+    shell(kernel, "ip route add default via 10.10.1.1; ip route add 198.51.100.0/24 via 10.10.1.9 proto static")
+    shell(kernel, "ip route add 10.244.77.0/26 via 10.10.1.9 proto bird")
+    assert state_of(kernel) == before
