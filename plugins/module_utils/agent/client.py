@@ -126,7 +126,8 @@ class Client:
         return connection
 
     def _closed_by_agent(self) -> bool:
-        assert self._socket is not None
+        if self._socket is None:
+            raise AssertionError("only what is connected is asked")
         self._socket.setblocking(False)
         try:
             return not self._socket.recv(1, socket.MSG_PEEK)
@@ -157,7 +158,8 @@ class Client:
         return kind, value
 
     def _line(self, end: t.Optional[float]) -> bytes:
-        assert self._socket is not None
+        if self._socket is None:
+            raise AssertionError("only what is connected is asked")
         seen = 0
         while True:
             found = self._buffer.find(b"\n", seen)

@@ -64,7 +64,8 @@ class MetricsServer:
     @property
     def port(self) -> int:
         """The one that it listens on; of interest when 0 was asked for."""
-        assert self._server is not None
+        if self._server is None:
+            raise AssertionError("it has no port before `start`")
         return t.cast(int, self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:

@@ -15,9 +15,10 @@ import typing as t
 
 
 class Notifier:
-    """Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID of `environment`."""
+    """Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID of `environment`, by default that of the process."""
 
-    def __init__(self, environment: t.Mapping[str, str] = os.environ) -> None:
+    def __init__(self, environment: t.Optional[t.Mapping[str, str]] = None) -> None:
+        environment = os.environ if environment is None else environment
         self._address = environment.get("NOTIFY_SOCKET", "")
         if self._address.startswith("@"):  # abstract: unix(7)
             self._address = "\0" + self._address[1:]

@@ -99,7 +99,7 @@ class AddRequest:
             if not _MAC.fullmatch(mac) or int(mac[:2], 16) & 1 or mac == "00:00:00:00:00:00":
                 raise _invalid("mac", self.mac, "must be the MAC address of one device, such as 02:00:00:00:00:01.")
         if self.mtu is not None:
-            if type(self.mtu) is not int or not _MTU[0] <= self.mtu <= _MTU[1]:
+            if not isinstance(self.mtu, int) or isinstance(self.mtu, bool) or not _MTU[0] <= self.mtu <= _MTU[1]:
                 raise _invalid("mtu", self.mtu, f"must be a number of bytes from {_MTU[0]} to {_MTU[1]}.")
         netns = self.netns or (self.name if self.netns_owned else "")
         return dataclasses.replace(self, id=identity, netns=netns, mac=mac)

@@ -91,7 +91,7 @@ _READERS: dict[str, t.Callable[[t.Any], bool]] = {
     "pool": _text,
     "labels": _labels,
     "mac": lambda value: value is None or isinstance(value, str),
-    "mtu": lambda value: value is None or type(value) is int,
+    "mtu": lambda value: value is None or (isinstance(value, int) and not isinstance(value, bool)),
     "network": _text,
     "container": _text,
     "since": _text,

@@ -173,7 +173,7 @@ class Configuration:
         mtu = self._document.get("mtu")
         if mtu in (None, 0):
             return None
-        if type(mtu) is not int or not _MTU[0] <= mtu <= _MTU[1]:
+        if not isinstance(mtu, int) or isinstance(mtu, bool) or not _MTU[0] <= mtu <= _MTU[1]:
             raise _invalid(
                 f"mtu {shown(mtu)} is not possible",
                 f"It is a number of bytes from {_MTU[0]} to {_MTU[1]}; 0, or left out, is that of the IP pool.",

@@ -51,7 +51,11 @@ def checked(previous: Document) -> dict[str, t.Any]:
         result[field] = entries
     for index, entry in enumerate(result["ips"]):
         interface = entry.get("interface")
-        if interface is not None and (type(interface) is not int or not 0 <= interface < len(result["interfaces"])):
+        if interface is not None and (
+            not isinstance(interface, int)
+            or isinstance(interface, bool)
+            or not 0 <= interface < len(result["interfaces"])
+        ):
             raise CniError(
                 INVALID_CONFIGURATION,
                 f"prevResult.ips[{index}].interface {shown(interface)} is no interface of prevResult",
@@ -142,3 +146,8 @@ def _before_interfaces(
             result[field]["routes"] = [{"dst": "0.0.0.0/0", "gw": GATEWAY}]
     result["dns"] = result.get("dns") or dict(dns)
     return result
+
+
+def _is_index(value: t.Any, of: t.Sequence[t.Any]) -> bool:
+    # True and False are integers, too.
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(of)
