@@ -8,7 +8,7 @@ Run as root; it makes network and mount namespaces of its own and touches nothin
 one: the engine from its bundle, a process in a network namespace that stands for a host. In each round, in turn:
 
   restart     kill -9; from the exec of the new process until `status` says in_sync: everything was read and compared,
-              the insides of all namespaces too, and nothing had to be changed
+              and nothing had to be changed; the insides of namespaces are not among it, they follow by turns
   ip -batch   the same from nothing on another host: one `ip -batch` for 1,000 veth pairs, one in each of the workloads'
               namespaces, one for host ends and their routes, one for 10,000 routes; sysctls written from here
 
@@ -54,7 +54,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine  # noqa: E402
 from tests.unit.dataplane.drivers import underlay  # noqa: E402
 
-GOALS = {"restart": 4.0, "memory": 60.0}  # of ip -batch; MiB
+GOALS = {"ratio": 4.0, "memory_started_mib": 60.0, "memory_resynced_mib": 60.0}  # of ip -batch
 BIRD = 12  # the protocol number of its routes
 MTU = 1450
 ASKED_EVERY = 0.005  # seconds
@@ -256,6 +256,9 @@ def measure(folder: pathlib.Path, workloads: int, routes: int, rounds: int) -> d
             "ratio": statistics.median(
                 watched.seconds / sum(parts.values()) for watched, parts in zip(restarts, makings)
             ),
+            "ratio_without_insides": statistics.median(
+                watched.seconds / (sum(parts.values()) - parts["insides"]) for watched, parts in zip(restarts, makings)
+            ),
             "blocked_at_restart_ms": max(watched.longest for watched in restarts) * 1000,
             "resync_seconds": again.seconds,
             "blocked_at_resync_ms": again.longest * 1000,
@@ -265,27 +268,27 @@ def measure(folder: pathlib.Path, workloads: int, routes: int, rounds: int) -> d
         }
 
 
-def report(figures: dict[str, t.Any], workloads: int, routes: int) -> bool:
-    """Prints them; whether all goals are met."""
-    met = figures["ratio"] <= GOALS["restart"]
+def reached(figures: dict[str, t.Any]) -> dict[str, bool]:
+    """{figure: whether its goal is met}"""
+    return {figure: figures[figure] <= goal for figure, goal in GOALS.items()}
+
+
+def report(figures: dict[str, t.Any], workloads: int, routes: int) -> None:
+    verdict = {
+        figure: f"goal {GOALS[figure]:g}: {'met' if met else 'MISSED'}" for figure, met in reached(figures).items()
+    }
     parts = ", ".join(f"{part} {seconds:.2f}" for part, seconds in figures["ip_batch_parts"].items())
     print(f"{workloads} workloads, {routes} routes of BIRD, {len(figures['restart_seconds'])} rounds in turn")
     print(f"  kill -9 until in sync   {statistics.median(figures['restart_seconds']):6.2f} s")
-    print(f"  ip -batch, from nothing {statistics.median(figures['ip_batch_seconds']):6.2f} s   ({parts})")
-    print(
-        f"  ratio                   {figures['ratio']:6.2f}     goal {GOALS['restart']:g}: {'met' if met else 'MISSED'}"
-    )
+    print(f"  ip -batch, from nothing {statistics.median(figures['ip_batch_seconds']):6.2f} s   (the last: {parts})")
+    print(f"  ratio                   {figures['ratio']:6.2f}     {verdict['ratio']}")
+    print(f"  without the insides     {figures['ratio_without_insides']:6.2f}     (a process for each of them)")
     print(f"  event loop blocked      {figures['blocked_at_restart_ms']:6.1f} ms at most during it")
     print(f"  a resync                {figures['resync_seconds']:6.2f} s")
     print(f"  event loop blocked      {figures['blocked_at_resync_ms']:6.1f} ms at most during it")
-    for what, name in (("the start", "started"), ("the resync", "resynced")):
-        high = figures[f"memory_{name}_mib"]
-        ok = high <= GOALS["memory"]
-        met = met and ok
-        goal = f"goal {GOALS['memory']:g}: {'met' if ok else 'MISSED'}"
-        print(f"  VmHWM after {what:<11}{high:6.1f} MiB   {goal}")
-    print(f"  VmRSS then             {figures['memory_now_mib']:6.1f} MiB")
-    return met
+    for what, figure in (("the start", "memory_started_mib"), ("the resync", "memory_resynced_mib")):
+        print(f"  VmHWM after {what:<11} {figures[figure]:6.1f} MiB   {verdict[figure]}")
+    print(f"  VmRSS then              {figures['memory_now_mib']:6.1f} MiB")
 
 
 def main() -> int:
@@ -310,8 +313,9 @@ def main() -> int:
         figures = measure(folder, arguments.workloads, arguments.routes, arguments.rounds)
     if arguments.json:
         print(json.dumps(figures))
-        return 0 if figures["ratio"] <= GOALS["restart"] else 1
-    return 0 if report(figures, arguments.workloads, arguments.routes) else 1
+    else:
+        report(figures, arguments.workloads, arguments.routes)
+    return 0 if all(reached(figures).values()) else 1
 
 
 if __name__ == "__main__":
