@@ -442,9 +442,11 @@ def test_the_address_of_the_node_may_be_away_for_a_while():
 
 def test_a_storm_of_events_is_answered_ten_times_a_second():
     async def scenario():
-        node = Node()
+        ticks = []
+        node = Node(on_tick=lambda: ticks.append(True))
         await node.start()
         looks = []
+        ticks.clear()
 
         async def counting(work):
             looks.append(asyncio.get_running_loop().time())
@@ -460,6 +462,7 @@ def test_a_storm_of_events_is_answered_ten_times_a_second():
             node.reconciler.mark("route")
             await asyncio.sleep(0.001)
         assert 100 <= len(looks) <= 130
+        assert len(ticks) >= len(looks) - 1  # a sign of life with each
 
     run(scenario())
 
@@ -495,6 +498,54 @@ def test_a_repair_waits_for_the_turn_and_reads_what_is_desired_then():
         assert node.told == []
         assert route_to(node.kernel, "10.244.1.6/32")
         assert endpoint.interface not in [link.name for link in node.kernel.links()]
+
+    run(scenario())
+
+
+def test_a_workload_that_is_half_attached_is_left_to_who_attaches_it():
+    async def scenario():
+        node = Node()
+        await node.start()
+        async with node.turn:
+            node.delete_route("10.244.1.5/32")  # as far as an add may have come that is desired already
+            node.reconciler.mark()
+            await asyncio.sleep(1)
+            assert node.told == [] and route_to(node.kernel, "10.244.1.5/32") is None
+            write_route(node.kernel, "10.244.1.5/32", RouteAttributes(device="cali111", protocol=179, scope=253))
+        await asyncio.sleep(0.1)
+        assert node.told == []
+
+    run(scenario())
+
+
+def test_of_rules_that_were_refused_none_is_told():
+    """A table is written in one go: of several changes all or none are made."""
+
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.kernel.run(["iptables-restore", "--noflush"], stdin="*filter\n-F INPUT\n-F cali-INPUT\nCOMMIT\n")
+        node.kernel.fail_next("run", errno.EAGAIN, "iptables-restore")
+        outcome = await node.reconciler.resync()
+        assert len(outcome.problems) == 1 and outcome.changes == ()
+        await asyncio.sleep(0.5)
+        assert len(node.told) == 2 and node.reconciler.in_sync
+
+    run(scenario())
+
+
+def test_what_another_kind_had_to_wait_for_lets_it_go_at_once():
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.state = dataclasses.replace(STATE, rules=(), routes=(*STATE.routes, Route("10.244.9.0/26", "blackhole")))
+        write_route(node.kernel, "10.244.9.0/26", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4))
+        await node.reconciler.resync()
+        assert len(node.kernel.rules()) == 4
+        node.kernel.route_batch([RouteOperation("delete", "10.244.9.0/26", route_to(node.kernel, "10.244.9.0/26"))])
+        node.reconciler.mark("route")
+        await asyncio.sleep(0.05)
+        assert len(node.kernel.rules()) == 3
 
     run(scenario())
 
