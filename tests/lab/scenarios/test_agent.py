@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import json
 import random
@@ -166,6 +167,49 @@ def test_a_pool_changes_its_mode_under_containers(lab: BaseLab, fleet: Fleet, bo
     assert report.lost == 0, report.summary()
 
 
+def test_a_full_block_is_followed_by_the_spare_one_and_the_next_run_grants_another(
+    lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]
+) -> None:
+    """More workloads than a block holds: the agent opens its spare block by itself, and the others learn it by BGP."""
+    before = blocks(lab, "node4")
+    names = [f"guest-{number}" for number in range(70)]
+    lab.exec(
+        "node4",
+        f"set -e; for name in {' '.join(names)}; do ip netns add $name; calicoctl workload add $name --netns $name; done",
+        timeout=120,
+    )
+    [opened] = set(blocks(lab, "node4")) - set(before)
+    found = containers.workload_addresses(lab, "node4")
+    late = [name for name in names if ipaddress.ip_address(found[name]) in ipaddress.ip_network(opened)]
+    assert len(late) == len(names) + len(before) + 2 - 64, (late, before)  # tunnel address, the inventory's, the box
+    for box in boxes.values():
+        if box.node != "node4":
+            wait(f"{box.name} reaches {late[0]}", lambda box=box: containers.ping(lab, box, found[late[0]]))
+    with Streams(lab, mesh(boxes)) as streams:
+        run = fleet.site().check()
+        report = streams.stop()
+    assert run.recap()["node4"]["changed"] == 1, run.output
+    assert report.lost == 0, report.summary()
+    state = json.loads(lab.exec("node4", ["cat", "/var/lib/calico/state.json"]).stdout)["state"]["ipam"]
+    assert [entry["cidr"] for entry in state["blocks"]] == [*before, opened]
+    [spare] = [entry["cidr"] for entry in state["spare_blocks"]]
+    assert spare not in (*before, opened)
+    again = fleet.site().check()
+    assert {host: entry["changed"] for host, entry in again.recap().items()} == dict.fromkeys(NODES, 0), again.output
+    lab.exec(
+        "node4",
+        f"set -e; for name in {' '.join(names)}; do calicoctl workload delete $name; ip netns del $name; done",
+        timeout=120,
+    )
+    ipam_is_clean(lab)
+
+
+def blocks(lab: BaseLab, node: str) -> list[str]:
+    """What ends on a node and is announced by it."""
+    routes = lab.json(node, ["ip", "-j", "route", "show", "type", "blackhole"])
+    return sorted((route["dst"] for route in routes), key=ipaddress.ip_network)
+
+
 def test_a_rebooted_node_gives_no_address_twice(lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]) -> None:
     """podman starts its containers again with their old ids; they get the addresses that they had."""
     before = boxes["node3"]
@@ -265,3 +309,22 @@ def test_containers_leave_nothing(lab: BaseLab, boxes: dict[str, Container]) -> 
             ),
         )
     ipam_is_clean(lab)
+
+
+def test_teardown_takes_all_of_it_away(lab: BaseLab, fleet: Fleet) -> None:
+    """Planned first; done afterwards; what is left of the node is what others made."""
+    before = {node: lab.exec(node, ["ip", "-o", "link"]).stdout for node in NODES}
+    planned = fleet.play("teardown.yml", "-e", "confirm=true", "--check", "--diff").check()
+    assert all(entry["changed"] for entry in planned.recap().values()), planned.output
+    assert {node: lab.exec(node, ["ip", "-o", "link"]).stdout for node in NODES} == before
+    fleet.play("teardown.yml", "-e", "confirm=true").check()
+    for node in NODES:
+        links = {link["ifname"] for link in lab.json(node, ["ip", "-j", "link"])}
+        assert not {name for name in links if name.startswith(("cali", "vxlan.calico"))}, (node, links)
+        assert lab.json(node, ["ip", "-j", "route", "show", "proto", "179", "table", "all"]) == []
+        assert "cali" not in lab.exec(node, ["iptables-save"]).stdout
+        assert "cali40" not in lab.exec(node, ["ipset", "list", "-n"]).stdout
+        for unit in ("calico-agent", "calico-bird"):
+            assert lab.exec(node, ["systemctl", "is-active", unit], check=False).stdout.strip() == "inactive"
+    again = fleet.play("teardown.yml", "-e", "confirm=true").check()
+    assert {host: entry["changed"] for host, entry in again.recap().items()} == dict.fromkeys(NODES, 0), again.output
