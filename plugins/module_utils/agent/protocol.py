@@ -65,6 +65,10 @@ class AgentError(Exception):
         self.message = message
         self.data = dict(data or {})
 
+    def __reduce__(self) -> tuple[t.Any, ...]:
+        # A caller may hand it from one of his processes to another.
+        return AgentError, (self.code, self.message, self.data)
+
 
 class Request(t.NamedTuple):
     id: Id

@@ -47,7 +47,7 @@ def test_a_thousand_workloads_and_ten_thousand_foreign_routes(stopped_daemon: Da
 
 
 def test_many_that_come_and_go_leave_nothing_in_memory(stopped_daemon: Daemon) -> None:
-    """bench/agent_growth.py has the same for 20,000."""
+    """bench/growth.py has the same for 20,000."""
     daemon = stopped_daemon
     daemon.settings(cooldown=0.0, resync_interval=3600.0)
     daemon.start()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import protocol
@@ -105,3 +106,8 @@ def test_an_answer_is_json_or_none_at_all() -> None:
     with pytest.raises(ValueError):
         protocol.result(1, {"value": float("inf")})
     assert protocol.event(1, {"a": "\n"}) == b'{"id":1,"event":{"a":"\\n"}}\n'
+
+
+def test_a_refusal_goes_from_process_to_process():
+    there = pickle.loads(pickle.dumps(AgentError("no_address", "All blocks are full.", {"pool": "a"})))
+    assert (there.code, str(there), there.data) == ("no_address", "All blocks are full.", {"pool": "a"})
