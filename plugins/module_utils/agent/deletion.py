@@ -153,13 +153,12 @@ class Deletion:
 def _unlink(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> dict[str, str]:
     """Blocks. {host end: why it is still there}"""
     failed = attach.detach_links(kernel, endpoints)
-    for endpoint in endpoints:
-        if endpoint.interface in failed:
-            continue
+    gone = [endpoint.address for endpoint in endpoints if endpoint.interface not in failed]
+    if gone:
         try:
-            attach.conntrack_flush(kernel, endpoint.address)
+            attach.conntrack_flush(kernel, gone)
         except KernelError as error:
-            _log.warning("The connections of %s, which was deleted, are still tracked: %s", endpoint.address, error)
+            _log.warning("Connections of workloads that were deleted may still be tracked: %s", error)
     return {
         endpoint.interface: f"{endpoint.interface}, the host end of {endpoint.namespace}/{endpoint.name}, which was"
         f" deleted, is still there: {failed[endpoint.interface]}. It is not reachable, and it is tried again every"

@@ -268,9 +268,9 @@ def detach_links(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> dic
     return failed
 
 
-def conntrack_flush(kernel: Kernel, address: str) -> int:
-    """Forgets the connections of an address whose workload is gone, so that its next owner does not inherit them.
+def conntrack_flush(kernel: Kernel, addresses: t.Collection[str]) -> int:
+    """Forgets the connections of addresses whose workloads are gone, so that their next owners do not inherit them.
 
     Returns how many there were; 0 where the kernel tracks none. Raises KernelError.
     """
-    return kernel.conntrack_flush(address)
+    return kernel.conntrack_flush(addresses)

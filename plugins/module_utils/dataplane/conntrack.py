@@ -1,11 +1,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Connections that the kernel tracks for one address, deleted by ctnetlink: no program `conntrack` is needed.
+"""Connections that the kernel tracks for addresses, deleted by ctnetlink: no program `conntrack` is needed.
 
 An address that is given to another workload must not inherit what was open to the one before it. Asked for are the
 connections that it opened (source, original direction) and those that others opened to it, also by way of a DNAT
 (source, reply direction). The kernel filters (5.8 and newer); an older one sends all and is filtered here.
+
+Every list of them costs the kernel a walk through its whole table, 3 ms for one of 262,144 buckets, even when nothing
+is in it. So it is first asked how many there are, and if they are few, for all of them once.
 Layouts: linux/netfilter/nfnetlink_conntrack.h. IPv4.
 """
 
@@ -21,7 +24,8 @@ from . import rtnetlink as rt
 from .kernel import KernelError
 
 _NETLINK_NETFILTER = 12
-_GET, _DELETE = 0x0101, 0x0102  # NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET, IPCTNL_MSG_CT_DELETE
+# NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET, IPCTNL_MSG_CT_DELETE, IPCTNL_MSG_CT_GET_STATS
+_GET, _DELETE, _COUNT = 0x0101, 0x0102, 0x0105
 _NFGENMSG = struct.Struct("!BBH")  # family, version, resource
 _HEADERS = 20  # netlink's and nfgenmsg
 _U32 = struct.Struct("=I")
@@ -29,6 +33,7 @@ _CTA_TUPLE_ORIG, _CTA_TUPLE_REPLY, _CTA_ID, _CTA_ZONE, _CTA_FILTER = 1, 2, 12, 1
 _CTA_TUPLE_IP, _CTA_IP_V4_SRC = 1, 1
 _FILTER_FLAGS = {_CTA_TUPLE_ORIG: 1, _CTA_TUPLE_REPLY: 2}  # CTA_FILTER_ORIG_FLAGS, CTA_FILTER_REPLY_FLAGS
 _FILTER_SOURCE = 1
+_CTA_STATS_GLOBAL_ENTRIES = 1
 _NESTED = 0x8000
 
 #: What a kernel answers that tracks nothing, or whose netlink part of it is not there.
@@ -37,16 +42,20 @@ _ABSENT = (errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EI
 open_socket = functools.partial(rt.open_socket, _NETLINK_NETFILTER)
 
 
-def flush(channel: rt.Channel, address: str) -> int:
+#: Connections per address up to which reading all of them costs less than two walks for that address.
+_FEW = 500
+
+
+def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
     """Deletes them and says how many there were. `channel` is one over `open_socket`. Raises KernelError."""
-    source = socket.inet_aton(address)
+    sources = {socket.inet_aton(address) for address in addresses}
     try:
-        found = {*_connections(channel, _CTA_TUPLE_ORIG, source), *_connections(channel, _CTA_TUPLE_REPLY, source)}
+        found = set(_found(channel, sources))
     except KernelError as error:
         if error.errno in _ABSENT:
             return 0
         raise
-    operation = f"delete tracked connections of {address}"
+    operation = f"delete tracked connections of {', '.join(sorted(addresses))}"
     head = _NFGENMSG.pack(socket.AF_INET, 0, 0)
     deleted = len(found)
     for _position, number, extack in channel.batch([rt.parts(_DELETE, 0, head + one) for one in found], operation):
@@ -56,25 +65,63 @@ def flush(channel: rt.Channel, address: str) -> int:
     return deleted
 
 
-def _connections(channel: rt.Channel, direction: int, source: bytes) -> t.Iterator[bytes]:
-    """What names each of them to the kernel, as attributes."""
+def _found(channel: rt.Channel, sources: t.Collection[bytes]) -> t.Iterator[bytes]:
+    """What names each connection of these addresses to the kernel, as attributes; one may come twice."""
+    tracked = _tracked(channel)
+    if tracked is not None and tracked <= _FEW * len(sources):
+        if tracked:
+            yield from _named(_listed(channel), (_CTA_TUPLE_ORIG, _CTA_TUPLE_REPLY), sources)
+        return
+    for source in sources:
+        for direction in (_CTA_TUPLE_ORIG, _CTA_TUPLE_REPLY):
+            yield from _named(_listed_from(channel, direction, source), (direction,), (source,))
+
+
+def _tracked(channel: rt.Channel) -> t.Optional[int]:
+    """How many connections the kernel tracks in this network namespace; None where it does not say."""
+    head = _NFGENMSG.pack(socket.AF_UNSPEC, 0, 0)
+    try:
+        answers = channel.request(_COUNT, 0, head, "count tracked connections")
+    except KernelError as error:
+        if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):
+            return None
+        raise
+    for answer in answers:
+        count = rt.attributes(answer.body, len(head)).get(_CTA_STATS_GLOBAL_ENTRIES)
+        if count is not None:
+            return int.from_bytes(count, "big")
+    return None
+
+
+def _listed_from(channel: rt.Channel, direction: int, source: bytes) -> list[bytes]:
+    """Those with this source in this direction, from a kernel that filters; all from another."""
     ip = rt.attribute(_CTA_TUPLE_IP | _NESTED, rt.attribute(_CTA_IP_V4_SRC, source))
     flags = rt.attribute(_FILTER_FLAGS[direction], _U32.pack(_FILTER_SOURCE))
-    everything = _NFGENMSG.pack(socket.AF_INET, 0, 0)
-    wanted = rt.attribute(direction | _NESTED, ip) + rt.attribute(_CTA_FILTER | _NESTED, flags)
-    operation = "list tracked connections"
     try:
-        messages = channel.dump(_GET, everything + wanted, operation)
+        return _listed(channel, rt.attribute(direction | _NESTED, ip) + rt.attribute(_CTA_FILTER | _NESTED, flags))
     except KernelError as error:
         if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
             raise
-        messages = channel.dump(_GET, everything, operation)
+    return _listed(channel)
+
+
+def _listed(channel: rt.Channel, wanted: bytes = b"") -> list[bytes]:
+    return channel.dump(_GET, _NFGENMSG.pack(socket.AF_INET, 0, 0) + wanted, "list tracked connections")
+
+
+def _named(
+    messages: t.Iterable[bytes], directions: t.Collection[int], sources: t.Collection[bytes]
+) -> t.Iterator[bytes]:
+    """What names those that have one of `sources` in one of `directions`."""
     for message in messages:
         found = rt.attributes(message, _HEADERS)
-        ends = rt.attributes(rt.attributes(found.get(direction, b""), 0).get(_CTA_TUPLE_IP, b""), 0)
-        if ends.get(_CTA_IP_V4_SRC) == source and _CTA_TUPLE_ORIG in found:
+        if _CTA_TUPLE_ORIG in found and any(_source(found.get(one, b"")) in sources for one in directions):
             name = rt.attribute(_CTA_TUPLE_ORIG | _NESTED, found[_CTA_TUPLE_ORIG])
             for kind in (_CTA_ID, _CTA_ZONE):
                 if kind in found:
                     name += rt.attribute(kind, found[kind])
             yield name
+
+
+def _source(ends: bytes) -> t.Optional[bytes]:
+    return rt.attributes(rt.attributes(ends, 0).get(_CTA_TUPLE_IP, b""), 0).get(_CTA_IP_V4_SRC)

@@ -544,9 +544,9 @@ class FakeKernel:
     def routes_mark(self, protocol: int) -> int:
         return hash(frozenset(self.routes(protocol=protocol)))
 
-    def conntrack_flush(self, address: str) -> int:
+    def conntrack_flush(self, addresses: t.Collection[str]) -> int:
         connections = self.machine.connections
-        self.machine.connections = [found for found in connections if address not in found]
+        self.machine.connections = [found for found in connections if not {*addresses} & {*found}]
         return len(connections) - len(self.machine.connections)
 
     # ---- namespaces

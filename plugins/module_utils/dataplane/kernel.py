@@ -219,8 +219,8 @@ class Kernel(t.Protocol):
     def sockets_using(self, address: str) -> int:
         """Number of open TCP and UDP sockets bound to this local address."""
 
-    def conntrack_flush(self, address: str) -> int:
-        """Deletes the connections tracked from and to an address and counts them; 0 where nothing is tracked."""
+    def conntrack_flush(self, addresses: t.Collection[str]) -> int:
+        """Deletes the connections tracked from and to addresses and counts them; 0 where nothing is tracked."""
 
     # ---- signs of change, cheap enough to be read every second: a mark that is equal says that nothing changed
 

@@ -366,8 +366,8 @@ class LinuxKernel:
 
         return self._there(count)
 
-    def conntrack_flush(self, address: str) -> int:
-        return conntrack.flush(self._tracker, address)
+    def conntrack_flush(self, addresses: t.Collection[str]) -> int:
+        return conntrack.flush(self._tracker, addresses)
 
     def ruleset_mark(self) -> t.Optional[int]:
         return marks.ruleset(self._tracker)

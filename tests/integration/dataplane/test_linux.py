@@ -15,7 +15,13 @@ import threading
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node, route, workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import (
+    attach,
+    conntrack,
+    node,
+    route,
+    workload,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
     KernelError,
     NewLink,
@@ -376,7 +382,7 @@ assert "pyroute2" not in sys.modules and not any("site-packages" in entry for en
     assert done.output.split() == ["5", "0", "5", "0", "2", "0"]
 
 
-def test_connections_of_a_gone_address_are_forgotten(kernel):
+def test_connections_of_a_gone_address_are_forgotten(kernel, monkeypatch):
     if shutil.which("ping") is None:
         pytest.skip("ping is not installed")
     two_workloads(kernel)
@@ -387,11 +393,17 @@ def test_connections_of_a_gone_address_are_forgotten(kernel):
     assert ping(kernel, "10.244.1.5").code == 0
     dump, listed = kernel._tracker.dump, []
     kernel._tracker.dump = lambda *request: listed.append(len(found := dump(*request))) or found
-    assert kernel.conntrack_flush("10.244.1.99") == 0
-    assert listed == [0, 0]  # filtered by the kernel, not by us
-    assert kernel.conntrack_flush("10.244.1.5") == 2
-    assert kernel.conntrack_flush("10.244.1.5") == 0
-    assert kernel.conntrack_flush("10.244.1.6") == 1
+    assert kernel.conntrack_flush(["10.244.1.99"]) == 0
+    assert listed == [3]  # few are read at once
+    monkeypatch.setattr(conntrack, "_FEW", 0)
+    assert kernel.conntrack_flush(["10.244.1.99"]) == 0
+    assert listed == [3, 0, 0]  # filtered by the kernel, not by us
+    assert kernel.conntrack_flush(["10.244.1.5"]) == 2
+    monkeypatch.undo()
+    assert kernel.conntrack_flush(["10.244.1.5", "10.244.1.6"]) == 1
+    assert listed[5:] == [1]
+    assert kernel.conntrack_flush(["10.244.1.5", "10.244.1.6"]) == 0
+    assert listed[6:] == []  # there are none
 
 
 def test_an_attached_workload_reaches_the_host_and_is_reached(kernel):

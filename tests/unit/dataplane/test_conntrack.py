@@ -44,6 +44,15 @@ def listed(*connections):
     return [*(lambda s, body=body: message(0x100, 2, s, body) for body, _name in connections), done]
 
 
+def counted(number):
+    """How many there are, and an acknowledgement."""
+    body = bytes(4) + attribute(2, struct.pack("!I", 1 << 18)) + attribute(1, struct.pack("!I", number))
+    return [lambda s: message(0x105, 0, s, body) + message(ERROR, 0, s, struct.pack("=i", 0) + bytes(16))]
+
+
+MANY = counted(1000)
+
+
 def refused(number):
     return [lambda s: message(ERROR, 0, s, struct.pack("=i", -number) + bytes(16))]
 
@@ -65,9 +74,10 @@ def deleted(data):
 
 
 def test_those_from_and_to_the_address_are_deleted_once_each():
-    made, wires = channel([listed(OUT), listed(IN, FORWARDED), acknowledged(3)])
-    assert conntrack.flush(made, "10.244.1.5") == 3
-    first, second, batch = wires[0].sent
+    made, wires = channel([MANY, listed(OUT), listed(IN, FORWARDED), acknowledged(3)])
+    assert conntrack.flush(made, ["10.244.1.5"]) == 3
+    count, first, second, batch = wires[0].sent
+    assert count[4:6] + count[16:] == bytes.fromhex("050100000000")
     assert first[16:] == bytes.fromhex(
         "02000000"  # inet
         "1000" "0180" "0c00" "0180" "0800" "0100" "0af40105"  # CTA_TUPLE_ORIG, CTA_TUPLE_IP, CTA_IP_V4_SRC
@@ -80,37 +90,58 @@ def test_those_from_and_to_the_address_are_deleted_once_each():
 
 def test_a_kernel_that_does_not_filter_is_filtered_here():
     everything = listed(OUT, IN, FORWARDED, OTHER)
-    made, wires = channel([everything, everything, acknowledged(3)])
-    assert conntrack.flush(made, "10.244.1.5") == 3
+    made, wires = channel([MANY, everything, everything, acknowledged(3)])
+    assert conntrack.flush(made, ["10.244.1.5"]) == 3
     assert OTHER[1] not in deleted(wires[0].sent[-1])
     made, wires = channel(
-        [refused(errno.EOPNOTSUPP), everything, refused(errno.EOPNOTSUPP), everything, acknowledged(3)]
+        [MANY, refused(errno.EOPNOTSUPP), everything, refused(errno.EOPNOTSUPP), everything, acknowledged(3)]
     )
-    assert conntrack.flush(made, "10.244.1.5") == 3
+    assert conntrack.flush(made, ["10.244.1.5"]) == 3
+
+
+def test_few_are_all_read_once_for_all_addresses():
+    made, wires = channel([counted(4), listed(OUT, IN, FORWARDED, OTHER), acknowledged(4)])
+    assert conntrack.flush(made, ["10.244.1.5", "10.244.1.6"]) == 4
+    assert len(wires[0].sent) == 3
+    made, wires = channel([counted(4), listed(OUT, IN, FORWARDED, OTHER), acknowledged(1)])
+    assert conntrack.flush(made, ["10.244.1.6", "10.244.1.7"]) == 1
+    assert deleted(wires[0].sent[-1]) == [OTHER[1]]
+
+
+def test_none_are_not_looked_for():
+    made, wires = channel([counted(0)])
+    assert conntrack.flush(made, ["10.244.1.5"]) == 0
+    assert len(wires[0].sent) == 1
+
+
+def test_a_kernel_that_does_not_count_is_asked_for_each_address():
+    answers = [refused(errno.EOPNOTSUPP), listed(OUT), listed(IN), acknowledged(2)]
+    made, _wires = channel(answers)
+    assert conntrack.flush(made, ["10.244.1.5"]) == 2
 
 
 def test_one_that_ended_by_itself_is_not_counted():
-    made, _wires = channel([listed(OUT), listed(IN), acknowledged(2, (1, errno.ENOENT))])
-    assert conntrack.flush(made, "10.244.1.5") == 1
+    made, _wires = channel([MANY, listed(OUT), listed(IN), acknowledged(2, (1, errno.ENOENT))])
+    assert conntrack.flush(made, ["10.244.1.5"]) == 1
 
 
 def test_refusals_are_told():
-    made, _wires = channel([listed(OUT), listed(), acknowledged(1)[:0] + acknowledged(1, (1, errno.EPERM))])
+    made, _wires = channel([MANY, listed(OUT), listed(), acknowledged(1)[:0] + acknowledged(1, (1, errno.EPERM))])
     with pytest.raises(KernelError, match=r"delete tracked connections of 10\.244\.1\.5: Operation not permitted"):
-        conntrack.flush(made, "10.244.1.5")
+        conntrack.flush(made, ["10.244.1.5"])
 
 
 def test_a_kernel_that_tracks_nothing_has_nothing_to_forget():
     def no_protocol():
         raise OSError(errno.EPROTONOSUPPORT, "Protocol not supported")
 
-    assert conntrack.flush(rtnetlink.Channel(no_protocol), "10.244.1.5") == 0
-    made, _wires = channel([refused(errno.EINVAL), refused(errno.EINVAL)])
-    assert conntrack.flush(made, "10.244.1.5") == 0
+    assert conntrack.flush(rtnetlink.Channel(no_protocol), ["10.244.1.5"]) == 0
+    made, _wires = channel([refused(errno.EINVAL)] * 3)
+    assert conntrack.flush(made, ["10.244.1.5"]) == 0
 
 
 def test_connections_of_the_fake_kernel():
     kernel = FakeKernel()
     kernel.machine.connections = [("10.244.1.5", "192.0.2.9"), ("10.244.1.6", "192.0.2.9"), ("1.1.1.1", "10.244.1.5")]
-    assert attach.conntrack_flush(kernel, "10.244.1.5") == 2
+    assert attach.conntrack_flush(kernel, ["10.244.1.5"]) == 2
     assert kernel.machine.connections == [("10.244.1.6", "192.0.2.9")]
