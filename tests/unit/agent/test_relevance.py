@@ -82,6 +82,7 @@ class Ear:
         (route("10.244.1.5/32", 3, table=255), set()),
         (route("10.244.1.5/32", 3, table=1000), set()),
         (route("10.0.0.0/8", 3), set()),
+        (route("10.244.0.0/14", 3), set()),
         (route("0.0.0.0/0", 3), set()),
         (route("198.51.100.0/24", 188), set()),
         (route("10.244.1.5/32", 179, family=socket.AF_INET6), set()),
@@ -117,6 +118,7 @@ class Ear:
         (message(NEWROUTE, b"\2"), {"tunnel", "workload", "route"}),
         (b"", set()),
     ],
+    ids=lambda value: value.hex()[8:12] if isinstance(value, bytes) else "+".join(sorted(value)) or "nothing",
 )  # fmt: skip
 def test_one_notification(one, marks):
     assert Ear().hears(one) == marks
@@ -174,7 +176,8 @@ def test_nothing_is_kept_of_devices_that_are_gone():
         name = f"cali{index}" if index % 2 else f"veth{index}"
         ear.hears(netconf(index, proxy=False), link(index, name, up=False, alias=""))
         ear.hears(netconf(index, kind=DELNETCONF))
-        ear.hears(link(index, name, kind=DELLINK))
+        if index % 3:  # of a deletion of our own some kernels say this with our port, and the filter drops it
+            ear.hears(link(index, name, kind=DELLINK))
     ear.later(1)
     assert set(ear.relevance._ends) == {4}
     assert set(ear.relevance._devices) == {2, 3}
