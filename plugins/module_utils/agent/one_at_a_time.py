@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import typing as t
 
 
@@ -22,14 +21,29 @@ class OneAtATime:
     def __contains__(self, name: str) -> bool:
         return name in self._locks
 
-    @contextlib.asynccontextmanager
-    async def __call__(self, name: str) -> t.AsyncIterator[None]:
-        lock, users = self._locks.get(name) or (asyncio.Lock(), 0)
-        self._locks[name] = lock, users + 1
+    def __call__(self, name: str) -> t.AsyncContextManager[None]:
+        return _Held(self._locks, name)
+
+
+class _Held(t.AsyncContextManager[None]):
+    def __init__(self, locks: dict[str, tuple[asyncio.Lock, int]], name: str) -> None:
+        self._locks = locks
+        self._name = name
+
+    async def __aenter__(self) -> None:
+        lock, users = self._locks.get(self._name) or (asyncio.Lock(), 0)
+        self._locks[self._name] = lock, users + 1
         try:
-            async with lock:
-                yield
-        finally:
-            lock, users = self._locks.pop(name)
-            if users > 1:
-                self._locks[name] = lock, users - 1
+            await lock.acquire()
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(self, *dummy: object) -> None:
+        self._locks[self._name][0].release()
+        self._leave()
+
+    def _leave(self) -> None:
+        lock, users = self._locks.pop(self._name)
+        if users > 1:
+            self._locks[self._name] = lock, users - 1

@@ -10,7 +10,6 @@ but a reconcile in between would take the half-made workload for a leftover.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import typing as t
 
 
@@ -47,17 +46,33 @@ class Turn:
         self._alone = False
         await self._wake()
 
-    @contextlib.asynccontextmanager
-    async def shared(self) -> t.AsyncIterator[None]:
-        async with self._condition:
-            await self._condition.wait_for(lambda: not self._alone and not self._waiting_alone)
+    def shared(self) -> t.AsyncContextManager[None]:
+        return _Shared(self)
+
+    async def _share(self) -> None:
+        if self._alone or self._waiting_alone:
+            async with self._condition:
+                await self._condition.wait_for(lambda: not self._alone and not self._waiting_alone)
+                self._sharing += 1
+        else:
             self._sharing += 1
-        try:
-            yield
-        finally:
-            self._sharing -= 1
+
+    async def _unshare(self) -> None:
+        self._sharing -= 1
+        if self._waiting_alone and not self._sharing:
             await self._wake()
 
     async def _wake(self) -> None:
         async with self._condition:
             self._condition.notify_all()
+
+
+class _Shared(t.AsyncContextManager[None]):
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+
+    async def __aenter__(self) -> None:
+        await self._turn._share()
+
+    async def __aexit__(self, *dummy: object) -> None:
+        await self._turn._unshare()

@@ -6,6 +6,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -68,3 +72,73 @@ def test_who_is_cancelled_goes_when_the_work_is_done():
         thread.close()
 
     asyncio.run(scenario())
+
+
+def test_what_a_task_cannot_be_told_is_told_in_other_words():
+    async def scenario():
+        thread = DriverThread()
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await thread(lambda: next(iter(())))
+        assert await thread(lambda: 1) == 1
+        thread.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_error_of_work_that_nobody_waits_for_any_more_is_not_complained_of():
+    async def scenario():
+        complaints = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+        thread, begun, go_on = DriverThread(), threading.Event(), threading.Event()
+
+        def work():
+            begun.set()
+            assert go_on.wait(10)
+            raise OSError("refused")
+
+        task = asyncio.ensure_future(thread(work))
+        await asyncio.get_running_loop().run_in_executor(None, begun.wait)
+        task.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        del task
+        gc.collect()
+        assert complaints == []
+        thread.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_thread_goes_with_who_had_it():
+    async def scenario():
+        thread = DriverThread("short-lived")
+        await thread(lambda: None)
+        assert [found.name for found in threading.enumerate()].count("short-lived") == 1
+        del thread
+        gc.collect()
+        assert [found.name for found in threading.enumerate()].count("short-lived") == 0
+
+    asyncio.run(scenario())
+
+
+def test_the_end_of_the_process_waits_for_the_work():
+    program = (
+        "import asyncio, os, sys, time\n"
+        "from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.driver_thread import DriverThread\n"
+        "async def scenario():\n"
+        "    thread = DriverThread()\n"
+        "    asked = asyncio.ensure_future(thread(lambda: (time.sleep(0.1), os.write(1, b'done'))))\n"
+        "    await asyncio.sleep(0)\n"
+        "    kept.append((thread, asked))\n"
+        "kept = []\n"
+        "loop = asyncio.new_event_loop()\n"
+        "loop.run_until_complete(scenario())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b"done"
