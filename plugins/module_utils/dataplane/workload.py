@@ -59,6 +59,7 @@ class Observed(t.NamedTuple):
     routes: t.Mapping[str, RouteAttributes] = {}  # {destination: attributes}, gateway and default only
     owned: t.Optional[str] = None  # stale: name of the namespace that was made for it
     inside: bool = True  # whether the namespace was looked into; only what stands on the host counts otherwise
+    unmounted: bool = False  # what has the namespace's name is none
 
 
 def identity(endpoint: WorkloadEndpoint) -> str:
@@ -146,6 +147,8 @@ def _inside(kernel: Kernel, endpoint: WorkloadEndpoint, link: t.Optional[Link]) 
     except KernelError as error:
         if error.errno == errno.ENOENT and not endpoint.netns_owned:  # it ended just now
             return Observed(link)
+        if error.errno == errno.EINVAL and not kernel.netns_exists(netns_name(endpoint)):
+            return Observed(link, True, unmounted=True)
         raise
     links = {inner.name: inner for inner in interior.links}
     peer = links.get(endpoint.peer_interface)
@@ -253,6 +256,11 @@ def recreated(changes: t.Iterable[Change]) -> set[str]:
 
 def _in_the_way(endpoint: WorkloadEndpoint, have: Observed) -> str:
     link, name = have.link, netns_name(endpoint)
+    if have.unmounted:
+        return (
+            f"What has the name of network namespace {name} is no namespace (any more). It was not touched."
+            f" Delete it (ip netns del {name}), then run again to have it made anew."
+        )
     if link is not None and not have.joined and not link.alias.startswith(MARK):
         # Of a run that was stopped between making the pair and marking it only a joined pair can be left.
         return (

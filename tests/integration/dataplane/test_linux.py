@@ -221,6 +221,23 @@ subprocess.run(["ip", "netns", "del", "theirs"], check=True)
     assert (shown.returncode, shown.stderr) == (0, "")
 
 
+def test_a_namespace_that_was_unmounted_does_not_keep_the_others_from_being_repaired(kernel, tmp_path):
+    web = STATE.workloads[0]
+    other = dataclasses.replace(web, name="db", netns="db", interface="cali222", address="10.244.1.6")
+    converge(workload, kernel, [web, other])
+    subprocess.run(["umount", tmp_path / "netns" / "web-1"], check=True)
+    kernel.inside("db").link_set("lo", up=False)
+    changes = workload.diff([web, other], workload.observe(kernel, [web, other]))
+    assert [(change.action, change.subject) for change in changes] == [("!", "default/web-1"), ("~", "default/db")]
+    assert changes[0].note == (
+        "What has the name of network namespace web-1 is no namespace (any more). It was not touched."
+        " Delete it (ip netns del web-1), then run again to have it made anew."
+    )
+    assert workload.unlike(kernel, [web, other]) == ["cali111", "cali222"]
+    (tmp_path / "netns" / "web-1").unlink()
+    assert len(converge(workload, kernel, [web, other])) == 2
+
+
 def test_namespace_that_exists_is_not_made_again(kernel):
     kernel.netns_add("web-1", "default/web-1")
     with pytest.raises(KernelError, match="make network namespace web-1: File exists"):
