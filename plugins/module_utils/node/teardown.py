@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import os
 import shutil
 import typing as t
@@ -129,6 +130,9 @@ def _remove_routes(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     failures = Failures()
     operations = [RouteOperation("delete", change.subject, change.old) for change in changes]
     for failure in kernel.route_batch(operations) if operations else []:
+        # A tunnel device took its routes along.
+        if failure.error.errno in (errno.ESRCH, errno.ENODEV):
+            continue
         change = changes[failure.position]
         failures.add(change, f"The kernel refused to delete it. It said: {failure.error.said}.")
     failures.raise_if_any()

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
     RouteAttributes,
     RouteOperation,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import TunnelDevice
 from ansible_collections.baremetal.host_routing.plugins.modules import node, teardown
 
 from tests.unit.modules.agent_in_process import AgentInProcess
@@ -76,6 +79,16 @@ def left(host):
     seen["links"] = [link for link in seen["links"] if link.name != "tunl0" or link.up]
     rules = [rule for chains in seen.pop("tables").values() for chain in chains.values() for rule in chain]
     return {**seen, "sysctls": None, "namespaces": host.kernel.netns_list(), "rules": rules}
+
+
+def test_routes_that_a_tunnel_device_takes_along_are_not_missed(host, systemctl):
+    vxlan = TunnelDevice("vxlan.calico", "vxlan", 1450, "10.10.1.11", None, "66:00:00:00:00:01", 4096, 4789)
+    state = dataclasses.replace(STATE, devices=(vxlan,), bird_routes=())
+    host.run(node, **{**PARAMS, "state": state.to_dict()})
+    learned = RouteAttributes(device=vxlan.name, gateway="10.10.1.12", onlink=True, protocol=12)
+    assert host.kernel.route_batch([RouteOperation("add", "10.244.7.0/26", learned)]) == []
+    assert host.run(teardown)["changed"] is True
+    assert [destination for destination, dummy in host.kernel.routes(protocol=12)] == []
 
 
 def test_a_host_that_has_nothing(host, systemctl, foreign):
