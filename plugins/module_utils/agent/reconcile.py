@@ -262,7 +262,7 @@ class Reconciler:
                             continue
                         superfluous |= found.removed
                         if found.added:
-                            done = await self._repair(step, found.added)
+                            done = await self._repair(step, found.added, found.additions)
                             changes += done
                             taken.update(_followers(done))
                 for step in reversed(repair.STEPS):
@@ -297,7 +297,7 @@ class Reconciler:
                 self._failed(kinds, [str(error)])
                 return None
             alone = [await self._look([kind]) for kind in kinds]
-            return _Found(*(set().union(*parts) for parts in zip(*filter(None, alone)))) if any(alone) else None
+            return _together([found for found in alone if found is not None])
         self._interiors.update(_interfaces(planned.additions))  # to be seen again by the repair
         if "route" in kinds:
             self.devices = {route.device for route in planned.state.routes if route.device}
@@ -312,11 +312,15 @@ class Reconciler:
                 self._complete[kind] = state
                 if kind not in removed:
                     self._well(kind)
-        return _Found(added, removed)
+        return _Found(added, removed, planned.additions)
 
-    async def _repair(self, step: t.Sequence[str], kinds: t.Collection[str]) -> list[Change]:
-        """Plans these kinds of a step again, now that nobody else writes, and makes what is missing."""
-        kinds = [kind for kind in step if kind in kinds or kind in _followers_of(kinds)]
+    async def _repair(self, step: t.Sequence[str], kinds: t.Collection[str], found: t.Sequence[Change]) -> list[Change]:
+        """Plans these kinds of a step again, now that nobody else writes, and makes what is missing.
+
+        `found` is what was missing a moment ago: of workloads and sysctls, of which there may be thousands, it is all
+        that is read again.
+        """
+        looked_at, kinds = kinds, [kind for kind in step if kind in kinds or kind in _followers_of(kinds)]
         for kind in kinds:
             blocking = [other for other in repair.GUARDED.get(kind, ()) if other in self._problems]
             if blocking:
@@ -333,7 +337,8 @@ class Reconciler:
             interiors = self._inside(state) if "workload" in kinds else set()
 
             def work() -> tuple[repair.Applied, set[tuple[t.Any, ...]]]:
-                planned = repair.plan(self._kernel, wanted, kinds, interiors)
+                part = repair.narrowed(wanted, kinds, found)
+                planned = repair.plan(self._kernel, part, kinds, interiors, stale=part is wanted)
                 drift = _drift(self._kernel, planned.additions, wanted, before)
                 return repair.additions(self._kernel, planned), drift
 
@@ -347,7 +352,7 @@ class Reconciler:
                 self._on_step(tuple(kinds), loop.time() - began)
         # What is wrong inside is not seen from outside: another try has to look there again.
         self._interiors.update(_interfaces([change for change, _reason in applied.failed]))
-        self._note(kinds, applied, state)
+        self._note(kinds, looked_at, applied, state)
         return self._told(applied.done, drift)
 
     def _inside(self, state: NodeState) -> set[str]:
@@ -416,11 +421,16 @@ class Reconciler:
             self._on_change(change, repair.same(change) in drift)
         return list(done)
 
-    def _note(self, kinds: t.Collection[str], applied: repair.Applied, state: NodeState) -> None:
+    def _note(
+        self, kinds: t.Collection[str], looked_at: t.Collection[str], applied: repair.Applied, state: NodeState
+    ) -> None:
+        """Of what went along with a kind that was looked at, no more is known than what was done."""
         failed = _by_kind(applied.failed)
         for kind in kinds:
             if kind in failed:
                 self._failed([kind], failed[kind])
+                continue
+            if kind not in looked_at:
                 continue
             self._complete[kind] = state
             self._well(kind)
@@ -449,10 +459,22 @@ class Reconciler:
 
 
 class _Found(t.NamedTuple):
-    """Kinds of which something is missing or wrong, and kinds of which there is too much."""
+    """Kinds of which something is missing or wrong, kinds of which there is too much, and what is missing or wrong."""
 
     added: set[str]
     removed: set[str]
+    additions: tuple[Change, ...]
+
+
+def _together(parts: t.Sequence[_Found]) -> t.Optional[_Found]:
+    """Of kinds that were looked at one by one."""
+    if not parts:
+        return None
+    return _Found(
+        set().union(*(part.added for part in parts)),
+        set().union(*(part.removed for part in parts)),
+        tuple(change for part in parts for change in part.additions),
+    )
 
 
 _KIND_OF = {"device": "tunnel", "address": "tunnel", "fdb": "neighbor"}

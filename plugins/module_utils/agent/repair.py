@@ -15,7 +15,7 @@ import typing as t
 from ..dataplane import node
 from ..dataplane.change import ApplyError, Change, ObserveError
 from ..dataplane.kernel import Kernel, MissingLibrary
-from ..fleet.node_state import NodeState
+from ..fleet.node_state import UNDERLAY, NodeState
 
 #: The drivers in the order of their additions; removals go the other way.
 KINDS = tuple(node.DRIVERS)
@@ -50,6 +50,7 @@ ERRORS = (ObserveError, MissingLibrary, OSError)
 
 _FEW = 50  # devices that are asked for one by one
 _WHOLE = ("ipset", "iptables")  # written in one go: of a refused one nothing is done
+_FORWARDING = "net/ipv4/ip_forward"
 _SYSCTL_DEVICE = re.compile(r"net/ipv[46]/(?:conf|neigh)/(.+)/[^/]+")
 
 
@@ -62,10 +63,34 @@ class Applied(t.NamedTuple):
 
 
 def plan(
-    kernel: Kernel, state: NodeState, kinds: t.Collection[str], interiors: t.Union[bool, t.Collection[str]] = False
+    kernel: Kernel,
+    state: NodeState,
+    kinds: t.Collection[str],
+    interiors: t.Union[bool, t.Collection[str]] = False,
+    stale: bool = True,
 ) -> node.NodePlan:
     """The part of the node's plan that belongs to these kinds; see plan_node. Raises one of ERRORS."""
-    return node.plan_node(kernel, state, kinds, interiors)
+    return node.plan_node(kernel, state, kinds, interiors, stale)
+
+
+def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Change]) -> NodeState:
+    """The state with those of its workloads and sysctls alone that are concerned by the changes `found`: enough to
+    plan again what has to be added of these kinds, and much less to read."""
+    if not set(kinds) <= {"workload", "sysctl"}:
+        return state
+    keys = {change.new[0].key for change in found if change.kind == "sysctl"}
+    if _FORWARDING in keys:  # it resets others when it is written, which are put right again behind it
+        return state
+    interfaces = {change.new.interface for change in found if change.kind == "workload"}
+    return dataclasses.replace(
+        state,
+        workloads=tuple(endpoint for endpoint in state.workloads if endpoint.interface in interfaces),
+        sysctls=tuple(
+            wanted
+            for wanted in state.sysctls
+            if wanted.key in keys or UNDERLAY in wanted.key or not interfaces.isdisjoint(wanted.key.split("/"))
+        ),
+    )
 
 
 def additions(kernel: Kernel, planned: node.NodePlan) -> Applied:

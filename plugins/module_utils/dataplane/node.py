@@ -104,11 +104,13 @@ def plan_node(
     state: NodeState,
     kinds: t.Optional[t.Collection[str]] = None,
     interiors: t.Union[bool, t.Collection[str]] = True,
+    stale: bool = True,
 ) -> NodePlan:
     """Compares; changes nothing and needs the standard library alone. Raises ObserveError or KernelError.
 
     `kinds` are the drivers that are asked, by their names in DRIVERS; None: all of them, and what BIRD will do besides.
-    `interiors` says whose network namespaces are looked into: all, none, or those of these interfaces.
+    `interiors` says whose network namespaces are looked into: all, none, or those of these interfaces. Without `stale`
+    workloads that nothing desires are not looked for, and the others are read one by one: for a state with few.
     A workload that ended with its namespace is `kept`, and what would lead to it is not wanted.
     """
     if kinds is not None and not set(kinds) <= DRIVERS.keys():
@@ -121,7 +123,11 @@ def plan_node(
     anew: set[str] = set()  # what is made anew takes along what was on it or went through it
     for name in DRIVERS if kinds is None else (name for name in DRIVERS if name in kinds):
         if name == "workload":
-            found[name] = workload.diff(state.workloads, workload.observe(kernel, state.workloads, interiors))
+            if stale:
+                observed = workload.observe(kernel, state.workloads, interiors)
+            else:
+                observed = workload.observe_each(kernel, state.workloads)
+            found[name] = workload.diff(state.workloads, observed)
         else:
             found[name] = _PLANS[name](kernel, wanted, anew)
         if name == "tunnel":

@@ -113,21 +113,23 @@ def observe(
     return observed
 
 
-def unlike(kernel: Kernel, endpoints: t.Iterable[WorkloadEndpoint]) -> list[str]:
-    """Interfaces of those that are not as they should be, outside or inside; for a few of many: reads nothing else.
+def observe_each(kernel: Kernel, desired: t.Iterable[WorkloadEndpoint]) -> dict[str, Observed]:
+    """By interface, read one by one, insides included, and nothing else: for a few of many. Raises KernelError."""
+    observed: dict[str, Observed] = {}
+    for endpoint in desired:
+        link = kernel.link(endpoint.interface)
+        there = kernel.netns_exists(netns_name(endpoint))
+        observed[endpoint.interface] = _inside(kernel, endpoint, link) if there else Observed(link)
+    return observed
 
-    Those that ended with their namespace are as they should be. Raises KernelError.
+
+def unlike(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> list[str]:
+    """Interfaces of those that are not as they should be, outside or inside. Raises KernelError.
+
+    Those that ended with their namespace are as they should be.
     """
-    found = []
-    for endpoint in endpoints:
-        name = netns_name(endpoint)
-        if not kernel.netns_exists(name):
-            observed = Observed()
-        else:
-            observed = _inside(kernel, endpoint, kernel.link(endpoint.interface))
-        if any(change.action != "=" for change in diff([endpoint], {endpoint.interface: observed})):
-            found.append(endpoint.interface)
-    return found
+    changes = diff(endpoints, observe_each(kernel, endpoints))
+    return [change.new.interface for change in changes if change.action != "="]
 
 
 def ours(link: Link, endpoint: WorkloadEndpoint) -> bool:

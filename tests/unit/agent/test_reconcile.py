@@ -347,11 +347,11 @@ def test_a_kind_that_fails_is_tried_again_more_and_more_seldom():
         tried = []
         loop = asyncio.get_running_loop()
 
-        def refuse(kernel, state, kinds, interiors=False):
+        def refuse(kernel, state, kinds, *more, **others):
             if "neighbor" in kinds:
                 tried.append(round(loop.time() - began, 2))
                 raise KernelError(errno.EINTR, "list neighbours", "the tables changed during each of 10 dumps")
-            return plan(kernel, state, kinds, interiors)
+            return plan(kernel, state, kinds, *more, **others)
 
         plan, repair.plan = repair.plan, refuse
         try:
@@ -724,5 +724,72 @@ def test_what_is_broken_while_all_namespaces_are_looked_into_does_not_wait_for_t
         assert len(visited) == 200
         assert seen == [100] or seen == [50]
         assert outcome.in_sync
+
+    run(scenario())
+
+
+def test_a_repair_reads_no_more_sysctls_than_were_found_wrong():
+    """There are three of each workload, and everybody waits for the turn meanwhile."""
+
+    async def scenario():
+        node = Node()
+        await node.start()
+        read, keys = node.kernel.sysctl_read, []
+        node.kernel.sysctl_read = lambda key: (keys.append(key) if node.turn.locked() else None, read(key))[1]
+        node.kernel.sysctl_write("net/ipv4/conf/cali111/proxy_arp", "0")
+        await node.reconciler.resync()
+        assert sorted(keys) == ["net/ipv4/conf/cali111/proxy_arp", "net/ipv4/conf/eth0/rp_filter"]
+        keys.clear()
+        node.kernel.sysctl_write("net/ipv4/ip_forward", "0")
+        node.told.clear()
+        await node.reconciler.resync()
+        assert len(set(keys)) == 5  # writing it resets others, which are put right behind it
+        assert node.told[0] == "drift ~ sysctl   net.ipv4.ip_forward  0  ->  1"
+        assert node.kernel.sysctl_read("net/ipv4/conf/cali111/forwarding") == "1"
+
+    run(scenario())
+
+
+def test_a_sysctl_that_cannot_be_written_is_not_forgotten_over_the_repair_of_others():
+    async def scenario():
+        node = Node()
+        await node.start()
+        write = node.kernel.sysctl_write
+
+        def refuse(key, value):
+            if key == "net/ipv4/ip_forward":
+                raise KernelError(errno.EROFS, f"write sysctl {key}")
+            write(key, value)
+
+        node.kernel.sysctl_write = refuse
+        write("net/ipv4/ip_forward", "0")
+        await node.reconciler.resync()
+        assert list(node.reconciler.problems) == ["sysctl"]
+        node.kernel.link_delete("cali111")
+        node.reconciler.mark("workload")
+        await asyncio.sleep(0.02)
+        assert node.kernel.sysctl_read("net/ipv4/conf/cali111/proxy_arp") == "1"
+        assert list(node.reconciler.problems) == ["sysctl"]
+
+    run(scenario())
+
+
+def test_of_many_workloads_the_one_that_is_broken_is_read_again():
+    workloads = tuple(
+        WorkloadEndpoint(f"w{n}", f"cali{n:03}", f"10.244.2.{n + 2}", 1450, "default-pool", netns=f"w{n}")
+        for n in range(20)
+    )
+
+    async def scenario():
+        node = Node(dataclasses.replace(STATE, workloads=workloads, routes=STATE.routes[:1], sysctls=STATE.sysctls[:2]))
+        await node.start()
+        look, visited = node.kernel.look_inside, []
+        node.kernel.look_inside = lambda netns: (visited.append(netns), look(netns))[1]
+        node.kernel.link_delete("cali007")
+        node.reconciler.mark("workload")
+        await asyncio.sleep(0.05)
+        assert node.told == ["drift + workload default/w7  eth0 10.244.2.9  host end cali007  mtu 1450"]
+        assert set(visited) == {"w7"}
+        assert len([link for link in node.kernel.links() if link.name.startswith("cali")]) == 20
 
     run(scenario())
