@@ -324,7 +324,7 @@ class DeviceNames:
         return name
 
 
-_SIOCGIFNAME, _SIOCGIFINDEX = 0x8910, 0x8933
+_SIOCGIFNAME = 0x8910
 _IFREQ = struct.Struct("=16si20x")
 
 
@@ -561,17 +561,8 @@ def get_link(channel: Channel, name: str) -> t.Optional[port.Link]:
 
 
 def get_index(channel: Channel, name: str) -> t.Optional[int]:
-    """By SIOCGIFINDEX (netdevice(7)), which unlike RTM_GETLINK does not wait for devices that are just going."""
-    encoded = name.encode()
-    if not 0 < len(encoded) < 16 or b":" in encoded:  # it would be taken for a device's old alias
-        return None
-    try:
-        answer = fcntl.ioctl(channel.handle(), _SIOCGIFINDEX, _IFREQ.pack(encoded, 0))
-    except OSError as error:
-        if error.errno == errno.ENODEV:
-            return None
-        raise port.KernelError(error.errno or errno.EIO, f"look up link {name}") from error
-    return t.cast(int, _IFREQ.unpack(answer)[1])
+    body = _get_link(channel, name)
+    return t.cast(int, IFINFO.unpack_from(body)[2]) if body else None
 
 
 def _get_link(channel: Channel, name: str) -> t.Optional[bytes]:
