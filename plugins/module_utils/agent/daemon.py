@@ -44,6 +44,9 @@ from .settings import Settings, SettingsError
 
 _log = logging.getLogger("calico")
 
+#: Seconds that the parts of the agent have to end, when it is stopped.
+_PARTING = 5.0
+
 
 def main(arguments: t.Sequence[str]) -> int:
     """The exit status: 0 stopped, 1 failed, 2 misunderstood."""
@@ -139,7 +142,8 @@ async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Ker
         await server.stop()
         for task in tasks.values():
             task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        # Not for ever: before Python 3.12 wait_for() may lose a cancellation that comes with what it waits for.
+        await asyncio.wait(tasks.values(), timeout=_PARTING)
         if metrics is not None:
             await metrics.stop()
 
