@@ -17,6 +17,7 @@ import functools
 import json
 import os
 import socket
+import stat
 import subprocess
 import threading
 import typing as t
@@ -204,9 +205,19 @@ class LinuxKernel:
 
     def netns_list(self) -> list[str]:
         try:
-            return sorted(os.listdir(self._netns_folder))
+            return sorted(name for name in os.listdir(self._netns_folder) if not self._left_over(name))
         except FileNotFoundError:
             return []
+
+    def _left_over(self, name: str) -> bool:
+        """Whether this is the empty file of a namespace that we were making or deleting when we were killed."""
+        try:
+            found = os.stat(os.path.join(self._netns_folder, name))
+        except OSError:
+            return False
+        if found.st_dev == _namespaces_device() or found.st_size != 0 or not stat.S_ISREG(found.st_mode):
+            return False
+        return os.path.exists(os.path.join(self._marker_folder, name))
 
     def netns_add(self, name: str, owner: str) -> None:
         operation = f"make network namespace {name}"
@@ -216,24 +227,35 @@ class LinuxKernel:
             if self._mounts is not None:
                 _enter_mounts(self._mounts, operation)
             self._share_folder(operation)
+            if self._left_over(name):
+                os.unlink(path)
+            if os.path.exists(path):
+                raise port.KernelError(errno.EEXIST, operation)
+            _call(operation, "unshare", _CLONE_NEWNET)
+            # Marked before it has a name: whoever is killed in between leaves nothing that nobody knows to be ours.
+            self._mark(name, owner, os.stat("/proc/thread-self/ns/net").st_ino)
             try:
                 os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0))
             except OSError as error:
+                self._unmark(name)
                 raise port.KernelError(error.errno or errno.EIO, operation) from error
             try:
-                _call(operation, "unshare", _CLONE_NEWNET)
                 _call(operation, "mount", b"/proc/thread-self/ns/net", path.encode(), b"none", _MS_BIND, None)
             except port.KernelError:
                 os.unlink(path)
+                self._unmark(name)
                 raise
 
         _in_thread(make)
+
+    def _mark(self, name: str, owner: str, inode: int) -> None:
         if not owner:
             return
         os.makedirs(self._marker_folder, mode=0o755, exist_ok=True)
-        marker = {"inode": os.stat(path).st_ino, "owner": owner}
-        with open(os.path.join(self._marker_folder, name), "w", encoding="utf-8") as stream:
-            json.dump(marker, stream)
+        path = os.path.join(self._marker_folder, name)
+        with open(f"{path}.new", "w", encoding="utf-8") as stream:
+            json.dump({"inode": inode, "owner": owner}, stream)
+        os.replace(f"{path}.new", path)
 
     def _share_folder(self, operation: str) -> None:
         folder = self._netns_folder
@@ -261,6 +283,9 @@ class LinuxKernel:
             delete()
         else:
             _in_thread(delete)
+        self._unmark(name)
+
+    def _unmark(self, name: str) -> None:
         try:
             os.unlink(os.path.join(self._marker_folder, name))
         except FileNotFoundError:
@@ -287,7 +312,8 @@ class LinuxKernel:
                 with open(os.path.join(self._marker_folder, name), encoding="utf-8") as stream:
                     marker = json.load(stream)
                 # A namespace of this name that somebody made anew is another one.
-                if os.stat(os.path.join(self._netns_folder, name)).st_ino == marker["inode"]:
+                same = os.stat(os.path.join(self._netns_folder, name)).st_ino == marker["inode"]
+                if same or self._left_over(name):
                     owners[name] = str(marker["owner"])
             except (OSError, ValueError, KeyError, TypeError):
                 continue

@@ -227,6 +227,10 @@ def test_a_namespace_that_was_unmounted_does_not_keep_the_others_from_being_repa
     converge(workload, kernel, [web, other])
     subprocess.run(["umount", tmp_path / "netns" / "web-1"], check=True)
     kernel.inside("db").link_set("lo", up=False)
+    # Without our mark it is not known to be what we left.
+    marker = tmp_path / "markers" / "web-1"
+    marked = marker.read_text()
+    marker.unlink()
     changes = workload.diff([web, other], workload.observe(kernel, [web, other]))
     assert [(change.action, change.subject) for change in changes] == [("!", "default/web-1"), ("~", "default/db")]
     assert changes[0].note == (
@@ -234,8 +238,21 @@ def test_a_namespace_that_was_unmounted_does_not_keep_the_others_from_being_repa
         " Delete it (ip netns del web-1), then run again to have it made anew."
     )
     assert workload.unlike(kernel, [web, other]) == ["cali111", "cali222"]
-    (tmp_path / "netns" / "web-1").unlink()
+    marker.write_text(marked)
     assert len(converge(workload, kernel, [web, other])) == 2
+    assert kernel.netns_list() == ["db", "web-1"] and kernel.netns_exists("web-1")
+
+
+def test_what_a_killed_process_left_of_a_namespace_is_made_right_or_taken_away(kernel, tmp_path):
+    web = STATE.workloads[0]
+    for step in ("made anew", "deleted"):
+        kernel.netns_add("web-1", "default/web-1")
+        subprocess.run(["umount", tmp_path / "netns" / "web-1"], check=True)  # killed before it was mounted, or after
+        if step == "made anew":
+            converge(workload, kernel, [web])
+            assert kernel.netns_exists("web-1")
+        converge(workload, kernel, [])
+        assert not (tmp_path / "netns" / "web-1").exists() and not (tmp_path / "markers" / "web-1").exists()
 
 
 def test_namespace_that_exists_is_not_made_again(kernel):

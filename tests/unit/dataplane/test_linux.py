@@ -64,7 +64,9 @@ def test_namespace_that_does_not_exist(tmp_path):
         kernel.inside("gone").links()
 
 
-def test_marker_of_a_namespace_that_was_made_anew_does_not_count(tmp_path):
+def test_marker_of_a_namespace_that_was_made_anew_does_not_count(tmp_path, monkeypatch):
+    # The plain files of this test stand for namespaces.
+    monkeypatch.setattr(linux, "_namespaces_device", lambda: tmp_path.stat().st_dev)
     folder, markers = tmp_path / "netns", tmp_path / "markers"
     folder.mkdir()
     markers.mkdir()
@@ -77,3 +79,16 @@ def test_marker_of_a_namespace_that_was_made_anew_does_not_count(tmp_path):
     inode = (folder / "web").stat().st_ino
     (markers / "web").write_text(json.dumps({"inode": inode, "owner": "default/web"}))
     assert kernel.netns_owners() == {"web": "default/web"}
+
+
+def test_what_a_killed_process_left_of_a_namespace_is_ours_and_no_namespace(tmp_path):
+    folder, markers = tmp_path / "netns", tmp_path / "markers"
+    folder.mkdir()
+    markers.mkdir()
+    for name in ("ours", "theirs", "full"):
+        (folder / name).write_text("text" if name == "full" else "")
+    for name in ("ours", "full"):
+        (markers / name).write_text(json.dumps({"inode": 1, "owner": f"default/{name}"}))
+    kernel = LinuxKernel(netns_folder=str(folder), marker_folder=str(markers))
+    assert kernel.netns_list() == ["full", "theirs"]
+    assert kernel.netns_owners() == {"ours": "default/ours"}
