@@ -99,11 +99,11 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import route, sysctl, workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
-    Route,
-    Sysctl,
-    WorkloadEndpoint,
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import (
+    endpoint_route,
+    endpoint_sysctls,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import WorkloadEndpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, single
 
 
@@ -121,15 +121,6 @@ def endpoint_of(params: t.Mapping[str, t.Any]) -> WorkloadEndpoint:
     )
 
 
-def settings_of(interface: str) -> list[Sysctl]:
-    """proxy_delay first: answering late with proxy_arp on and a delay set has crashed kernels."""
-    return [
-        Sysctl(f"net/ipv4/neigh/{interface}/proxy_delay", "0"),
-        Sysctl(f"net/ipv4/conf/{interface}/proxy_arp", "1"),
-        Sysctl(f"net/ipv4/conf/{interface}/forwarding", "1"),
-    ]
-
-
 def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
     endpoint = endpoint_of(params)
     found = workload.observe(kernel, [endpoint])
@@ -142,12 +133,12 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
     pairs = workload.diff([endpoint], {endpoint.interface: found[endpoint.interface]})
     made = [single.Step(workload, pairs)]
     anew = workload.recreated(pairs)
-    settings = settings_of(endpoint.interface) if params["routed"] else []
+    settings = endpoint_sysctls(endpoint) if params["routed"] else ()
     have = dict.fromkeys((setting.key for setting in settings), None) if anew else sysctl.observe(kernel, settings)
     # Without settings too: the host end is set up after this step.
     made.append(single.Step(sysctl, sysctl.diff(settings, have)))
     if params["routed"]:
-        wanted = [Route(f"{endpoint.address}/32", device=endpoint.interface)]
+        wanted = [endpoint_route(endpoint)]
         routes = {key: value for key, value in route.observe(kernel, wanted).items() if value.device not in anew}
         made.append(single.Step(route, [c for c in route.diff(wanted, routes) if c.action != "-"]))
     return made

@@ -156,7 +156,7 @@ def _unlink(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> dict[str
     gone = [endpoint.address for endpoint in endpoints if endpoint.interface not in failed]
     if gone:
         try:
-            attach.conntrack_flush(kernel, gone)
+            kernel.conntrack_flush(gone)
         except KernelError as error:
             _log.warning("Connections of workloads that were deleted may still be tracked: %s", error)
     return {

@@ -20,7 +20,17 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
 _NAME_LIMIT = 200  # with its namespace it has to fit into the alias of a link, 255 characters
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _NETNS = re.compile(r"[^/\0\s]{1,255}|(/[^\0]{1,4000})")
-_MTU = (68, 65535)  # RFC 791, and the largest that a veth takes
+MTU = (68, 65535)  # bytes; RFC 791, and the largest that a veth takes
+
+
+def is_mac(text: str) -> bool:
+    """Whether this is the address of one device, written in lower case."""
+    return bool(_MAC.fullmatch(text)) and not int(text[:2], 16) & 1 and text != "00:00:00:00:00:00"
+
+
+def is_mtu(value: t.Any) -> bool:
+    # True and False are integers, too.
+    return isinstance(value, int) and not isinstance(value, bool) and MTU[0] <= value <= MTU[1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,11 +106,10 @@ class AddRequest:
         mac = self.mac
         if mac is not None:
             mac = mac.lower() if isinstance(mac, str) else ""
-            if not _MAC.fullmatch(mac) or int(mac[:2], 16) & 1 or mac == "00:00:00:00:00:00":
+            if not is_mac(mac):
                 raise _invalid("mac", self.mac, "must be the MAC address of one device, such as 02:00:00:00:00:01.")
-        if self.mtu is not None:
-            if not isinstance(self.mtu, int) or isinstance(self.mtu, bool) or not _MTU[0] <= self.mtu <= _MTU[1]:
-                raise _invalid("mtu", self.mtu, f"must be a number of bytes from {_MTU[0]} to {_MTU[1]}.")
+        if self.mtu is not None and not is_mtu(self.mtu):
+            raise _invalid("mtu", self.mtu, f"must be a number of bytes from {MTU[0]} to {MTU[1]}.")
         netns = self.netns or (self.name if self.netns_owned else "")
         return dataclasses.replace(self, id=identity, netns=netns, mac=mac)
 

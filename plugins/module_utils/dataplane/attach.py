@@ -266,11 +266,3 @@ def detach_links(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> dic
             except KernelError as error:
                 failed[endpoint.interface] = str(error)
     return failed
-
-
-def conntrack_flush(kernel: Kernel, addresses: t.Collection[str]) -> int:
-    """Forgets the connections of addresses whose workloads are gone, so that their next owners do not inherit them.
-
-    Returns how many there were; 0 where the kernel tracks none. Raises KernelError.
-    """
-    return kernel.conntrack_flush(addresses)

@@ -22,9 +22,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.clien
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
     KernelError,
-    NewLink,
-    RouteAttributes,
-    RouteOperation,
 )
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
@@ -42,6 +39,7 @@ from tests.unit.agent.model import (
     Sabotage,
     Step,
     Together,
+    sabotage,
 )
 from tests.unit.agent.node_under_test import BLOCK, SPARE
 
@@ -115,7 +113,8 @@ class World:
         elif isinstance(step, Resync):
             self.daemon.call("resync")
         else:
-            self.sabotage(step)
+            with contextlib.suppress(KernelError):  # the agent may be deleting the same thing
+                sabotage(self.kernel, step, self.daemon.links, self.daemon.destinations)
 
     def killed(self, step: Killed) -> None:
         """At a fault point, or a few milliseconds after the calls have begun."""
@@ -133,35 +132,6 @@ class World:
             self.daemon.process.wait(30)
         self.daemon.close()
         self.daemon.start()
-
-    def sabotage(self, step: Sabotage) -> None:
-        links = sorted(self.daemon.links)
-        link = links[step.which % len(links)] if links else None
-        with contextlib.suppress(KernelError):  # the agent may be deleting the same thing
-            if step.what == "route":
-                self._delete_routes([to for to in sorted(self.daemon.destinations) if to.endswith("/32")], step.which)
-            elif step.what == "blackhole":
-                self._delete_routes([BLOCK, SPARE], step.which)
-            elif step.what == "foreign":
-                extra = RouteAttributes("blackhole", protocol=179)
-                self.kernel.route_batch([RouteOperation("add", f"10.244.7.{step.which * 8}/29", extra)])
-                if self.kernel.link("theirs0") is None:
-                    self.kernel.link_add(NewLink("theirs0", "bridge"))
-            elif link is None:
-                return
-            elif step.what == "link":
-                self.kernel.link_delete(link)
-            elif step.what == "down":
-                self.kernel.link_set(link, up=False)
-            elif step.what == "sysctl":
-                self.kernel.sysctl_write(f"net/ipv4/conf/{link}/proxy_arp", "0")
-
-    def _delete_routes(self, destinations: list[str], which: int) -> None:
-        found = dict(self.kernel.routes(table=254, protocol=179))
-        there = [destination for destination in destinations if destination in found]
-        if there:
-            destination = there[which % len(there)]
-            self.kernel.route_batch([RouteOperation("delete", destination, found[destination])])
 
     def converges(self, model: Model) -> None:
         daemon = self.daemon

@@ -123,6 +123,8 @@ def test_a_restarted_host_is_restored_without_ansible(host):
     assert ping(host, "web-1", "10.244.3.2")
 
 
+#: Where the killed process writes, or looks for what others wrote: nothing of it is the machine's own.
+PATHS = ("root", "store", "lock", "writer_lock", "engine", "workloads", "ipam", "agent_socket", "cni_deleted")
 KILLED = """
 import sys
 sys.path[:0] = {path!r}
@@ -153,7 +155,7 @@ apply.bring_to(machine, Stored(state, None, (), "killed"))
 
 @pytest.mark.parametrize("left", [0, 1, 3, 6, 10, 16])
 def test_killed_half_way_and_completed_by_the_boot_unit(host, left, tmp_path):
-    paths = {name: getattr(host.machine, name) for name in ("root", "store", "lock", "engine")}
+    paths = {name: getattr(host.machine, name) for name in PATHS}
     script = KILLED.format(
         path=sys.path,
         left=left,

@@ -10,7 +10,15 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    Kernel,
+    NewLink,
+    RouteAttributes,
+    RouteOperation,
+)
 from hypothesis import strategies as st
+
+from tests.unit.agent.node_under_test import BLOCK, SPARE
 
 NAMES = ("a", "b", "c", "d", "e")
 #: Addresses that are asked for: the last ones of the block and of its spare.
@@ -43,6 +51,38 @@ class Killed(t.NamedTuple):
 class Sabotage(t.NamedTuple):
     what: str
     which: int
+
+
+def sabotage(kernel: Kernel, step: Sabotage, links: t.Iterable[str], routes: t.Iterable[str]) -> None:
+    """Does it to one of the host ends `links`, or of the destinations `routes`; nothing where there is none."""
+    ours = sorted(links)
+    link = ours[step.which % len(ours)] if ours else None
+    if step.what == "route":
+        _delete_route(kernel, [route for route in sorted(routes) if route.endswith("/32")], step.which)
+    elif step.what == "blackhole":
+        _delete_route(kernel, [BLOCK, SPARE], step.which)
+    elif step.what == "foreign":
+        # Ours by its mark, but nobody knows of it; and a device of somebody else.
+        extra = RouteAttributes("blackhole", protocol=179)
+        kernel.route_batch([RouteOperation("add", f"10.244.7.{step.which * 8}/29", extra)])
+        if kernel.link("theirs0") is None:
+            kernel.link_add(NewLink("theirs0", "bridge"))
+    elif link is None:
+        return
+    elif step.what == "link":
+        kernel.link_delete(link)
+    elif step.what == "down":
+        kernel.link_set(link, up=False)
+    elif step.what == "sysctl":
+        kernel.sysctl_write(f"net/ipv4/conf/{link}/proxy_arp", "0")
+
+
+def _delete_route(kernel: Kernel, destinations: t.Sequence[str], which: int) -> None:
+    found = dict(kernel.routes(table=254, protocol=179))
+    there = [destination for destination in destinations if destination in found]
+    if there:
+        destination = there[which % len(there)]
+        kernel.route_batch([RouteOperation("delete", destination, found[destination])])
 
 
 class Restart(t.NamedTuple):

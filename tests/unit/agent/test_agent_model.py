@@ -14,14 +14,9 @@ import tempfile
 import hypothesis
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import faults
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
-    NewLink,
-    RouteAttributes,
-    RouteOperation,
-)
 from hypothesis import strategies as st
 
-from tests.unit.agent.model import Add, Call, Delete, Killed, Model, Restart, Resync, Sabotage, Step, Together, steps
+from tests.unit.agent.model import Add, Call, Delete, Killed, Model, Restart, Resync, Step, Together, sabotage, steps
 from tests.unit.agent.node_under_test import BLOCK, SPARE, Node
 from tests.unit.agent.virtual_time import run
 
@@ -96,36 +91,7 @@ class World(Node):
         elif isinstance(step, Resync):
             await self.agent.resync()
         else:
-            self.sabotage(step)
-
-    def sabotage(self, step: Sabotage) -> None:
-        ours = sorted(self.links)
-        link = ours[step.which % len(ours)] if ours else None
-        if step.what == "route":
-            self._delete_routes([route for route in sorted(self.routes) if route.endswith("/32")], step.which)
-        elif step.what == "blackhole":
-            self._delete_routes([BLOCK, SPARE], step.which)
-        elif step.what == "foreign":
-            # Ours by its mark, but nobody knows of it.
-            extra = RouteAttributes("blackhole", protocol=179)
-            self.kernel.route_batch([RouteOperation("add", f"10.244.7.{step.which * 8}/29", extra)])
-            if self.kernel.link("theirs0") is None:
-                self.kernel.link_add(NewLink("theirs0", "bridge"))
-        elif link is None:
-            return
-        elif step.what == "link":
-            self.kernel.link_delete(link)
-        elif step.what == "down":
-            self.kernel.link_set(link, up=False)
-        elif step.what == "sysctl":
-            self.kernel.sysctl_write(f"net/ipv4/conf/{link}/proxy_arp", "0")
-
-    def _delete_routes(self, destinations: list[str], which: int) -> None:
-        found = dict(self.kernel.routes(table=254))
-        there = [destination for destination in destinations if destination in found]
-        if there:
-            destination = there[which % len(there)]
-            self.kernel.route_batch([RouteOperation("delete", destination, found[destination])])
+            sabotage(self.kernel, step, self.links, self.routes)
 
     # ---- what has to come of it
 

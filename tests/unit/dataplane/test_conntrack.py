@@ -10,7 +10,7 @@ import socket
 import struct
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, conntrack, rtnetlink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import conntrack, rtnetlink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
 
@@ -143,5 +143,5 @@ def test_a_kernel_that_tracks_nothing_has_nothing_to_forget():
 def test_connections_of_the_fake_kernel():
     kernel = FakeKernel()
     kernel.machine.connections = [("10.244.1.5", "192.0.2.9"), ("10.244.1.6", "192.0.2.9"), ("1.1.1.1", "10.244.1.5")]
-    assert attach.conntrack_flush(kernel, ["10.244.1.5"]) == 2
+    assert kernel.conntrack_flush(["10.244.1.5"]) == 2
     assert kernel.machine.connections == [("10.244.1.6", "192.0.2.9")]

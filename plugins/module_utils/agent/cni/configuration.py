@@ -17,6 +17,7 @@ import typing as t
 
 from ...resources.errors import Refused
 from ...resources.metadata import LABELS
+from ..request import MTU, is_mac, is_mtu
 from . import versions
 from .environment import Arguments
 from .errors import INVALID_CONFIGURATION, INVALID_ENVIRONMENT, NOT_DECODED, UNSUPPORTED_FIELD, CniError, shown
@@ -24,8 +25,6 @@ from .errors import INVALID_CONFIGURATION, INVALID_ENVIRONMENT, NOT_DECODED, UNS
 #: With a container's id it has to fit into the alias of a link.
 NAME_LIMIT = 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
-_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
-_MTU = (68, 65535)  # RFC 791, and the largest that a veth takes
 _DIGITS = 20  # longer numbers are slow to convert and are nothing that is read here
 
 #: {field: values that ask for what is not done here}
@@ -163,7 +162,7 @@ class Configuration:
         if asked == "":
             return None
         mac = asked.lower() if isinstance(asked, str) else ""
-        if not _MAC.fullmatch(mac) or int(mac[:2], 16) & 1 or mac == "00:00:00:00:00:00":
+        if not is_mac(mac):
             raise CniError(
                 code, f"{where}: {shown(asked)} is not the MAC address of one device", "Write it as 02:00:00:00:00:01."
             )
@@ -173,12 +172,12 @@ class Configuration:
         mtu = self._document.get("mtu")
         if mtu in (None, 0):
             return None
-        if not isinstance(mtu, int) or isinstance(mtu, bool) or not _MTU[0] <= mtu <= _MTU[1]:
+        if not is_mtu(mtu):
             raise _invalid(
                 f"mtu {shown(mtu)} is not possible",
-                f"It is a number of bytes from {_MTU[0]} to {_MTU[1]}; 0, or left out, is that of the IP pool.",
+                f"It is a number of bytes from {MTU[0]} to {MTU[1]}; 0, or left out, is that of the IP pool.",
             )
-        return mtu
+        return t.cast(int, mtu)
 
     @staticmethod
     def _pools(ipam: Document) -> tuple[str, ...]:
