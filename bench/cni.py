@@ -57,12 +57,25 @@ Container = tuple[str, str]  # id, path of its namespace
 
 
 def execute(program: str, request: tuple[dict[str, str], bytes]) -> tuple[float, bytes]:
+    """By posix_spawn: `subprocess` takes 0.4 ms of processor time more, a tenth of what is measured here."""
     environment, stdin = request
+    given, give = os.pipe()
+    take, taken = os.pipe()
+    os.write(give, stdin)  # it fits into the pipe
+    os.close(give)
+    files = [(os.POSIX_SPAWN_DUP2, given, 0), (os.POSIX_SPAWN_DUP2, taken, 1), (os.POSIX_SPAWN_DUP2, taken, 2)]
     start = time.perf_counter()
-    done = subprocess.run([program], input=stdin, env=environment, capture_output=True, check=False)
+    process = os.posix_spawn(program, [program], environment, file_actions=files)
+    os.close(given)
+    os.close(taken)
+    output = b""
+    while data := os.read(take, 65536):
+        output += data
+    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     seconds = time.perf_counter() - start
-    assert done.returncode == 0, f"{program}: {done.stdout.decode()} {done.stderr.decode()}"
-    return seconds, done.stdout
+    os.close(take)
+    assert status == 0, f"{program}: {output.decode()}"
+    return seconds, output
 
 
 def lane() -> None:

@@ -10,10 +10,33 @@ others who ask until that begins: eight adds in parallel wait for two writes and
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 import typing as t
 
 from .driver_thread import Worker
+
+
+class Write:
+    """A write to the disk that is under way or to come: who awaits it waits for its end, and is told why it failed.
+
+    Whoever gives up waiting gives up for himself alone.
+    """
+
+    def __init__(self) -> None:
+        self.on_disk = False  # may be looked at from any thread
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Somebody whose add failed for another reason does not wait for its write; asyncio is not to complain of that.
+        self._done.add_done_callback(lambda done: done.exception())
+
+    def __await__(self) -> t.Generator[t.Any, None, None]:
+        return asyncio.shield(self._done).__await__()
+
+    def end(self, error: t.Optional[Exception] = None) -> None:
+        if error is None:
+            self._done.set_result(None)
+        else:
+            self._done.set_exception(error)
 
 
 class GroupCommit:
@@ -31,44 +54,41 @@ class GroupCommit:
         self._observed = observed
         self._prepare = prepare
         self._thread = thread
-        self._next: t.Optional[asyncio.Future[None]] = None
+        self._next: t.Optional[Write] = None
         self._writing = False
         self.writes = 0
 
-    def written(self) -> asyncio.Future[None]:
+    def written(self) -> Write:
         """Is done when everything that is queued by now is on the disk, and raises what `flush` raised for it.
 
         The write starts at once or after the one under way, whether or not anybody awaits this.
         """
         if self._next is None:
-            self._next = asyncio.get_running_loop().create_future()
-        # Whoever gives up waiting gives up for himself alone.
-        waiting = asyncio.shield(self._next)
-        waiting.add_done_callback(_look)
+            self._next = Write()
+        write = self._next
         if not self._writing:
             self._writing = True
             self._task = asyncio.ensure_future(self._write())
-        return waiting
+        return write
 
     async def _write(self) -> None:
         try:
             while self._next is not None:
                 await asyncio.sleep(0)  # those who are ready to ask in this turn of the loop come along
-                group, self._next = self._next, None
+                write, self._next = self._next, None
                 began = time.perf_counter()
                 try:
-                    await self._thread(self._prepare())
+                    await self._thread(functools.partial(_flush, self._prepare(), write))
                 except Exception as error:  # noqa: BLE001  it is theirs who wait
-                    group.set_exception(error)
+                    write.end(error)
                 else:
                     self.writes += 1
                     self._observed(time.perf_counter() - began)
-                    group.set_result(None)
+                    write.end()
         finally:
             self._writing = False
 
 
-def _look(future: asyncio.Future[None]) -> None:
-    """Somebody whose add failed for another reason does not wait for its write; asyncio is not to complain of that."""
-    if not future.cancelled():
-        future.exception()
+def _flush(flush: t.Callable[[], None], write: Write) -> None:
+    flush()
+    write.on_disk = True

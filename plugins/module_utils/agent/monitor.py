@@ -30,6 +30,7 @@ _SO_RCVBUFFORCE = 33
 _BUFFER = 8 * 1024 * 1024
 _READ = 64 * 1024
 _AT_ONCE = 256  # datagrams that one callback reads: a millisecond or so
+_GATHER = 0.02  # seconds between two callbacks: one workload that comes is some twenty datagrams, and few are news
 _REFRESH = 1.0  # seconds between two looks at what the filter is made of
 _REOPEN = 1.0  # seconds until a lost socket is tried again
 
@@ -87,6 +88,7 @@ class Monitor:
         self._relevance = Relevance(lambda: reconciler.state, lambda: reconciler.devices, wanted)
         self._filtered: t.Optional[tuple[frozenset[int], frozenset[int]]] = None
         self._alarm: t.Optional[asyncio.TimerHandle] = None
+        self._pause: t.Optional[asyncio.TimerHandle] = None  # until the socket is read again
         self._learning: t.Optional[asyncio.Future[None]] = None
         self._broken: t.Optional[OSError] = None
         self._awake = asyncio.Event()
@@ -109,6 +111,8 @@ class Monitor:
                     self._lose()
                     await asyncio.sleep(_REOPEN)
                 finally:
+                    if self._pause is not None:
+                        self._pause.cancel()
                     loop.remove_reader(netlink)
                     netlink.close()
         finally:
@@ -144,7 +148,8 @@ class Monitor:
                 feed(receive(_READ), now)
             count = _AT_ONCE
         except BlockingIOError:
-            pass
+            loop.remove_reader(netlink)
+            self._pause = loop.call_later(_GATHER, loop.add_reader, netlink, self._read, loop, netlink)
         except OSError as error:
             if error.errno == errno.ENOBUFS:
                 self._lose()

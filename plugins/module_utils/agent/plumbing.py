@@ -13,7 +13,7 @@ from ..dataplane.change import ApplyError, ObserveError
 from ..dataplane.kernel import Kernel, KernelError, MissingLibrary
 from ..dataplane.node import NodePlan, plan_node
 from ..fleet.node_state import NodeState, Route, WorkloadEndpoint
-from . import protocol
+from . import faults, protocol
 from .driver_thread import Worker
 from .protocol import AgentError
 
@@ -27,9 +27,12 @@ class Plumbing:
         self._kernel = kernel
         self._thread = thread
 
-    async def link(self, endpoint: WorkloadEndpoint) -> Attached:
-        """All but the route; nothing of it is left if it fails."""
-        return await self._run(attach.attach_link, endpoint)
+    async def link(
+        self, endpoint: WorkloadEndpoint, opened: t.Collection[str], on_disk: t.Callable[[], bool]
+    ) -> tuple[Attached, bool]:
+        """All but the route, of which nothing is left if it fails. If its address is on the disk by then, the route as
+        well (True): the way back to the loop and here again would take as long as the route itself."""
+        return await self._run(_attach, endpoint, opened, on_disk)
 
     async def route(self, endpoint: WorkloadEndpoint, opened: t.Collection[str]) -> None:
         """Makes it reachable. `opened` are blocks of which this is the first workload: what is not used in them has
@@ -57,6 +60,18 @@ class Plumbing:
             raise AgentError(protocol.KERNEL, str(error)) from error
         except (KernelError, MissingLibrary) as error:
             raise AgentError(protocol.KERNEL, f"the kernel refused: {error}") from error
+
+
+def _attach(
+    kernel: Kernel, endpoint: WorkloadEndpoint, opened: t.Collection[str], on_disk: t.Callable[[], bool]
+) -> tuple[Attached, bool]:
+    attached = attach.attach_link(kernel, endpoint)
+    faults.point("add.linked")
+    if not on_disk():
+        return attached, False
+    faults.point("add.written")
+    _attach_route(kernel, endpoint, opened)
+    return attached, True
 
 
 def _attach_route(kernel: Kernel, endpoint: WorkloadEndpoint, opened: t.Collection[str]) -> None:

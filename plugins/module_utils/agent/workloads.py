@@ -180,12 +180,14 @@ class Workloads:
             faults.point("add.begun")
             written = self._commit.written()
             endpoint = self.endpoint(workload)
-            attached = await self._plumbing.link(endpoint)
-            faults.point("add.linked")
-            with self._knowledge.writing("address"):
-                await written
-            faults.point("add.written")
-            await self._plumbing.route(endpoint, self._newly_opened())
+            opened = self._newly_opened()
+            attached, routed = await self._plumbing.link(endpoint, opened, lambda: written.on_disk)
+            if not routed:
+                with self._knowledge.writing("address"):
+                    await written
+                faults.point("add.written")
+                await self._plumbing.route(endpoint, opened)
+            self._opened = tuple(cidr for cidr in self._knowledge.opened if cidr in self._opened or cidr in opened)
             faults.point("add.routed")
             with self._knowledge.writing("record"):
                 self._records.commit(workload.id)
@@ -206,13 +208,11 @@ class Workloads:
         await self.deletion.finished(workload.interface, _PATIENCE)
 
     def _newly_opened(self) -> tuple[str, ...]:
-        """Spare blocks that were opened since the last add."""
-        opened = self._knowledge.opened
-        known, self._opened = self._opened, opened
-        if opened == known:
-            return ()
-        self._changed()
-        return tuple(cidr for cidr in opened if cidr not in known)
+        """Spare blocks that were opened since the last add that came through."""
+        opened = tuple(cidr for cidr in self._knowledge.opened if cidr not in self._opened)
+        if opened:
+            self._changed()
+        return opened
 
     # ---- delete
 

@@ -125,6 +125,8 @@ def _make(kernel: Kernel, endpoint: WorkloadEndpoint, undo: contextlib.ExitStack
 
     inner = kernel.inside(name)
     try:
+        # Asked later, it would wait for the kernel to take note of the carrier.
+        made = inner.link(peer)
         inner.write(
             [
                 LinkChange("lo", up=True),
@@ -133,7 +135,6 @@ def _make(kernel: Kernel, endpoint: WorkloadEndpoint, undo: contextlib.ExitStack
                 *(RouteOperation("add", to, through) for to, through in workload.wanted_routes(endpoint).items()),
             ]
         )
-        made = inner.link(peer)
     finally:
         kernel.leave(name)  # an open socket would keep the namespace alive when its owner deletes it
     if made is None:

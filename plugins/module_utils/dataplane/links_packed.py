@@ -27,7 +27,7 @@ from .rtnetlink import (
 )
 
 _IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_LINKINFO, _IFLA_IFALIAS = 1, 3, 4, 18, 20
-_IFLA_GROUP, _IFLA_NET_NS_FD = 27, 28
+_IFLA_GROUP, _IFLA_NET_NS_FD, _IFLA_NUM_TX_QUEUES, _IFLA_NUM_RX_QUEUES = 27, 28, 31, 32
 _IFLA_INFO_KIND, _IFLA_INFO_DATA, _VETH_INFO_PEER = 1, 2, 1
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _IFF_UP = 1
@@ -53,10 +53,14 @@ def _ifinfo(index: int = 0, flags: int = 0, change: int = 0) -> bytes:
     return IFINFO.pack(socket.AF_UNSPEC, 0, index, flags, change)
 
 
+#: Unasked, the kernel makes a queue for each processor, then waits for two grace periods while it reduces them to one.
+_ONE_QUEUE = attribute(_IFLA_NUM_TX_QUEUES, _U32.pack(1)) + attribute(_IFLA_NUM_RX_QUEUES, _U32.pack(1))
+
+
 def veth_add(link: port.NewLink, netns: t.Optional[int] = None) -> Packed:
     """A pair in one message; its other end is born in the namespace of file descriptor `netns`."""
-    ends = _text(_IFLA_IFNAME, link.name)
-    peer = _text(_IFLA_IFNAME, link.peer_name)
+    ends = _text(_IFLA_IFNAME, link.name) + _ONE_QUEUE
+    peer = _text(_IFLA_IFNAME, link.peer_name) + _ONE_QUEUE
     if link.mtu is not None:
         mtu = attribute(_IFLA_MTU, _U32.pack(link.mtu))
         ends += mtu

@@ -34,7 +34,8 @@ _SOL_NETLINK, _NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK = 270,
 _SO_RCVBUFFORCE = 33
 _RECEIVE_BUFFER = 8 * 1024 * 1024
 _READ = 256 * 1024  # the kernel fills dump answers of 32 KiB when the reader has room
-_TIMEOUT = 20.0  # seconds without any answer
+_TIMEOUT = 20  # seconds without any answer
+_TIMEVAL = struct.Struct("@ll")
 
 AF_BRIDGE = 7
 NTF_SELF = 0x2
@@ -104,7 +105,8 @@ def open_socket(protocol: int = socket.NETLINK_ROUTE) -> socket.socket:
                 netlink.setsockopt(_SOL_NETLINK, option, 1)
             except OSError:  # a kernel before 4.20 does not filter dumps: the readers below do
                 pass
-        netlink.settimeout(_TIMEOUT)
+        # Python's own timeouts would ask poll(2) before each call, and give other threads a turn each time.
+        netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(_TIMEOUT, 0))
         netlink.bind((0, 0))
     except OSError:
         netlink.close()
@@ -163,9 +165,9 @@ class Channel:
         try:
             room = _room()
             return bytes(room[: self._open().recv_into(room)])
-        except socket.timeout:
+        except BlockingIOError:
             self.close()
-            raise port.KernelError(errno.ETIMEDOUT, operation, f"no answer within {_TIMEOUT:.0f} s") from None
+            raise port.KernelError(errno.ETIMEDOUT, operation, f"no answer within {_TIMEOUT} s") from None
         except OSError as error:
             self.close()  # whatever is still on its way is lost: start afresh with the next request
             raise port.KernelError(error.errno or errno.EIO, operation) from error
@@ -187,6 +189,20 @@ class Channel:
                         raise port.KernelError(number, operation, extack)
                     return answers
                 answers.append(Message(answer, data[start + 16 : end]))
+
+    def get(self, kind: int, body: bytes, operation: str) -> bytes:
+        """The body of the one message with which the kernel answers a question about one thing. Raises KernelError."""
+        self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
+        self._open().send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST, sequence, 0) + body)
+        while True:
+            data = self._receive(operation)
+            for start, end, answer, answer_flags, answer_sequence in _messages(data):
+                if answer_sequence != sequence:
+                    continue
+                if answer == _NLMSG_ERROR:
+                    number, extack = _failure(data[start:end], answer_flags)
+                    raise port.KernelError(number or errno.EIO, operation, extack)
+                return data[start + 16 : end]
 
     def dump(self, kind: int, body: bytes, operation: str) -> list[bytes]:
         """Whole messages, headers included, of a dump that nothing changed meanwhile. Raises KernelError."""
@@ -324,7 +340,7 @@ class DeviceNames:
         return name
 
 
-_SIOCGIFNAME = 0x8910
+_SIOCGIFNAME, _SIOCGIFINDEX = 0x8910, 0x8933
 _IFREQ = struct.Struct("=16si20x")
 
 
@@ -422,14 +438,14 @@ def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.R
     """The kernel's own choice for a packet to `address`; None where it says that it cannot be reached."""
     body = RTMSG.pack(socket.AF_INET, 32, 0, 0, 0, 0, 0, 0, 0) + attribute(1, socket.inet_aton(address))
     try:
-        answers = channel.request(RTM_GETROUTE, 0, body, f"look up the route to {address}")
+        answer = channel.get(RTM_GETROUTE, body, f"look up the route to {address}")
     except port.KernelError as error:
         # What a blackhole, unreachable, prohibit or throw route answers, and where there is no route at all.
         if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL, errno.EAGAIN):
             return None
         raise
-    *_head, kind, _flags = RTMSG.unpack_from(answers[0].body)
-    found = attributes(answers[0].body, 12)
+    *_head, kind, _flags = RTMSG.unpack_from(answer)
+    found = attributes(answer, 12)
     index = _U32.unpack(found[4])[0] if 4 in found else 0
     return port.RouteAttributes(
         type=ROUTE_TYPES.get(kind, str(kind)),
@@ -556,26 +572,28 @@ def dump_links(channel: Channel, kind: t.Optional[str] = None) -> list[port.Link
 
 
 def get_link(channel: Channel, name: str) -> t.Optional[port.Link]:
-    body = _get_link(channel, name)
-    return _decode_link(body) if body else None
-
-
-def get_index(channel: Channel, name: str) -> t.Optional[int]:
-    body = _get_link(channel, name)
-    return t.cast(int, IFINFO.unpack_from(body)[2]) if body else None
-
-
-def _get_link(channel: Channel, name: str) -> t.Optional[bytes]:
     if not 0 < len(name.encode()) < 16:
         return None
     body = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + attribute(3, name.encode() + b"\0")
     try:
-        answers = channel.request(RTM_GETLINK, 0, body + _BRIEF, f"look up link {name}")
+        return _decode_link(channel.get(RTM_GETLINK, body + _BRIEF, f"look up link {name}"))
     except port.KernelError as error:
         if error.errno == errno.ENODEV:
             return None
         raise
-    return answers[0].body if answers else None
+
+
+def get_index(channel: Channel, name: str) -> t.Optional[int]:
+    """By SIOCGIFINDEX, netdevice(7): one system call, and all that is needed to write about a device."""
+    if not 0 < len(name.encode()) < 16:
+        return None
+    try:
+        answer = fcntl.ioctl(channel.handle(), _SIOCGIFINDEX, _IFREQ.pack(name.encode(), 0))
+    except OSError as error:
+        if error.errno == errno.ENODEV:
+            return None
+        raise port.KernelError(error.errno or errno.EIO, f"look up link {name}") from error
+    return t.cast(int, _IFREQ.unpack(answer)[1])
 
 
 def _decode_link(body: bytes) -> port.Link:

@@ -103,7 +103,8 @@ def test_a_write_that_fails_is_told_to_those_who_waited_for_it_and_to_nobody_els
         disk.queued.append(1)
         disk.broken = True
         waiting = [commit.written(), commit.written()]
-        given_up = commit.written()
+        given_up = asyncio.ensure_future(commit.written())
+        await asyncio.sleep(0)
         given_up.cancel()
         assert [str(error) for error in await asyncio.gather(*waiting, return_exceptions=True)] == ["full", "full"]
         disk.broken = False

@@ -51,7 +51,9 @@ def address():
 @given(names, names, mtus, macs, macs, st.none() | st.integers(0, 1000))
 def test_pair(link, name, peer_name, mtu, mac, peer_mac, netns):
     wanted = NewLink(name, "veth", mtu, mac, peer_name=peer_name, peer_mac=peer_mac)
-    peer = [("IFLA_IFNAME", peer_name), ("IFLA_MTU", mtu), ("IFLA_ADDRESS", peer_mac), ("IFLA_NET_NS_FD", netns)]
+    queues = [("IFLA_NUM_TX_QUEUES", 1), ("IFLA_NUM_RX_QUEUES", 1)]
+    peer = [("IFLA_IFNAME", peer_name), *queues, ("IFLA_MTU", mtu)]
+    peer += [("IFLA_ADDRESS", peer_mac), ("IFLA_NET_NS_FD", netns)]
     info = [
         ("IFLA_INFO_KIND", "veth"),
         ("IFLA_INFO_DATA", {"attrs": [("VETH_INFO_PEER", {"attrs": [one for one in peer if one[1] is not None]})]}),
@@ -62,6 +64,7 @@ def test_pair(link, name, peer_name, mtu, mac, peer_mac, netns):
         link(
             {},
             ("IFLA_IFNAME", name),
+            *queues,
             ("IFLA_MTU", mtu),
             ("IFLA_ADDRESS", mac),
             ("IFLA_LINKINFO", {"attrs": info}),

@@ -178,7 +178,7 @@ def test_answers_to_an_earlier_request_are_passed_over():
 
 
 def test_an_unanswered_request_ends_in_words():
-    made, wires = channel([[socket.timeout()]])
+    made, wires = channel([[BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")]])
     with pytest.raises(KernelError) as caught:
         rtnetlink.dump_links(made)
     assert str(caught.value) == "list links: Connection timed out (no answer within 20 s)"
