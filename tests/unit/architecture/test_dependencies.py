@@ -21,16 +21,29 @@ ALLOWED: dict[str, set[str]] = {
     "naming": set(),
     "resources": {"selectors", "naming"},
     "ipam": {"resources", "selectors", "naming"},
-    "fleet": {"ipam", "resources", "selectors", "naming"},
+    "policy": {"resources", "selectors", "naming"},
+    "fleet": {"ipam", "policy", "resources", "selectors", "naming"},
     # Drivers consume NodeState, the contract; of the compiler they know nothing (see KNOWN_OF_FLEET).
-    "dataplane": {"fleet", "naming"},
+    "dataplane": {"fleet", "policy", "naming"},
     "bird": {"dataplane", "fleet", "naming"},
     "preflight": {"bird", "dataplane", "fleet", "naming"},
-    "node": {"dataplane", "bird", "preflight", "ipam", "fleet", "naming"},
-    "agent": {"node", "dataplane", "bird", "preflight", "ipam", "fleet", "resources", "selectors", "naming"},
+    "node": {"dataplane", "bird", "preflight", "ipam", "policy", "fleet", "naming"},
+    "agent": {"node", "dataplane", "bird", "preflight", "ipam", "policy", "fleet", "resources", "selectors", "naming"},
     # Of the agent it knows how to ask it, see KNOWN_OF_AGENT.
-    "cli": {"agent", "node", "dataplane", "bird", "preflight", "ipam", "fleet", "resources", "selectors", "naming"},
-}
+    "cli": {
+        "agent",
+        "node",
+        "dataplane",
+        "bird",
+        "preflight",
+        "ipam",
+        "policy",
+        "fleet",
+        "resources",
+        "selectors",
+        "naming",
+    },
+}  # fmt: skip
 # What no room is: any may know which release it is.
 ALLOWED = {room: {*allowed, "release"} for room, allowed in ALLOWED.items()} | {"release": set()}
 # What others may import from the agent.
@@ -40,7 +53,7 @@ KNOWN_OF_FLEET = {"node_state", "attachment", "cidr", "errors"}
 # What rooms beside the drivers may import from them: the port through which a host is read, and the word for a change.
 KNOWN_OF_DATAPLANE = {"kernel", "change"}
 
-PURE = {"selectors", "naming", "resources", "ipam", "fleet"}
+PURE = {"selectors", "naming", "resources", "ipam", "policy", "fleet"}
 # Modules with which code reads clocks, files, the kernel or chance. `time` and `random` are out for good.
 IMPURE = {
     "asyncio", "fcntl", "glob", "http", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets",
