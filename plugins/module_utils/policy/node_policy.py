@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one node must program: its endpoints with the policies that apply to them, and the members of the sets in use."""
+"""What one node must program: its endpoints with the policies that apply to them, and the members of sets in use."""
 
 from __future__ import annotations
 
