@@ -26,8 +26,8 @@ WILDCARD = "*"
 #: Names of protocols, as in `Rule.protocol`, and their numbers (IANA). All others go by number.
 PROTOCOL_NUMBERS: dict[str, int] = {"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58, "sctp": 132, "udplite": 136}
 PROTOCOL_NAMES: dict[int, str] = {number: name for name, number in PROTOCOL_NUMBERS.items()}
-#: Those whose packets have ports that iptables' multiport can read.
-PROTOCOLS_WITH_PORTS = frozenset({"tcp", "udp", "sctp", "udplite"})
+#: Those together with which a rule may give ports, and for which ports have names.
+PROTOCOLS_WITH_PORTS = frozenset({"tcp", "udp", "sctp"})
 
 Protocol = t.Union[str, int]
 
