@@ -7,6 +7,7 @@
     pool = resources.parse({"kind": "IPPool", "metadata": {"name": "a"}, "spec": {"cidr": "10.244.0.0/16"}})
     pool.blockSize, pool.encapsulation         # 26, "None"
     pool.to_document()                         # the document with all defaults
+    resources.check_supported(policy)          # whether all of a valid resource can be put in force here
 
 Fields have the names of the Calico documentation (https://docs.tigera.io/calico/latest/reference/resources/), and
 documents get the verdict that Calico's own client gives them after filling in its defaults.
@@ -16,31 +17,64 @@ from __future__ import annotations
 
 from .bgp import BGPConfiguration, BGPPassword, BGPPeer, Community, PrefixAdvertisement, ServiceIPBlock, split_peer_ip
 from .documents import KINDS, parse, parse_flat
+from .endpoints import EndpointPort, HostEndpoint, WorkloadEndpoint, WorkloadEndpointPort
 from .errors import ResourceError
 from .ip_pool import BLOCK_SIZES, ENCAPSULATIONS, IPPool
-from .metadata import Metadata
+from .metadata import DEFAULT_NAMESPACE, Metadata, NamespacedMetadata
+from .network_sets import NAMESPACE_LABEL, GlobalNetworkSet, NetworkSet
 from .node import Node, NodeBGP, NodeStatus
-from .resource import API_VERSION, Resource
+from .policies import GlobalNetworkPolicy, NetworkPolicy
+from .ports import PROTOCOLS, Port, PortRange
+from .profile import Profile
+from .resource import API_VERSION, NamespacedResource, Resource
+from .rules import EntityRule, ICMPFields, Rule, RuleMetadata, ServiceAccountMatch
 from .schema import json_schema
+from .support import check_supported
+from .tier import DEFAULT_TIER, DEFAULT_TIER_ORDER, Tier
 
 __all__ = [
     "API_VERSION",
     "BLOCK_SIZES",
+    "DEFAULT_NAMESPACE",
+    "DEFAULT_TIER",
+    "DEFAULT_TIER_ORDER",
     "ENCAPSULATIONS",
     "KINDS",
+    "NAMESPACE_LABEL",
+    "PROTOCOLS",
     "BGPConfiguration",
     "BGPPassword",
     "BGPPeer",
     "Community",
+    "EndpointPort",
+    "EntityRule",
+    "GlobalNetworkPolicy",
+    "GlobalNetworkSet",
+    "HostEndpoint",
+    "ICMPFields",
     "IPPool",
     "Metadata",
+    "NamespacedMetadata",
+    "NamespacedResource",
+    "NetworkPolicy",
+    "NetworkSet",
     "Node",
     "NodeBGP",
     "NodeStatus",
+    "Port",
+    "PortRange",
     "PrefixAdvertisement",
+    "Profile",
     "Resource",
     "ResourceError",
+    "Rule",
+    "RuleMetadata",
+    "ServiceAccountMatch",
     "ServiceIPBlock",
+    "Tier",
+    "WorkloadEndpoint",
+    "WorkloadEndpointPort",
+    "check_supported",
     "json_schema",
     "parse",
     "parse_flat",

@@ -10,17 +10,35 @@ import typing as t
 
 from . import ip_pool
 from .bgp import BGPConfiguration, BGPPeer
+from .endpoints import HostEndpoint, WorkloadEndpoint
 from .errors import Refused, ResourceError
-from .fields import Document, Fields, read_fields, types_of, unknown
+from .fields import Document, read_fields, types_of, unknown
 from .ip_pool import IPPool
 from .metadata import FROM_SERVERS, Metadata
+from .network_sets import GlobalNetworkSet, NetworkSet
 from .node import Node
+from .policies import GlobalNetworkPolicy, NetworkPolicy
+from .profile import Profile
 from .resource import API_VERSION, Resource
+from .tier import Tier
 
-KINDS: dict[str, type[Resource]] = {cls.KIND: cls for cls in (IPPool, BGPConfiguration, BGPPeer, Node)}
-
-_METADATA: Fields[Metadata] = Fields(Metadata)
-_FLAT_METADATA = tuple(types_of(Metadata))
+KINDS: dict[str, type[Resource]] = {
+    cls.KIND: cls
+    for cls in (
+        IPPool,
+        BGPConfiguration,
+        BGPPeer,
+        Node,
+        Tier,
+        GlobalNetworkPolicy,
+        NetworkPolicy,
+        Profile,
+        GlobalNetworkSet,
+        NetworkSet,
+        HostEndpoint,
+        WorkloadEndpoint,
+    )
+}
 
 
 def parse(document: t.Mapping[str, t.Any]) -> Resource:
@@ -41,9 +59,9 @@ def parse(document: t.Mapping[str, t.Any]) -> Resource:
 def parse_flat(kind: str, mapping: t.Mapping[str, t.Any]) -> Resource:
     """The resource of `kind` that a mapping without an envelope describes, as inventories have it.
 
-    name, labels and annotations are metadata, all else is spec; errors name the fields that way. An IPPool may also
-    have the operator's `encapsulation` and `natOutgoing: Enabled`. A whole document is taken as `parse` does. Raises
-    ResourceError.
+    name, labels, annotations and, of kinds that have one, namespace are metadata, all else is spec; errors name the
+    fields that way. An IPPool may also have the operator's `encapsulation` and `natOutgoing: Enabled`. A whole document
+    is taken as `parse` does. Raises ResourceError.
     """
     if isinstance(mapping, t.Mapping):
         whole = "spec" in mapping or "metadata" in mapping
@@ -88,7 +106,7 @@ def _read(cls: type[Resource], document: t.Mapping[str, t.Any]) -> Resource:
     version = document.get("apiVersion")
     if version not in (None, API_VERSION):
         raise Refused(version, "is not an API that is known here.", f"Write {API_VERSION}.", "apiVersion")
-    others: dict[str, t.Any] = {"metadata": _metadata(document.get("metadata"))}
+    others: dict[str, t.Any] = {"metadata": _metadata(cls, document.get("metadata"))}
     status = document.get("status")
     if status_type and status is not None:
         try:
@@ -97,27 +115,33 @@ def _read(cls: type[Resource], document: t.Mapping[str, t.Any]) -> Resource:
             raise refused.inside("status")
     spec = document.get("spec")
     try:
-        return read_fields(cls, _known_spec(cls, {} if spec is None else spec), **others).checked()
+        readable = cls.readable(spec) if isinstance(spec, t.Mapping) else spec
+        made = read_fields(cls, {} if readable is None else readable, **others).checked()
     except Refused as refused:
         raise refused.inside("spec")
-
-
-def _known_spec(cls: type[Resource], spec: t.Any) -> t.Any:
-    return ip_pool.without_replaced(spec) if cls is IPPool and isinstance(spec, t.Mapping) else spec
-
-
-def _metadata(value: t.Any) -> Metadata:
-    if isinstance(value, t.Mapping):
-        value = {key: entry for key, entry in value.items() if key not in FROM_SERVERS}
     try:
-        return _METADATA.read({} if value is None else value)
+        return made.checked_metadata()
     except Refused as refused:
         raise refused.inside("metadata")
 
 
+def _metadata(cls: type[Resource], value: t.Any) -> Metadata:
+    if isinstance(value, t.Mapping):
+        dropped = set(FROM_SERVERS) - set(_metadata_fields(cls))
+        value = {key: entry for key, entry in value.items() if key not in dropped}
+    try:
+        return t.cast(Metadata, cls.METADATA.read({} if value is None else value))
+    except Refused as refused:
+        raise refused.inside("metadata")
+
+
+def _metadata_fields(cls: type[Resource]) -> t.Collection[str]:
+    return types_of(cls.METADATA.of)
+
+
 def _document_of(cls: type[Resource], flat: t.Mapping[str, t.Any]) -> Document:
     """The document that a flat mapping stands for."""
-    known = (*_FLAT_METADATA, *types_of(cls), *(ip_pool.FLAT_FIELDS if cls is IPPool else ()))
+    known = (*_metadata_fields(cls), *types_of(cls), *(ip_pool.FLAT_FIELDS if cls is IPPool else ()))
     envelope = {key: value for key, value in flat.items() if key in ("apiVersion", "kind")}
     rest = {key: value for key, value in flat.items() if key not in envelope}
     for key in rest:
@@ -125,7 +149,7 @@ def _document_of(cls: type[Resource], flat: t.Mapping[str, t.Any]) -> Document:
             raise unknown(key, known)
     if cls is IPPool:
         rest = ip_pool.from_operator(rest)
-    metadata = {key: rest.pop(key) for key in _FLAT_METADATA if key in rest}
+    metadata = {key: rest.pop(key) for key in _metadata_fields(cls) if key in rest}
     return {**envelope, "metadata": metadata, "spec": rest}
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import math
 import re
 import typing as t
 
@@ -27,6 +28,8 @@ _TYPE = "resource field type"
 _NAME_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 #: RFC 1123 subdomain in lower case, as Kubernetes names its objects.
 SUBDOMAIN = re.compile(rf"{_NAME_LABEL}(\.{_NAME_LABEL})*", re.ASCII)
+_LABEL = re.compile(_NAME_LABEL, re.ASCII)
+_DEVICE = re.compile(r"[a-zA-Z0-9_.-]{1,15}", re.ASCII)
 NAME_RULE = "is not a name of lower case letters, digits, '-' and '.'."
 NAME_REMEDY = "Begin and end it, and each part between dots, with a letter or digit."
 
@@ -80,6 +83,17 @@ class Text(_Plain):
 
 
 @dataclasses.dataclass(frozen=True)
+class Filled(Text):
+    """A text that cannot be empty, as an entry of a list."""
+
+    def read(self, value: t.Any) -> str:
+        text = _text(value)
+        if not text or (self.check and not self.check(text)):
+            raise Refused(text, self.rule, self.remedy)
+        return text
+
+
+@dataclasses.dataclass(frozen=True)
 class Choice(_Plain):
     """One of a few words; an empty text leaves the default, where there is one."""
 
@@ -130,6 +144,27 @@ class Integer(_Plain):
     def schema(self) -> Document:
         limits = {"minimum": self.minimum, "maximum": self.maximum}
         return {"type": "integer", **{key: limit for key, limit in limits.items() if abs(limit) < 2**62}}
+
+
+class Number:
+    """A finite number, read as a float and written without a fraction where it has none."""
+
+    def read(self, value: t.Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise Refused(value, "is not a number.", "Write digits, a fraction behind a dot, without quotes.")
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise Refused(value, "is not a finite number.", "Choose one that 64 bits of floating point can hold.")
+        return number
+
+    def write(self, value: float) -> t.Any:
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+    def schema(self) -> Document:
+        return {"type": "number"}
 
 
 _AS_NUMBER = re.compile(r"\d{1,20}", re.ASCII)
@@ -281,11 +316,16 @@ def write_fields(made: t.Any) -> Document:
     document: Document = {}
     for name, type_ in types_of(type(made)).items():
         value = getattr(made, name)
-        # An empty list is no list, except where the two differ.
-        if value is None or value == "" or (value == () and getattr(type(made), name) == ()):
-            continue
-        document[name] = type_.write(value)
+        if not _is_unset(value, getattr(type(made), name, None)):
+            document[name] = type_.write(value)
     return document
+
+
+def _is_unset(value: t.Any, default: t.Any) -> bool:
+    # An empty list is no list, except where the two differ; so with a mapping that is read as a dataclass.
+    if value == () or dataclasses.is_dataclass(value):
+        return bool(value == default)
+    return value is None or value in ("", {})
 
 
 def schema_of(cls: t.Callable[..., t.Any]) -> Document:
@@ -311,6 +351,15 @@ def unknown(key: t.Any, known: t.Collection[str], what: str = "is not a field he
 
 def _is_name(text: str) -> bool:
     return bool(SUBDOMAIN.fullmatch(text))
+
+
+def is_label(text: str) -> bool:
+    """Whether `text` is an RFC 1123 label in lower case: a name without dots."""
+    return bool(_LABEL.fullmatch(text))
+
+
+def _is_device(text: str) -> bool:
+    return text == "*" or bool(_DEVICE.fullmatch(text))
 
 
 def _is_network(text: str) -> bool:
@@ -352,11 +401,16 @@ def _is_mac(text: str) -> bool:
 
 
 NAME = Text(_is_name, NAME_RULE, NAME_REMEDY)
+FILLED_NAME = Filled(_is_name, NAME_RULE, NAME_REMEDY)
 #: A range without address bits beyond its prefix, or one address.
 NETWORK = Text(
     _is_network,
     "is not a range of addresses.",
     "Write it as address/prefix length, without address bits beyond the prefix, for example 10.1.0.0/16.",
+)
+#: The name of a device, or "*" for all of them.
+INTERFACE = Text(
+    _is_device, "is not the name of an interface.", "Use at most 15 letters, digits, '-', '_' and '.', or a single '*'."
 )
 NODE_IPV4 = Text(
     functools.partial(_is_version, 4), "is not an IPv4 address.", "Write it with its prefix length, as 10.0.0.1/24."
@@ -367,6 +421,7 @@ NODE_IPV6 = Text(
 IPV4 = Text(_is_ipv4, "is not an IPv4 address.", "Write it as 10.0.0.1.")
 IPV6 = Text(_is_ipv6, "is not an IPv6 address.", "Write it as fd00::1.")
 ADDRESS = Text(_is_address, "is not an address.", "Write it as 10.0.0.1 or fd00::1.")
+FILLED_ADDRESS = Filled(_is_address, ADDRESS.rule, ADDRESS.remedy)
 MAC = Text(_is_mac, "is not a MAC address.", "Write it as 66:aa:bb:cc:dd:ee.")
 DURATION = Text(
     lambda text: parse_duration(text) is not None, "is not a length of time.", "Write a number and a unit, as 120s."

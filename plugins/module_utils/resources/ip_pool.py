@@ -81,6 +81,10 @@ class IPPool(Resource):
                 self.KIND, self.name, "encapsulation", encapsulation, refused.rule, refused.remedy
             ) from None
 
+    @classmethod
+    def readable(cls, spec: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+        return without_replaced(spec)
+
     def checked(self) -> IPPool:
         cidr = _checked_cidr(self.cidr)
         _check_modes(self, cidr.version)

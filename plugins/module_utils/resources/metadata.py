@@ -11,9 +11,11 @@ import re
 import typing as t
 
 from .errors import Refused
-from .fields import NAME_REMEDY, NAME_RULE, SUBDOMAIN, TEXT, Document, field
+from .fields import NAME_REMEDY, NAME_RULE, SUBDOMAIN, TEXT, Document, Text, field, is_label
 
 NAME_LIMIT = 253
+NAMESPACE_LIMIT = 63
+DEFAULT_NAMESPACE = "default"
 _LABEL_LIMIT = 63
 _ANNOTATIONS_LIMIT = 256 * 1024  # bytes
 
@@ -73,7 +75,7 @@ class _Labels(_TextMap):
         return labels
 
 
-#: Reads labels on their own, outside of a resource. Raises Refused.
+#: Labels, also where they stand on their own, outside of metadata.
 LABELS = _Labels()
 
 
@@ -92,6 +94,9 @@ class _Annotations(_TextMap):
                 f"Keep them within {_ANNOTATIONS_LIMIT} bytes.",
             )
         return annotations
+
+
+ANNOTATIONS = _Annotations()
 
 
 #: What a server adds to the resources that it hands out: taken, not kept.
@@ -117,7 +122,7 @@ class Metadata:
 
     name: str = field(TEXT, "")
     labels: t.Mapping[str, str] = field(LABELS, dict)
-    annotations: t.Mapping[str, str] = field(_Annotations(), dict)
+    annotations: t.Mapping[str, str] = field(ANNOTATIONS, dict)
 
     def checked(self) -> Metadata:
         if not self.name:
@@ -129,3 +134,25 @@ class Metadata:
         if not SUBDOMAIN.fullmatch(self.name):
             raise Refused(self.name, NAME_RULE, NAME_REMEDY, "name")
         return self
+
+
+def _is_namespace(text: str) -> bool:
+    return is_label(text) and len(text) <= NAMESPACE_LIMIT
+
+
+_NAMESPACE = Text(
+    _is_namespace,
+    "is not a name that a namespace can have.",
+    f"Use at most {NAMESPACE_LIMIT} lower case letters, digits and '-', beginning and ending with a letter or digit.",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class NamespacedMetadata(Metadata):
+    """That of a resource whose name is unique in its namespace only; without one it is in `default`."""
+
+    namespace: str = field(_NAMESPACE, DEFAULT_NAMESPACE)
+
+    def checked(self) -> NamespacedMetadata:
+        super().checked()
+        return dataclasses.replace(self, namespace=self.namespace or DEFAULT_NAMESPACE)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .fields import Document, Type, write_fields
-from .metadata import Metadata
+from .fields import Document, Fields, Type, write_fields
+from .metadata import Metadata, NamespacedMetadata
 
 API_VERSION = "projectcalico.org/v3"
 
@@ -26,6 +26,7 @@ class Resource:
 
     KIND: t.ClassVar[str]
     STATUS: t.ClassVar[t.Optional[Type]] = None
+    METADATA: t.ClassVar[Fields[t.Any]] = Fields(Metadata)
 
     metadata: Metadata
 
@@ -37,8 +38,17 @@ class Resource:
     def labels(self) -> t.Mapping[str, str]:
         return self.metadata.labels
 
+    @classmethod
+    def readable(cls, spec: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+        """`spec` without what is known and no field. Raises Refused where that says more than "not a field"."""
+        return spec
+
     def checked(self: R) -> R:
-        """The same with what depends on several fields checked and defaulted. Raises Refused."""
+        """The same with what depends on several fields of spec checked and defaulted. Raises Refused."""
+        return self
+
+    def checked_metadata(self: R) -> R:
+        """The same, `checked` already, with what this kind wants of its metadata checked. Raises Refused."""
         return self
 
     def to_document(self) -> Document:
@@ -53,3 +63,16 @@ class Resource:
         if status:
             document["status"] = status
         return document
+
+
+@dataclasses.dataclass(frozen=True)
+class NamespacedResource(Resource):
+    """A resource whose name is unique in its namespace only."""
+
+    METADATA: t.ClassVar[Fields[t.Any]] = Fields(NamespacedMetadata)
+
+    metadata: NamespacedMetadata
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace

@@ -12,7 +12,7 @@ from __future__ import annotations
 from .documents import KINDS
 from .fields import Document, schema_of
 from .ip_pool import ENCAPSULATIONS, IPPool
-from .metadata import FROM_SERVERS, Metadata
+from .metadata import FROM_SERVERS
 from .resource import API_VERSION
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -21,7 +21,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def json_schema(kind: str, flat: bool = False) -> Document:
     """The schema of one kind's documents, or of its flat form as inventories have it."""
     cls = KINDS[kind]
-    spec, metadata = schema_of(cls), schema_of(Metadata)
+    spec, metadata = schema_of(cls), schema_of(cls.METADATA.of)
     if flat:
         properties = {**metadata["properties"], **spec["properties"]}
         if cls is IPPool:
@@ -29,7 +29,7 @@ def json_schema(kind: str, flat: bool = False) -> Document:
             properties["natOutgoing"] = {"anyOf": [{"type": "boolean"}, {"enum": ["Enabled", "Disabled"]}]}
         required = ["name", "cidr"] if cls is IPPool else ["name"]
         return {"$schema": _DIALECT, "title": kind, **spec, "properties": properties, "required": required}
-    metadata["properties"].update({name: {} for name in FROM_SERVERS})
+    metadata["properties"] = {**{name: {} for name in FROM_SERVERS}, **metadata["properties"]}
     metadata["required"] = ["name"]
     properties = {
         "apiVersion": {"const": API_VERSION},

@@ -10,6 +10,7 @@ import sys
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import KINDS
 
 from tests.unit.cli.conftest import Node
 
@@ -29,7 +30,7 @@ items:
     cidr: 10.2.0.0/16
     blockSize: 33
 """
-NO_KIND = "document: kind is missing. Write one of IPPool, BGPConfiguration, BGPPeer, Node."
+NO_KIND = f"document: kind is missing. Write one of {', '.join(KINDS)}."
 
 
 def put(node: Node, **files: str) -> str:

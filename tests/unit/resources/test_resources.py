@@ -310,10 +310,13 @@ DOCUMENT_ERRORS = [
     ),
     (
         {"kind": "Deployment", "metadata": {"name": "p"}},
-        "p: kind Deployment is not a kind of resource that is known here. "
-        "Known are IPPool, BGPConfiguration, BGPPeer, Node.",
+        f"p: kind Deployment is not a kind of resource that is known here. Known are {', '.join(resources.KINDS)}.",
     ),
-    ({}, "document: kind is missing. Write one of IPPool, BGPConfiguration, BGPPeer, Node."),
+    (
+        {},
+        "document: kind is missing. Write one of IPPool, BGPConfiguration, BGPPeer, Node, Tier, GlobalNetworkPolicy, "
+        "NetworkPolicy, Profile, GlobalNetworkSet, NetworkSet, HostEndpoint, WorkloadEndpoint.",
+    ),
     (
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}},
         "Node n: apiVersion v1 is not an API that is known here. Write projectcalico.org/v3.",

@@ -15,8 +15,20 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils import reso
 
 CASES = json.loads((pathlib.Path(__file__).parent.parent / "cases" / "validation.json").read_text(encoding="utf-8"))
 
-# id -> why the verdict here is another one. None so far.
-EXCEPTIONS: dict[str, str] = {}
+IN_RULE = (
+    "a rule's field of another name is dropped by Calico's library, so that the rule matches more; calicoctl refuses it"
+)
+GLOBAL_ONLY = "a field of GlobalNetworkPolicy is dropped by Calico's library, and not in force; calicoctl refuses it"
+
+# id -> why the verdict here is another one: all of them are of the library behind calicoctl, which itself reads
+# documents strictly ("field in document is not recognized"), as is done here.
+EXCEPTIONS: dict[str, str] = {
+    "v0966": IN_RULE,
+    **dict.fromkeys(
+        ("v1031", "v1032", "v1033", "v1034", "v1035", "v1036", "v1038", "v1039", "v1042"),
+        GLOBAL_ONLY,
+    ),
+}
 
 OURS = [case for case in CASES["cases"] if case["kind"] in resources.KINDS and case["id"] not in EXCEPTIONS]
 
@@ -40,8 +52,9 @@ def verdict(document: dict) -> bool:
 
 
 def test_the_vectors_are_all_there() -> None:
-    assert len(OURS) == 261
-    assert {case["kind"] for case in OURS} == set(resources.KINDS)
+    assert len(OURS) == 763
+    # Tiers came to Calico's open part after the vectors were made.
+    assert {case["kind"] for case in OURS} == set(resources.KINDS) - {"Tier"}
     assert set(EXCEPTIONS) <= {case["id"] for case in CASES["cases"]}
 
 

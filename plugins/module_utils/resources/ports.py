@@ -1,0 +1,116 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Protocols and ports, as rules and endpoints write them.
+
+A protocol is a name ("TCP") or a number (6); Calico takes the name and its number for different things where a rule
+asks for ICMP or HTTP, and so do the readers here. A port is a number, a range ("1000:2000") or a name ("http").
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from .errors import Refused
+from .fields import Document, Filled, nearest
+
+PROTOCOLS = ("TCP", "UDP", "ICMP", "ICMPv6", "SCTP", "UDPLite")
+#: By name and by number.
+PROTOCOLS_WITH_PORTS = frozenset({"TCP", "UDP", "SCTP", 6, 17, 132})
+
+MAX_PORT = 65535
+
+_DIGITS = re.compile(r"\d+", re.ASCII)
+_RANGE = re.compile(r"(\d+):(\d+)", re.ASCII)
+_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
+_PORT_NAME_LIMIT = 15
+
+
+@dataclasses.dataclass(frozen=True)
+class PortRange:
+    """Ports from `first` to `last`, both included; a single port is a range of one."""
+
+    first: int
+    last: int
+
+
+#: A range of ports, or the name that endpoints give to one.
+Port = t.Union[PortRange, str]
+
+
+class Protocol:
+    """A name of PROTOCOLS, or a number from 1 to 255, also as text. Read as a name or a number."""
+
+    def read(self, value: t.Any) -> t.Union[str, int]:
+        if isinstance(value, str):
+            if value in PROTOCOLS:
+                return str.__str__(value)
+            number = int(value) if _DIGITS.fullmatch(value) and len(value) < 20 else None
+        else:
+            number = int.__int__(value) if isinstance(value, int) and not isinstance(value, bool) else None
+        if number is None or not 1 <= number <= 255:
+            near = nearest(value, PROTOCOLS) if isinstance(value, str) else []
+            remedy = f"Did you mean {near[0]}?" if near else f"Write {', '.join(PROTOCOLS)} or a number from 1 to 255."
+            raise Refused(value, "is not a protocol.", remedy)
+        return number
+
+    def write(self, value: t.Any) -> t.Any:
+        return value
+
+    def schema(self) -> Document:
+        return {
+            "anyOf": [
+                {"type": "string", "enum": list(PROTOCOLS)},
+                {"type": "string", "pattern": r"^\d+$"},
+                {"type": "integer", "minimum": 1, "maximum": 255},
+            ]
+        }
+
+
+class RulePort:
+    """A port of a rule, read as a PortRange or a name."""
+
+    def read(self, value: t.Any) -> Port:
+        if isinstance(value, str):
+            found = _RANGE.fullmatch(value)
+            if found:
+                return self._range(value, found.group(1), found.group(2))
+            return self._range(value, value, value) if _DIGITS.fullmatch(value) else PORT_NAME.read(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise Refused(value, PORT_NAME.rule, PORT_NAME.remedy)
+        return self._range(value, str(int.__int__(value)), str(int.__int__(value)))
+
+    @staticmethod
+    def _range(value: t.Any, first_text: str, last_text: str) -> PortRange:
+        # Without the zeros in front, what is longer than 65535 is larger.
+        first, last = (int(text.lstrip("0")[:6] or "0") for text in (first_text, last_text))
+        if not (1 <= first <= MAX_PORT and 1 <= last <= MAX_PORT):
+            raise Refused(value, "has a port that does not exist.", f"Ports go from 1 to {MAX_PORT}.")
+        if first > last:
+            raise Refused(value, "ends before it begins.", "Write the lower port first.")
+        return PortRange(first, last)
+
+    def write(self, value: Port) -> t.Any:
+        if isinstance(value, str):
+            return value
+        return value.first if value.first == value.last else f"{value.first}:{value.last}"
+
+    def schema(self) -> Document:
+        return {"anyOf": [{"type": "integer", "minimum": 1, "maximum": MAX_PORT}, {"type": "string"}]}
+
+
+def _is_port_name(text: str) -> bool:
+    """As Kubernetes names ports: no two dashes in a row, at least one letter."""
+    return bool(_PORT_NAME.fullmatch(text)) and len(text) <= _PORT_NAME_LIMIT
+
+
+PROTOCOL = Protocol()
+RULE_PORT = RulePort()
+PORT_NAME = Filled(
+    _is_port_name,
+    "is neither a port nor a range of ports nor the name of a port.",
+    f"Write 80, 1000:2000, or a name of at most {_PORT_NAME_LIMIT} lower case letters, digits and single '-'.",
+)

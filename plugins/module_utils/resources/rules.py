@@ -1,0 +1,267 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Rules of policies and profiles: what to do with packets, and which packets.
+
+Source: https://docs.tigera.io/calico/latest/reference/resources/networkpolicy#rule
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from .addresses import parse_cidr
+from .errors import Refused
+from .fields import NAME, TEXT, Choice, Fields, Filled, Integer, Items, SelectorText, field
+from .metadata import ANNOTATIONS
+from .policy_selectors import EndpointSelector, NamespaceSelector
+from .ports import PROTOCOL, PROTOCOLS_WITH_PORTS, RULE_PORT, Port
+
+ACTIONS = ("Allow", "Deny", "Log", "Pass")
+#: The IP version that a protocol belongs to. By name only, as in Calico.
+_IP_VERSION_OF = {"ICMP": 4, "ICMPv6": 6}
+
+
+def _is_range(text: str) -> bool:
+    cidr = parse_cidr(text)
+    return bool(cidr and cidr.strict)
+
+
+#: Unlike those of network sets, ranges in rules have a prefix length, and no address bits beyond it.
+_NETS = Items(
+    Filled(
+        _is_range,
+        "is not a range of addresses.",
+        "Write it as address/prefix length, without address bits beyond the prefix, for example 10.1.0.0/16 or "
+        "10.1.2.3/32.",
+    )
+)
+_PORTS = Items(RULE_PORT)
+
+
+@dataclasses.dataclass(frozen=True)
+class ICMPFields:
+    """A type of ICMP messages, with a code or with any; neither is any message."""
+
+    type: t.Optional[int] = field(Integer(0, 254))
+    code: t.Optional[int] = field(Integer(0, 255))
+
+    def checked(self) -> ICMPFields:
+        if self.code is not None and self.type is None:
+            raise Refused(self.code, "stands without a type.", "Write the type that the code belongs to.", "code")
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class ServiceMatch:
+    """A Kubernetes service, for its endpoints."""
+
+    name: str = field(NAME, "")
+    namespace: str = field(NAME, "")
+
+    def checked(self) -> ServiceMatch:
+        if not self.name:
+            raise Refused(None, "is missing.", "Write the service's name.", "name")
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class ServiceAccountMatch:
+    """Service accounts, for the endpoints that run as one of them."""
+
+    names: tuple[str, ...] = field(Items(TEXT), ())
+    selector: str = field(SelectorText(), "")
+
+
+@dataclasses.dataclass(frozen=True)
+class EntityRule:
+    """The source or the destination of packets. What is given must match all together; nothing is anybody."""
+
+    nets: tuple[str, ...] = field(_NETS, ())
+    notNets: tuple[str, ...] = field(_NETS, ())
+    selector: str = field(EndpointSelector(), "")
+    notSelector: str = field(SelectorText(), "")
+    namespaceSelector: str = field(NamespaceSelector(), "")
+    ports: tuple[Port, ...] = field(_PORTS, ())
+    notPorts: tuple[Port, ...] = field(_PORTS, ())
+    serviceAccounts: t.Optional[ServiceAccountMatch] = field(Fields(ServiceAccountMatch))
+    services: t.Optional[ServiceMatch] = field(Fields(ServiceMatch))
+
+    def checked(self) -> EntityRule:
+        if self.services:
+            for name in ("namespaceSelector", "selector", "notSelector", "serviceAccounts", "nets", "notNets"):
+                # An empty serviceAccounts is there as well.
+                if getattr(self, name) not in ("", (), None):
+                    raise Refused(
+                        self.services.name, f"cannot stand together with {name}.", "Keep one of them.", "services"
+                    )
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class HTTPPath:
+    """A path, or the beginning of one."""
+
+    exact: str = field(TEXT, "")
+    prefix: str = field(TEXT, "")
+
+    def checked(self) -> HTTPPath:
+        if self.exact and self.prefix:
+            raise Refused(self.prefix, "cannot stand together with exact.", "Keep one of them.", "prefix")
+        path = self.exact or self.prefix
+        if not path:
+            raise Refused(None, "has neither exact nor prefix.", "Write one of them.")
+        if not path.startswith("/") or any(character in path for character in "? #"):
+            raise Refused(
+                path,
+                "is not the path of a URL.",
+                "Begin it with '/', and write it without '?', '#' and blanks.",
+                "exact" if self.exact else "prefix",
+            )
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class HTTPMatch:
+    """Requests by one of these methods, to one of these paths."""
+
+    methods: tuple[str, ...] = field(Items(TEXT), ())
+    paths: tuple[HTTPPath, ...] = field(Items(Fields(HTTPPath)), ())
+
+    def checked(self) -> HTTPMatch:
+        for index, method in enumerate(self.methods):
+            if method in self.methods[:index]:
+                raise Refused(method, "stands in the list twice.", "Remove one of them.", f"methods[{index}]")
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class RuleMetadata:
+    """What is said of a rule; the only thing in it that matches no packet."""
+
+    annotations: t.Mapping[str, str] = field(ANNOTATIONS, dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """A rule. `protocol` and `notProtocol` are a name of PROTOCOLS or a number, as written."""
+
+    action: str = field(Choice(ACTIONS), "")
+    ipVersion: t.Optional[int] = field(Integer())
+    protocol: t.Union[str, int, None] = field(PROTOCOL)
+    notProtocol: t.Union[str, int, None] = field(PROTOCOL)
+    icmp: t.Optional[ICMPFields] = field(Fields(ICMPFields))
+    notICMP: t.Optional[ICMPFields] = field(Fields(ICMPFields))
+    source: EntityRule = field(Fields(EntityRule), EntityRule())
+    destination: EntityRule = field(Fields(EntityRule), EntityRule())
+    http: t.Optional[HTTPMatch] = field(Fields(HTTPMatch))
+    metadata: t.Optional[RuleMetadata] = field(Fields(RuleMetadata))
+
+    @property
+    def entities(self) -> tuple[tuple[str, EntityRule], ...]:
+        """Both, with the names of their fields."""
+        return (("source", self.source), ("destination", self.destination))
+
+    def checked(self) -> Rule:
+        if not self.action:
+            raise Refused(None, "is missing.", f"Write {', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}.", "action")
+        self._check_ports()
+        self._check_ip_version()
+        self._check_icmp()
+        self._check_nets()
+        self._check_http()
+        return self
+
+    def _check_ports(self) -> None:
+        for side, entity in self.entities:
+            for name in ("ports", "notPorts"):
+                if getattr(entity, name) and self.protocol not in PROTOCOLS_WITH_PORTS:
+                    raise Refused(
+                        None,
+                        f"are given for protocol {self.protocol}, which has none."
+                        if self.protocol
+                        else "are given without a protocol.",
+                        "Set protocol to TCP, UDP or SCTP.",
+                        f"{side}.{name}",
+                    )
+        for name in ("ports", "notPorts"):
+            if self.destination.services and getattr(self.destination, name):
+                raise Refused(
+                    None,
+                    "cannot stand together with services, which have ports of their own.",
+                    "Keep one of them.",
+                    f"destination.{name}",
+                )
+
+    def _check_ip_version(self) -> None:
+        if self.ipVersion not in (None, 4, 6):
+            raise Refused(self.ipVersion, "is not a version of IP.", "Write 4 or 6, or leave it out.", "ipVersion")
+        for name in ("protocol", "notProtocol"):
+            protocol = getattr(self, name)
+            version = _IP_VERSION_OF.get(protocol)
+            if version and self.ipVersion not in (None, version):
+                raise Refused(
+                    self.ipVersion,
+                    f"does not fit {name} {protocol}.",
+                    f"Write {version}, or leave it out.",
+                    "ipVersion",
+                )
+
+    def _check_icmp(self) -> None:
+        # A notICMP may stand without: what is not ICMP at all is no such message either.
+        if self.icmp and self.protocol not in _IP_VERSION_OF:
+            raise Refused(
+                None,
+                f"is given for protocol {self.protocol}." if self.protocol else "is given without a protocol.",
+                "Set protocol to ICMP or ICMPv6, by name.",
+                "icmp",
+            )
+
+    def _check_nets(self) -> None:
+        """All ranges of a rule are of one IP version, for a packet from one to the other does not exist."""
+        version, because = self.ipVersion, "ipVersion"
+        for side, entity in self.entities:
+            for name in ("nets", "notNets"):
+                for index, text in enumerate(getattr(entity, name)):
+                    cidr = parse_cidr(text)
+                    if cidr and version is None:
+                        version, because = cidr.version, f"{side}.{name}[{index}]"
+                    elif cidr and cidr.version != version:
+                        raise Refused(
+                            text,
+                            f"is IPv{cidr.version} while {because} is IPv{version}."
+                            if because != "ipVersion"
+                            else f"is IPv{cidr.version} while ipVersion is {version}.",
+                            "Write a rule for each version of IP.",
+                            f"{side}.{name}[{index}]",
+                        )
+
+    def _check_http(self) -> None:
+        if not self.http:
+            return
+        if self.protocol not in (None, "TCP"):
+            raise Refused(self.protocol, "cannot stand together with http.", "Write TCP, or leave it out.", "protocol")
+        if self.action != "Allow":
+            raise Refused(None, f"cannot stand in a rule that says {self.action}.", "Write an Allow rule.", "http")
+
+
+RULES = Items(Fields(Rule))
+
+
+class WithRules(t.Protocol):
+    """A policy or a profile."""
+
+    @property
+    def ingress(self) -> tuple[Rule, ...]: ...
+
+    @property
+    def egress(self) -> tuple[Rule, ...]: ...
+
+
+def each_rule(of: WithRules) -> t.Iterator[tuple[str, str, Rule]]:
+    """Direction ("ingress", "egress"), path inside spec ("ingress[0]") and rule, of all rules in their order."""
+    for direction, rules in (("ingress", of.ingress), ("egress", of.egress)):
+        for index, rule in enumerate(rules):
+            yield direction, f"{direction}[{index}]", rule

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What Calico takes and nobody here can do: valid resources that must not be put in force by halves.
+
+A match that is left out makes a rule match more than its author meant, so that such a resource is refused as a whole.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from .endpoints import WorkloadEndpoint
+from .errors import Refused, ResourceError
+from .policies import GlobalNetworkPolicy, NetworkPolicy
+from .profile import Profile
+from .resource import Resource
+from .rules import each_rule
+
+_RULE = "is not supported here."
+
+
+def check_supported(resource: Resource, flat: bool = False) -> None:
+    """Raises ResourceError for the first field that would have to be ignored; `flat`: named as by `parse_flat`."""
+    for refused in _unsupported(resource):
+        field = refused.field if flat else f"spec.{refused.field}"
+        raise ResourceError(resource.KIND, resource.name, field, refused.value, refused.rule, refused.remedy)
+
+
+def _unsupported(resource: Resource) -> t.Iterator[Refused]:
+    if isinstance(resource, (GlobalNetworkPolicy, NetworkPolicy, Profile)):
+        for dummy, path, rule in each_rule(resource):
+            if rule.http:
+                yield Refused(
+                    None,
+                    _RULE,
+                    "Nothing on a node reads HTTP: match addresses and ports, and leave the rest to the server.",
+                    f"{path}.http",
+                )
+            for side, entity in rule.entities:
+                if entity.services:
+                    yield Refused(
+                        entity.services.name,
+                        _RULE,
+                        "There are no Kubernetes services here: select the endpoints by labels, and name their ports.",
+                        f"{path}.{side}.services",
+                    )
+    elif isinstance(resource, WorkloadEndpoint):
+        if resource.ipNATs:
+            yield Refused(None, _RULE, "Route the address to the workload, or remove it.", "ipNATs")
+        if resource.allowSpoofedSourcePrefixes:
+            yield Refused(
+                None,
+                _RULE,
+                "A workload sends from its own addresses only: give it those, or remove it.",
+                "allowSpoofedSourcePrefixes",
+            )
+        for index, port in enumerate(resource.ports):
+            if port.hostPort:
+                yield Refused(
+                    port.hostPort,
+                    _RULE,
+                    "Let clients use the workload's own address, or remove it.",
+                    f"ports[{index}].hostPort",
+                )
