@@ -104,8 +104,7 @@ def wanted(params: t.Mapping[str, t.Any]) -> IptablesTable:
 def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
     desired = [wanted(params)] if params["state"] == "present" else []
     observed = iptables.observe(kernel, desired or [IptablesTable(params["table"])])
-    here = {name: chains for name, chains in observed.items() if name == params["table"]}
-    return [single.Step(iptables, iptables.diff(desired, here))]
+    return [single.Step(iptables, iptables.diff(desired, observed.only(params["table"])))]
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ import typing as t
 
 from ..dataplane import node
 from ..dataplane.change import ApplyError, Change, ObserveError
+from ..dataplane.iptables import SetAside
 from ..dataplane.kernel import Kernel, MissingLibrary
 from ..fleet.node_state import UNDERLAY, NodeState
 
@@ -49,7 +50,7 @@ GUARDED: t.Mapping[str, tuple[str, ...]] = {"tunnel": ("ipset", "iptables")}
 ERRORS = (ObserveError, MissingLibrary, OSError)
 
 _FEW = 50  # devices that are asked for one by one
-_WHOLE = ("ipset", "iptables")  # written in one go: of a refused one nothing is done
+_WHOLE = ("ipset", "iptables")  # written in one go: of a refused one nothing is done, if not all but it is
 _FORWARDING = "net/ipv4/ip_forward"
 _SYSCTL_DEVICE = re.compile(r"net/ipv[46]/(?:conf|neigh)/(.+)/[^/]+")
 
@@ -137,7 +138,8 @@ def _apply(kernel: Kernel, planned: node.NodePlan, actions: str, without: t.Sequ
 
 def _partly(changes: t.Sequence[Change], error: ApplyError, waiting: t.Sequence[Change]) -> Applied:
     failed = {id(change) for change, _reason in error.failures}
-    refused = {change.kind for change, _reason in error.failures if change.kind in _WHOLE}
+    whole = () if isinstance(error, SetAside) else _WHOLE
+    refused = {change.kind for change, _reason in error.failures if change.kind in whole}
     done = tuple(change for change in changes if id(change) not in failed and change.kind not in refused)
     return Applied(done, tuple(error.failures), tuple(waiting))
 

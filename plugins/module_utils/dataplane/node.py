@@ -205,27 +205,40 @@ def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], N
     """
     ready_to_write(kernel, plan.changes)
     failures = Failures()
+    aside: t.Optional[iptables.SetAside] = None  # what is refused of the guard is closed: the rest may be made
     for group in plan.groups:
         changes = [change for change in group.changes if change.action in "+~!"]
         if changes:
-            _apply(kernel, group.driver, changes, failures)
+            try:
+                _apply(kernel, group.driver, changes, failures)
+            except iptables.SetAside as error:
+                aside = error
         if group.driver is sysctl:
             _activate(kernel, plan.additions, failures)
         if group.driver is iptables:
             failures.raise_if_any()  # without its guard nothing is made reachable
+    if aside is not None:
+        if not failures.failures:
+            raise aside
+        failures.extend(aside)
     failures.raise_if_any()
     if bird is not None:
         bird()
     for group in reversed(plan.groups):
         changes = [change for change in group.changes if change.action == "-"]
         if changes:
-            _apply(kernel, group.driver, changes, failures)
+            try:
+                _apply(kernel, group.driver, changes, failures)
+            except iptables.SetAside as error:
+                failures.extend(error)
     failures.raise_if_any()
 
 
 def _apply(kernel: Kernel, driver: t.Any, changes: t.Sequence[Change], failures: Failures) -> None:
     try:
         driver.apply(kernel, changes)
+    except iptables.SetAside:
+        raise
     except ApplyError as error:
         failures.extend(error)
 

@@ -170,6 +170,8 @@ class Sysctl:
 
 @dataclasses.dataclass(frozen=True)
 class IpSet:
+    """`name` begins with cali40, or with cali60 for a set of IPv6; `type` is ipset's (`hash:net`, `hash:ip,port`)."""
+
     name: str
     type: str
     members: tuple[str, ...] = ()
@@ -177,19 +179,25 @@ class IpSet:
 
 @dataclasses.dataclass(frozen=True)
 class Hook:
-    """A rule of ours in a chain that is not ours (INPUT, POSTROUTING...), kept first in it."""
+    """A rule of ours in a chain that is not ours (INPUT, POSTROUTING...), kept first in it, or last."""
 
     chain: str
     rule: str
+    last: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class IptablesTable:
-    """Our chains (`cali-*`) of one iptables table, each a tuple of rules as iptables-restore reads them, without -A."""
+    """Our chains (`cali-*`) of one iptables table, each a tuple of rules as iptables-restore reads them, without -A.
+
+    `family` is 4 or 6. `titles` {chain: what it is for}, for people: `NetworkPolicy default/web, ingress`.
+    """
 
     name: str
     chains: t.Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     hooks: tuple[Hook, ...] = ()
+    family: int = 4
+    titles: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

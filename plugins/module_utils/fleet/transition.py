@@ -33,7 +33,6 @@ from .node_state import (
     UNDERLAY_GATEWAY,
     Bird,
     BirdRoute,
-    Hook,
     IpSet,
     IptablesTable,
     NodeState,
@@ -237,13 +236,17 @@ def _ipsets(current: NodeState, target: NodeState) -> tuple[IpSet, ...]:
 
 def _iptables(current: NodeState, target: NodeState) -> tuple[IptablesTable, ...]:
     """The target's rules first: what they exempt from NAT stays exempt from the rules that go."""
-    tables: dict[str, tuple[dict[str, tuple[str, ...]], tuple[Hook, ...]]] = {}
+    tables: dict[tuple[str, int], IptablesTable] = {}
     for table in (*target.iptables, *current.iptables):
-        chains, hooks = tables.setdefault(table.name, ({}, ()))
+        key = table.name, table.family
+        before = tables.get(key, IptablesTable(table.name, family=table.family))
+        chains = dict(before.chains)
         for chain, rules in table.chains.items():
             chains[chain] = _union(chains.get(chain, ()), rules, key=lambda rule: rule)
-        tables[table.name] = (chains, _union(hooks, table.hooks, key=lambda hook: hook))
-    return tuple(IptablesTable(name, chains, hooks) for name, (chains, hooks) in tables.items())
+        hooks = _union(before.hooks, table.hooks, key=lambda hook: hook)
+        titles = {**table.titles, **before.titles}
+        tables[key] = dataclasses.replace(before, chains=chains, hooks=hooks, titles=titles)
+    return tuple(tables.values())
 
 
 def _bird(current: NodeState, target: NodeState, limits: t.Mapping[str, int], flipped: bool) -> dict[str, t.Any]:

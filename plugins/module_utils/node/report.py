@@ -106,13 +106,16 @@ def interface_settings(interface: str) -> dict[str, str]:
 
 
 def tables(kernel: Kernel) -> dict[str, dict[str, list[str]]]:
-    """{table: {chain: rules}}: our chains whole, and of others what carries our mark."""
+    """{table: {chain: rules}} of IPv4: our chains whole, and of others what carries our mark."""
     found: dict[str, dict[str, list[str]]] = {}
-    for table, chains in iptables.observe(kernel, []).items():
+    observed = iptables.observe(kernel, [])
+    for place, chains in observed.tables.items():
+        if place.program != observed.programs[4]:
+            continue
         for chain, rules in chains.items():
-            ours = [rule.text for rule in rules if rule.hash]
+            ours = [f"-A {chain} {rule.text}" for rule in rules if rule.hash]
             if ours or (chain.startswith(iptables.PREFIX) and not rules):
-                found.setdefault(table, {})[chain] = ours
+                found.setdefault(place.table, {})[chain] = ours
     return found
 
 

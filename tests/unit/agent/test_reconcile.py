@@ -522,7 +522,7 @@ def test_of_rules_that_were_refused_none_is_told():
         node = Node()
         await node.start()
         node.kernel.run(["iptables-restore", "--noflush"], stdin="*filter\n-F INPUT\n-F cali-INPUT\nCOMMIT\n")
-        node.kernel.fail_next("run", errno.EAGAIN, "iptables-restore")
+        node.kernel.fail_next("run", errno.EPERM, "iptables-restore")
         outcome = await node.reconciler.resync()
         assert len(outcome.problems) == 1 and outcome.changes == ()
         await asyncio.sleep(0.5)

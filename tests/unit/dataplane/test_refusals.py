@@ -114,7 +114,7 @@ def test_table_that_nft_has_written(kernel):
             return done
 
     incompatible = Incompatible()
-    assert iptables.observe(incompatible, [FILTER]) == {}
+    assert iptables.observe(incompatible, [FILTER]).tables == {}
     with pytest.raises(ObserveError) as caught:
         iptables.observe(incompatible, [NAT])
     assert str(caught.value) == (
