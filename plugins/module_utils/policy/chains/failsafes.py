@@ -1,0 +1,37 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Failsafes: ports of the host that no policy can close. One chain a direction, in each table that has policy for hosts.
+
+Two things differ from Felix's. A failsafe for a network of the other IP version is none in this one, where Felix drops
+the network and opens the port to all. And in the table raw, where there are no connections to recognise replies by, the
+replies to those in a network are sent to it, not from it.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..ip_sets import is_of
+from ..model import Failsafe
+from . import names
+from .rule import ACCEPT, Chains, Rule
+from .settings import Settings
+
+
+def chains(settings: Settings, family: int, both_ways: bool = False) -> Chains:
+    """`both_ways`: with replies, by source port, as needed before connection tracking."""
+    incoming = list(_rules(settings.failsafe_inbound, family, "dport", "-s"))
+    outgoing = list(_rules(settings.failsafe_outbound, family, "dport", "-d"))
+    if both_ways:
+        incoming += _rules(settings.failsafe_outbound, family, "sport", "-s")
+        outgoing += _rules(settings.failsafe_inbound, family, "sport", "-d")
+    return {names.FAILSAFE_IN: tuple(incoming), names.FAILSAFE_OUT: tuple(outgoing)}
+
+
+def _rules(failsafes: t.Iterable[Failsafe], family: int, port: str, side: str) -> t.Iterator[Rule]:
+    for failsafe in failsafes:
+        if failsafe.net and not is_of(family, failsafe.net):
+            continue
+        net = (f"{side} {failsafe.net}",) if failsafe.net else ()
+        yield Rule((f"-p {failsafe.protocol}", *net, f"-m {failsafe.protocol} --{port} {failsafe.port}"), ACCEPT)

@@ -1,0 +1,178 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The table filter: what comes to the host, goes from it and through it.
+
+    INPUT     encapsulation from the fleet's nodes only; from workloads; host endpoints
+    FORWARD   host endpoint it comes in by, workload it comes from, workload it goes to, host endpoint it leaves by
+    OUTPUT    workloads of this node, whom the host always reaches; encapsulation; host endpoints
+
+What is established is accepted before anything is looked up.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..ip_sets import ALL_HOSTS, name_of
+from ..model import EGRESS, INGRESS
+from . import failsafes, host_dispatch, log_prefix, names, settings, workload_groups
+from .endpoint_chains import EndpointChains
+from .log_prefix import Reason
+from .node_chains import DIRECTIONS, NodeChains
+from .rule import (
+    ACCEPT,
+    DROP,
+    ESTABLISHED,
+    RETURN,
+    Chains,
+    Rule,
+    clear_marks,
+    comes_in_by,
+    goes_out_by,
+    goto,
+    in_set,
+    jump,
+    marked,
+    set_marks,
+    state,
+    unmarked,
+)
+from .tables import FILTER, Hook, Table
+
+#: ICMPv6 without which IPv6 does not work: MLD (130 to 132), router solicitation (133), neighbours (135, 136).
+_NEIGHBOR_DISCOVERY = (130, 131, 132, 133, 135, 136)
+
+_TO_HOST = {settings.ACCEPT: ACCEPT, settings.RETURN: RETURN, settings.DROP: DROP}
+
+
+def table(node: NodeChains) -> Table:
+    write = node.writer(FILTER)
+    chains: Chains = {
+        "cali-INPUT": tuple(_input(node, write)),
+        "cali-FORWARD": tuple(_forward(node)),
+        names.WORKLOAD_TO_HOST: tuple(_workload_to_host(node, write)),
+    }
+    hooks = [
+        Hook("INPUT", Rule((), jump("cali-INPUT"))),
+        Hook("FORWARD", Rule((), jump("cali-FORWARD"))),
+    ]
+    if node.settings.allow_action == settings.ACCEPT:
+        # At the end, so that rules of others can still deny what policy allows.
+        hooks.append(Hook("FORWARD", Rule((marked(node.marks.accept),), ACCEPT), last=True))
+    for direction in DIRECTIONS:
+        _workloads(node, write, direction, chains)
+    if node.hosts:
+        hooks.append(Hook("OUTPUT", Rule((), jump("cali-OUTPUT"))))
+        chains["cali-OUTPUT"] = tuple(_output(node, write))
+        _hosts(node, write, chains)
+    return node.table(write, hooks, chains)
+
+
+def _input(node: NodeChains, write: EndpointChains) -> t.Iterator[Rule]:
+    for matching in _encapsulations(node):
+        to_host = "-m addrtype --dst-type LOCAL"
+        yield Rule((*matching, in_set(name_of(node.family, ALL_HOSTS), "src"), to_host), ACCEPT)
+        yield Rule((*matching, to_host), DROP)
+    for interface in node.workload_interfaces:
+        yield Rule((comes_in_by(interface),), goto(names.WORKLOAD_TO_HOST))
+    if node.hosts:
+        yield from write.accept(marked(node.marks.accept))
+        yield Rule((), clear_marks(node.marks.every))
+        yield Rule((), jump(names.FROM_HOST_ENDPOINT))
+        yield from write.accept(marked(node.marks.accept))
+
+
+def _forward(node: NodeChains) -> t.Iterator[Rule]:
+    # raw and mangle may have accepted the packet, and left other marks as well.
+    clear = Rule((), clear_marks(node.marks.every & ~node.marks.accept))
+    if node.hosts:
+        yield clear
+        yield Rule((unmarked(node.marks.accept),), jump(names.FROM_HOST_FORWARD))
+    for interface in node.workload_interfaces:
+        yield Rule((comes_in_by(interface),), jump(names.FROM_WORKLOAD))
+    for interface in node.workload_interfaces:
+        yield Rule((goes_out_by(interface),), jump(names.TO_WORKLOAD))
+    if node.hosts:
+        yield Rule((), jump(names.TO_HOST_FORWARD))
+        yield clear
+
+
+def _output(node: NodeChains, write: EndpointChains) -> t.Iterator[Rule]:
+    yield from write.accept(marked(node.marks.accept))
+    for interface in node.workload_interfaces:
+        yield Rule((goes_out_by(interface),), RETURN)
+    for matching in _encapsulations(node):
+        to_fleet = in_set(name_of(node.family, ALL_HOSTS), "dst")
+        yield Rule((*matching, to_fleet, "-m addrtype --src-type LOCAL"), ACCEPT)
+    yield Rule((), clear_marks(node.marks.every))
+    yield Rule((state("DNAT"),), set_marks(node.marks.pending))
+    yield Rule((unmarked(node.marks.pending),), jump(names.TO_HOST_ENDPOINT))
+    yield from write.accept(marked(node.marks.accept))
+
+
+def _encapsulations(node: NodeChains) -> t.Iterator[tuple[str, ...]]:
+    for one in node.settings.encapsulations:
+        if one.ip_version == node.family:
+            yield ("-p 4",) if one.kind == settings.IPIP else ("-p udp", f"-m udp --dport {one.port}")
+
+
+def _workload_to_host(node: NodeChains, write: EndpointChains) -> t.Iterator[Rule]:
+    yield from write.accept(ESTABLISHED)
+    if node.family == 6:
+        for kind in _NEIGHBOR_DISCOVERY:
+            yield Rule(("-p 58", f"-m icmp6 --icmpv6-type {kind}"), ACCEPT)
+    yield Rule((), jump(names.FROM_WORKLOAD))
+    action = node.settings.default_endpoint_to_host_action
+    if action == settings.DROP:
+        yield from write.writer.drop_unasked(
+            (), Reason(log_prefix.DENY, EGRESS, log_prefix.HOST, 0, log_prefix.ENDPOINT_TO_HOST)
+        )
+    else:
+        yield Rule((), _TO_HOST[action])
+
+
+def _workloads(node: NodeChains, write: EndpointChains, direction: str, chains: Chains) -> None:
+    first, root, side = (
+        (names.FROM_WORKLOAD, names.FROM_WORKLOAD_DISPATCH, "src")
+        if direction == EGRESS
+        else (names.TO_WORKLOAD, names.TO_WORKLOAD_DISPATCH, "dst")
+    )
+    chains[first] = (
+        *write.accept(ESTABLISHED),
+        *write.drop_invalid(direction),
+        *(_encapsulated_by_workload(node, write) if direction == EGRESS else ()),
+        Rule((), goto(root)),
+    )
+
+    def chain_of_group(group: str) -> str:
+        return names.workload_chain(group, direction)
+
+    unknown = Reason(log_prefix.DENY, direction, log_prefix.HOST, 0, log_prefix.UNKNOWN_INTERFACE)
+    otherwise = tuple(write.writer.drop_unasked((), unknown))
+    chains.update(workload_groups.chains(node.dispatch, root, side, node.family, chain_of_group, otherwise))
+    for group in node.groups.values():
+        chains[chain_of_group(group.id)] = node.workload_chain(write, group, direction)
+
+
+def _encapsulated_by_workload(node: NodeChains, write: EndpointChains) -> t.Iterator[Rule]:
+    """A workload that encapsulates packets itself would get the inner ones past its policy."""
+    reason = Reason(log_prefix.DENY, EGRESS, log_prefix.HOST, 0, log_prefix.ENCAPSULATION)
+    if not node.settings.allow_vxlan_from_workloads:
+        yield from write.writer.drop_unasked(("-p udp", f"-m udp --dport {node.settings.vxlan_port}"), reason)
+    if not node.settings.allow_ipip_from_workloads:
+        yield from write.writer.drop_unasked(("-p 4",), reason)
+
+
+def _hosts(node: NodeChains, write: EndpointChains, chains: Chains) -> None:
+    chains.update(failsafes.chains(node.settings, node.family))
+    chains[names.FROM_HOST_ENDPOINT] = host_dispatch.dispatch(node.hosts, INGRESS)
+    chains[names.TO_HOST_ENDPOINT] = host_dispatch.dispatch(node.hosts, EGRESS)
+    for direction, root in ((INGRESS, names.FROM_HOST_FORWARD), (EGRESS, names.TO_HOST_FORWARD)):
+        chains[root] = host_dispatch.dispatch(
+            node.hosts, direction, forward=True, not_by_wildcard=node.workload_interfaces
+        )
+        for one in node.hosts:
+            chains[names.host_chain(one.interface, direction)] = tuple(write.host(one, direction))
+            forward = names.host_chain(one.interface, direction, forward=True)
+            chains[forward] = tuple(write.forward(one, direction))

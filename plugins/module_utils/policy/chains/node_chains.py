@@ -1,0 +1,102 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the compilation of all tables of one node shares: its endpoints, sorted out, and the chains of its policies."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .. import ip_sets
+from ..ip_sets import IpSet
+from ..model import EGRESS, HOST_ENDPOINT, INGRESS, Policy, Profile
+from ..node_policy import LocalEndpoint, NodePolicy
+from . import names, workload_groups
+from .endpoint_chains import EndpointChains
+from .marks import Marks
+from .memory import Memory
+from .policy_chains import PolicyChain, Writer, marking_chains
+from .rule import Chains, Rule
+from .settings import Settings
+from .tables import Hook, Table, reachable
+from .workload_groups import Group
+
+DIRECTIONS = (INGRESS, EGRESS)
+
+
+class NodeChains:
+    def __init__(self, node: NodePolicy, settings: Settings, marks: Marks, family: int, memory: Memory) -> None:
+        self.node = node
+        self.settings = settings
+        self.marks = marks
+        self.family = family
+        self.hosts = _one_per_interface(one for one in node.endpoints if one.endpoint.kind == HOST_ENDPOINT)
+        self.groups = workload_groups.groups(
+            _one_per_interface(one for one in node.endpoints if one.endpoint.kind != HOST_ENDPOINT)
+        )
+        self.dispatch = workload_groups.tree(self.groups)
+        self.workload_interfaces = tuple(f"{prefix}+" for prefix in settings.interface_prefixes)
+        self._marking = marking_chains(marks)
+        self._memory = memory
+        self._sets: dict[str, IpSet] = {}
+        # What chains of endpoints depend on besides the endpoint's own lists.
+        self._staged = frozenset(name for name, policy in node.policies.items() if policy.staged)
+        self._profiles = frozenset(node.profiles)
+        self._owners: dict[str, tuple[t.Union[Policy, Profile], str]] = {}
+        for direction in DIRECTIONS:
+            for policy in node.policies.values():
+                self._owners[names.policy_chain(policy.name, direction)] = (policy, direction)
+            for profile in node.profiles.values():
+                self._owners[names.profile_chain(profile.name, direction)] = (profile, direction)
+
+    def writer(self, table: str) -> EndpointChains:
+        return EndpointChains(Writer(self.settings, self.marks, self.family, table), self.node)
+
+    def table(self, write: EndpointChains, hooks: t.Sequence[Hook], chains: Chains) -> Table:
+        """With `chains`, and those of policies and profiles, as far as `hooks` lead to them."""
+
+        def other(name: str) -> tuple[Rule, ...]:
+            return self._marking[name] if name in self._marking else self._of_owner(write.writer, name)
+
+        return Table(write.writer.table, reachable(hooks, chains, other), tuple(hooks))
+
+    def workload_chain(self, write: EndpointChains, group: Group, direction: str) -> tuple[Rule, ...]:
+        """That of a group of workloads. It is named after the group's lists, so these need no comparing."""
+
+        def made() -> tuple[Rule, ...]:
+            return tuple(write.workload(group.tiers, group.profiles, direction))
+
+        return self._memory.recall(("workloads", group.id, direction), (self._staged, self._profiles), made)
+
+    def sets(self) -> tuple[IpSet, ...]:
+        """All that the tables refer to that were made so far, sorted by name."""
+        for selector, members in self.node.selector_members.items():
+            self._set(ip_sets.selector_set(selector, self.family), ip_sets.addresses, members)
+        for key, pairs in self.node.named_port_members.items():
+            self._set(ip_sets.named_port_set(key, self.family), ip_sets.addresses_and_ports, (key.protocol, pairs))
+        for name, of_group in workload_groups.members(self.groups, self.dispatch):
+            self._set(ip_sets.workloads_set(name, self.family), ip_sets.addresses_and_interfaces, of_group)
+        return tuple(self._sets[name] for name in sorted(self._sets))
+
+    def _set(self, name: str, make: t.Callable[[str, int, t.Any], IpSet], members: t.Any) -> None:
+        self._sets[name] = self._memory.recall(("set", name), members, lambda: make(name, self.family, members))
+
+    def _of_owner(self, writer: Writer, name: str) -> tuple[Rule, ...]:
+        owner, direction = self._owners[name]
+
+        def made() -> PolicyChain:
+            if isinstance(owner, Policy):
+                return writer.policy(owner, direction)
+            return writer.profile(owner, direction)
+
+        chain = self._memory.recall(("policy", writer.drop, name), owner, made)
+        self._sets.update((one.name, one) for one in chain.sets)
+        return chain.rules
+
+
+def _one_per_interface(endpoints: t.Iterable[LocalEndpoint]) -> list[LocalEndpoint]:
+    """Of several for one interface, the first: that with the lowest name."""
+    found: dict[str, LocalEndpoint] = {}
+    for endpoint in endpoints:
+        found.setdefault(endpoint.interface, endpoint)
+    return list(found.values())

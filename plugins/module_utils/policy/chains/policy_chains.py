@@ -1,0 +1,122 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Chains of policies and profiles: one a direction, whatever endpoints they apply to.
+
+A rule that allows or passes goes to a chain that marks the packet; from there it returns to the endpoint's chain, which
+looks at the mark. So the usual rule is one line. Such with more than one list of alternatives take one line for each
+alternative, and marks between them.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from .. import ip_sets, model
+from ..ip_sets import IpSet
+from . import log_prefix, names
+from .log_prefix import Reason
+from .marks import Marks
+from .rule import (
+    DROP,
+    REJECT,
+    Chains,
+    Rule,
+    clear_marks,
+    goto,
+    log,
+    marked,
+    set_marks,
+)
+from .rule_conditions import Conditions, conditions
+from .settings import REJECT as REJECT_ACTION
+from .settings import Settings
+from .tables import FILTER
+
+
+class PolicyChain(t.NamedTuple):
+    """`sets`: of the lists of CIDRs that its rules have. Those of selectors and named ports are the node's."""
+
+    rules: tuple[Rule, ...]
+    sets: tuple[IpSet, ...]
+
+
+class Writer:
+    """Writes rules for one table and IP version, as the settings say."""
+
+    def __init__(self, settings: Settings, marks: Marks, family: int, table: str) -> None:
+        self.settings = settings
+        self.marks = marks
+        self.family = family
+        self.table = table
+
+    @property
+    def drop(self) -> str:
+        return REJECT if self.settings.deny_action == REJECT_ACTION and self.table == FILTER else DROP
+
+    def deny(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[Rule]:
+        """A packet that policy denies is logged and dropped; in audit mode logged and accepted."""
+        if self.settings.audit:
+            yield from self.note(matching, reason._replace(verdict=log_prefix.AUDIT))
+            yield Rule(matching, goto(names.ALLOWED))
+        else:
+            yield from self.note(matching, reason)
+            yield Rule(matching, self.drop)
+
+    def drop_unasked(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[Rule]:
+        """A packet that no policy can allow."""
+        yield from self.note(matching, reason)
+        yield Rule(matching, DROP)
+
+    def note(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[Rule]:
+        if self.settings.nflog_group:
+            yield Rule(matching, log(self.settings.nflog_group, log_prefix.prefix(reason)))
+
+    def policy(self, policy: model.Policy, direction: str) -> PolicyChain:
+        """Its chain. A staged policy decides nothing: what it denies is logged, and the packet goes on."""
+        return self._chain(policy.rules(direction), direction, log_prefix.POLICY, policy.name, policy.staged)
+
+    def profile(self, profile: model.Profile, direction: str) -> PolicyChain:
+        return self._chain(profile.rules(direction), direction, log_prefix.PROFILE, profile.name, False)
+
+    def _chain(self, rules: tuple[model.Rule, ...], direction: str, kind: str, name: str, staged: bool) -> PolicyChain:
+        written: list[Rule] = []
+        sets: dict[str, IpSet] = {}
+        for number, rule in enumerate(rules, 1):
+            found = conditions(rule, self.family)
+            if found is not None:
+                reason = Reason(log_prefix.DENY, direction, kind, number, name)
+                written += self._rule(rule.action, found, reason, staged)
+                for nets in found.nets:
+                    name = ip_sets.nets_set(nets, self.family)
+                    sets[name] = ip_sets.addresses(name, self.family, nets)
+        return PolicyChain(tuple(written), tuple(sets.values()))
+
+    def _rule(self, action: str, found: Conditions, reason: Reason, staged: bool) -> t.Iterator[Rule]:
+        matching = found.all_of
+        if found.any_of:
+            bits = (self.marks.first, self.marks.second)[: len(found.any_of)]
+            yield Rule((), clear_marks(sum(bits)))
+            for bit, alternatives in zip(bits, found.any_of):
+                for alternative in alternatives:
+                    yield Rule(alternative, set_marks(bit))
+            matching = (*matching, marked(sum(bits)))
+        if action == model.LOG:
+            yield from self.note(matching, reason._replace(verdict=log_prefix.LOG))
+        elif staged:
+            if action == model.DENY:
+                yield from self.note(matching, reason._replace(verdict=log_prefix.AUDIT))
+            yield Rule(matching, goto(names.STAGED))
+        elif action == model.DENY:
+            yield from self.deny(matching, reason)
+        else:
+            yield Rule(matching, goto(names.PASSED if action == model.PASS else names.ALLOWED))
+
+
+def marking_chains(marks: Marks) -> Chains:
+    """Where rules that decide go."""
+    return {
+        names.ALLOWED: (Rule((), set_marks(marks.accept)),),
+        names.PASSED: (Rule((), set_marks(marks.passed)),),
+        names.STAGED: (Rule((), set_marks(marks.staged)),),
+    }

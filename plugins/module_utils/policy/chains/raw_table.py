@@ -1,0 +1,41 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The table raw, before connection tracking: sources that workloads forge, and doNotTrack policies.
+
+Marks are cleared here, at the first sight of a packet: one that a tunnel delivers still has those of the outer packet.
+"""
+
+from __future__ import annotations
+
+from ..model import EGRESS, INGRESS, WILDCARD
+from . import failsafes, host_dispatch, log_prefix, names
+from .log_prefix import Reason
+from .node_chains import DIRECTIONS, NodeChains
+from .rule import ACCEPT, Chains, Rule, clear_marks, comes_in_by, jump, marked
+from .tables import RAW, Hook, Table
+
+
+def table(node: NodeChains) -> Table:
+    write = node.writer(RAW)
+    hosts = [one for one in node.hosts if one.untracked and one.interface != WILDCARD]
+    clear = Rule((), clear_marks(node.marks.every))
+    accept = Rule((marked(node.marks.accept),), ACCEPT)
+    incoming = [clear]
+    spoofed = Reason(log_prefix.DENY, EGRESS, log_prefix.HOST, 0, log_prefix.SPOOFED)
+    for interface in node.workload_interfaces:
+        incoming += write.writer.drop_unasked((comes_in_by(interface), "-m rpfilter --validmark --invert"), spoofed)
+    chains: Chains = {}
+    hooks = [Hook("PREROUTING", Rule((), jump("cali-PREROUTING")))]
+    if hosts:
+        incoming += [Rule((), jump(names.FROM_HOST_ENDPOINT)), accept]
+        hooks.append(Hook("OUTPUT", Rule((), jump("cali-OUTPUT"))))
+        chains["cali-OUTPUT"] = (clear, Rule((), jump(names.TO_HOST_ENDPOINT)), accept)
+        chains[names.FROM_HOST_ENDPOINT] = host_dispatch.dispatch(hosts, INGRESS)
+        chains[names.TO_HOST_ENDPOINT] = host_dispatch.dispatch(hosts, EGRESS)
+        chains.update(failsafes.chains(node.settings, node.family, both_ways=True))
+        for one in hosts:
+            for direction in DIRECTIONS:
+                chains[names.host_chain(one.interface, direction)] = tuple(write.untracked(one, direction))
+    chains["cali-PREROUTING"] = tuple(incoming)
+    return node.table(write, hooks, chains)

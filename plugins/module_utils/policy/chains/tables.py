@@ -1,0 +1,62 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a compilation comes to: per table of iptables our chains, and the rules that lead to them from the kernel's."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ..ip_sets import IpSet
+from .rule import Chains, Rule
+
+RAW, MANGLE, FILTER = "raw", "mangle", "filter"
+
+
+class Hook(t.NamedTuple):
+    """A rule of ours in a chain of the kernel's: first in it, or with `last` at its end."""
+
+    chain: str
+    rule: Rule
+    last: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """`chains` are all that can be reached from `hooks`, and no other."""
+
+    name: str
+    chains: Chains
+    hooks: tuple[Hook, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Tables:
+    """For IP version `family`, 4 or 6. A table without hooks is left out: nothing of ours belongs into it. `sets` are
+    all that the rules refer to but `all-hosts-net`, which every node has.
+    """
+
+    family: int
+    tables: t.Mapping[str, Table]
+    sets: tuple[IpSet, ...]
+
+    def count(self) -> int:
+        """Rules, those in the kernel's chains included."""
+        return sum(
+            len(table.hooks) + sum(len(rules) for rules in table.chains.values()) for table in self.tables.values()
+        )
+
+
+def reachable(
+    hooks: t.Iterable[Hook], chains: t.Mapping[str, tuple[Rule, ...]], other: t.Callable[[str], tuple[Rule, ...]]
+) -> Chains:
+    """The chains that `hooks` lead to, sorted: from `chains`, and what is not there from `other`."""
+    found: dict[str, tuple[Rule, ...]] = {}
+    waiting = [target for hook in hooks for target in hook.rule.targets()]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = chains[name] if name in chains else other(name)
+            waiting += {target for rule in found[name] for target in rule.targets()}
+    return dict(sorted(found.items()))

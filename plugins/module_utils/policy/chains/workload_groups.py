@@ -1,0 +1,121 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Dispatch of workloads' packets to chains, by IP sets.
+
+All workloads with the same policies and profiles share one pair of chains: they form a group, named by a digest of
+those lists, with a set of its members' (address, interface). A packet from or to a workload is looked up in the groups'
+sets, of which there are as many as different lists of policies, not as many as workloads. With more than FAN_OUT groups
+the sets become a tree by digits of the digest, so that the number of lookups grows with the logarithm of theirs.
+
+So a workload that comes or goes changes members of sets, and no chain unless it is the first or last of its group.
+Dispatch by interface name, which Felix has, rewrites two chains for each. And since a set tells address and interface
+together, what does not come from the address that belongs to the interface finds no group: it is dropped, as is what
+comes by an unknown interface.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import typing as t
+
+from .. import ip_sets
+from ..node_policy import LocalEndpoint, TierPolicies
+from .names import chain_name
+from .rule import Rule, goto, in_set
+
+FAN_OUT = 16
+
+
+class Group(t.NamedTuple):
+    """`members`: pairs of address, of either family, and interface."""
+
+    id: str
+    tiers: tuple[TierPolicies, ...]
+    profiles: tuple[str, ...]
+    members: tuple[tuple[str, str], ...]
+
+
+def groups(workloads: t.Iterable[LocalEndpoint]) -> dict[str, Group]:
+    """{id: group}, sorted."""
+    lists: dict[str, tuple[tuple[TierPolicies, ...], tuple[str, ...]]] = {}
+    members: dict[str, list[tuple[str, str]]] = {}
+    ids: dict[t.Any, str] = {}
+    for workload in workloads:
+        key = (workload.tiers, workload.profiles)
+        group_id = ids.get(key)
+        if group_id is None:
+            group_id = ids[key] = _id(*key)
+            lists[group_id] = key
+        members.setdefault(group_id, []).extend((one, workload.interface) for one in workload.endpoint.addresses)
+    return {name: Group(name, *lists[name], tuple(members[name])) for name in sorted(lists)}
+
+
+def _id(tiers: tuple[TierPolicies, ...], profiles: tuple[str, ...]) -> str:
+    described = [(tier.tier, tier.default_action, tier.ingress, tier.egress) for tier in tiers]
+    return hashlib.sha256(repr((described, profiles)).encode()).hexdigest()[:16]
+
+
+class Dispatch(t.NamedTuple):
+    """The tree. `nodes`: chain suffix -> what it looks up, each with the suffix of the chain or the group it leads to;
+    the suffix of the root is "". `unions`: prefix of ids -> the groups whose members its set has.
+    """
+
+    nodes: dict[str, list[tuple[str, t.Optional[str]]]]
+    unions: dict[str, list[Group]]
+
+
+def tree(by_id: t.Mapping[str, Group], prefix: str = "") -> Dispatch:
+    """Each entry of a node is (what its set is named after, suffix of the chain it leads to, None for the group's)."""
+    if len(by_id) <= FAN_OUT:
+        return Dispatch({prefix: [(name, None) for name in by_id]}, {})
+    children: dict[str, dict[str, Group]] = {}
+    for name, group in by_id.items():
+        children.setdefault(name[: len(prefix) + 1], {})[name] = group
+    found = Dispatch({prefix: []}, {})
+    for child, members in children.items():
+        if len(members) == 1:
+            found.nodes[prefix].append((next(iter(members)), None))
+            continue
+        found.nodes[prefix].append((child, child))
+        found.unions[child] = list(members.values())
+        below = tree(members, child)
+        found.nodes.update(below.nodes)
+        found.unions.update(below.unions)
+    return found
+
+
+def chains(
+    dispatch: Dispatch,
+    root: str,
+    side: str,
+    family: int,
+    chain_of_group: t.Callable[[str], str],
+    otherwise: tuple[Rule, ...],
+) -> dict[str, tuple[Rule, ...]]:
+    """The chains of one direction, `root` and those below; `side`: "src" or "dst" of the packet is the workload."""
+
+    def name(suffix: str) -> str:
+        return chain_name(f"{root}-", suffix) if suffix else root
+
+    return {
+        name(suffix): (
+            *(
+                Rule(
+                    (in_set(ip_sets.workloads_set(looked_up, family), f"{side},{side}"),),
+                    goto(chain_of_group(looked_up) if leads_to is None else name(leads_to)),
+                )
+                for looked_up, leads_to in entries
+            ),
+            *otherwise,
+        )
+        for suffix, entries in dispatch.nodes.items()
+    }
+
+
+def members(by_id: t.Mapping[str, Group], dispatch: Dispatch) -> t.Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
+    """What each set is named after, and its members."""
+    for group in by_id.values():
+        yield group.id, group.members
+    for prefix, below in dispatch.unions.items():
+        yield prefix, tuple(pair for group in below for pair in group.members)
