@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Failsafes: ports of the host that no policy can close. One chain a direction, in each table that has policy for hosts.
+"""Failsafes: ports of the host that no policy can close. A chain a direction in each table with policy for hosts.
 
 Two things differ from Felix's. A failsafe for a network of the other IP version is none in this one, where Felix drops
 the network and opens the port to all. And in the table raw, where there are no connections to recognise replies by, the

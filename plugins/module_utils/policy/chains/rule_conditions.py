@@ -126,7 +126,7 @@ def _addresses(entity: Entity, side: str, family: int, nets: list[tuple[str, ...
 def _ports(entity: Entity, protocol: t.Optional[Protocol], side: str, family: int) -> list[tuple[str, ...]]:
     """Alternatives."""
     ranges, names = _kinds(entity.ports)
-    alternatives = [(_port_condition(chunk, protocol, side),) for chunk in _chunks(ranges)]
+    alternatives: list[tuple[str, ...]] = [(_port_condition(chunk, protocol, side),) for chunk in _chunks(ranges)]
     for name in names:
         set_name = ip_sets.named_port_set(named_port_key(name, protocol, entity), family)
         alternatives.append((in_set(set_name, f"{side},{side}"),))

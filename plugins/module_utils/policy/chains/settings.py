@@ -37,7 +37,7 @@ FAILSAFE_OUTBOUND = (
 
 
 class Encapsulation(t.NamedTuple):
-    """A tunnel between the fleet's nodes. `kind`: "ipip" or "vxlan" with its `port`; `ip_version` of the outer header."""
+    """A tunnel between the fleet's nodes: "ipip" or "vxlan" with its port, and the IP version of the outer header."""
 
     kind: str
     port: int = 0
