@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 import typing as t
 
 from .kernel import Completed
@@ -303,7 +304,11 @@ def _member(text: str, into: FakeSet) -> str:
         raise _Refused("The value of the CIDR parameter of the IP address is invalid")
     if into.type == "hash:ip,port" and not comma:
         raise _Refused("Syntax error: Second element is missing from " + text)
-    shown = str(network.network_address) if network.prefixlen == network.max_prefixlen else str(network)
+    shown = socket.inet_ntop(
+        socket.AF_INET6 if network.version == 6 else socket.AF_INET, network.network_address.packed
+    )
+    if network.prefixlen != network.max_prefixlen:
+        shown += f"/{network.prefixlen}"
     return shown + comma + rest
 
 

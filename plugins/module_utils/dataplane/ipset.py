@@ -1,15 +1,19 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""IP sets. Ours are named `cali40...`; `cali4t...` are ours while they are being filled.
+"""IP sets. Ours are named `cali40...`, those of IPv6 `cali60...`; `cali4t...` and `cali6t...` while being filled.
 
 A new set is filled before anything refers to it. A set that changes gets its additions before its deletions; when most
-of it changes, a second set is filled and swapped in, so that no packet meets a half of either.
+of it changes, or it has become too small, a second set is filled and swapped in, so that no packet meets a half of
+either. All of it is one `ipset restore`; a set that is refused does not keep the others from being written.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
+import socket
+import time
 import typing as t
 
 from ..fleet.node_state import IpSet
@@ -17,18 +21,58 @@ from .change import Change, Failures, ObserveError
 from .kernel import Completed, Kernel
 
 PREFIX = "cali40"
+PREFIX_IPV6 = "cali60"
 TEMPORARY = "cali4t"
+TEMPORARY_IPV6 = "cali6t"
+_OURS = (PREFIX, PREFIX_IPV6, TEMPORARY, TEMPORARY_IPV6)
+
 _MAX_ELEMENTS = 1048576  # the default of 65536 is reached by fleets
+_FEW = 64  # members that may always go one by one
+_MOST_REFUSED = 50  # sets, before the rest is given up
+
+#: Seconds between the attempts to delete a set. The kernel lets go of it some time after the rule that referred to it.
+_PATIENCE = (0.01, 0.04, 0.15)
+
+_ERROR_LINE = re.compile(r"Error in line (\d+): ?(.*)")
+_HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}
 
 
 class Observed(t.NamedTuple):
     type: str
     members: frozenset[str]
+    max_elements: int = _MAX_ELEMENTS
 
 
-def canonical(member: str) -> str:
-    """As `ipset save` prints it: a host without its prefix length."""
-    return member[:-3] if member.endswith("/32") else member
+def canonical(member: str, ipv6: bool = False) -> str:
+    """As `ipset save` prints it: a host without its prefix length. `member` may go on with `,tcp:80`."""
+    if not ipv6:
+        return member[:-3] if member.endswith("/32") else member
+    address, comma, rest = member.partition(",")
+    host, _slash, length = address.partition("/")
+    try:
+        host = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, host))
+    except OSError:
+        return member  # ipset will say so
+    return host + (f"/{length}" if length not in ("", "128") else "") + comma + rest
+
+
+def is_ipv6(name: str) -> bool:
+    return name.startswith((PREFIX_IPV6, TEMPORARY_IPV6))
+
+
+def wanted(ipset: IpSet) -> Observed:
+    """What `observe` finds once the set is there. A set of networks cannot hold everything, but both halves of it."""
+    ipv6 = is_ipv6(ipset.name)
+    members: set[str] = set()
+    for member in ipset.members:
+        if member in _HALVES:
+            members.update(_HALVES[member])
+        else:
+            members.add(canonical(member, ipv6))
+    most = _MAX_ELEMENTS
+    while most < len(members):
+        most *= 2
+    return Observed(ipset.type, frozenset(members), most)
 
 
 def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
@@ -42,101 +86,162 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
             f"IP sets cannot be read (ipset save): {_first_line(done)}. The fleet's firewall rules need them."
             " Install a kernel with the module ip_set (Debian: linux-image-amd64), then run again."
         )
-    types: dict[str, str] = {}
+    return parse(done.output)
+
+
+def parse(output: str) -> dict[str, Observed]:
+    """Our sets in what `ipset save` printed."""
+    created: dict[str, tuple[str, int]] = {}
     members: dict[str, list[str]] = {}
-    for line in done.output.splitlines():
-        words = line.split()
-        if len(words) < 3 or not words[1].startswith((PREFIX, TEMPORARY)):
+    for line in output.splitlines():
+        command, name, rest = (line.split(None, 2) + ["", ""])[:3]
+        if not name.startswith(_OURS):
             continue
-        if words[0] == "create":
-            types[words[1]] = words[2]
-            members[words[1]] = []
-        elif words[0] == "add":
-            members[words[1]].append(canonical(words[2]))
-    return {name: Observed(kind, frozenset(members[name])) for name, kind in types.items()}
+        if command == "create":
+            kind, *options = rest.split()
+            most = options[options.index("maxelem") + 1] if "maxelem" in options else "0"
+            created[name] = kind, int(most)
+            members[name] = []
+        elif command == "add":
+            members[name].append(canonical(rest, is_ipv6(name)))
+    return {name: Observed(kind, frozenset(members[name]), most) for name, (kind, most) in created.items()}
 
 
 def _text(kind: str, count: int) -> str:
     return f"{kind}  {count} member{'' if count == 1 else 's'}"
 
 
-def diff(desired: t.Iterable[IpSet], observed: t.Mapping[str, Observed]) -> list[Change]:
+def diff(
+    desired: t.Iterable[IpSet],
+    observed: t.Mapping[str, Observed],
+    want: t.Callable[[IpSet], Observed] = wanted,
+) -> list[Change]:
+    """`want` is `wanted`, or remembers it."""
     changes: list[Change] = []
-    wanted = {ipset.name: ipset for ipset in desired}
-    for ipset in wanted.values():
-        members = frozenset(canonical(member) for member in ipset.members)
+    names = set()
+    for ipset in desired:
+        names.add(ipset.name)
+        new = want(ipset)
         have = observed.get(ipset.name)
-        after = _text(ipset.type, len(members))
-        new = (ipset.name, Observed(ipset.type, members))
         if have is None:
-            changes.append(Change("ipset", "+", ipset.name, None, after, "", None, new))
-        elif have.type != ipset.type:
-            note = (
-                f"The set {ipset.name} exists with type {have.type}, and {ipset.type} is needed; the kernel cannot"
-                f" change a type in place. Delete what refers to the set and the set (ipset destroy {ipset.name}),"
-                " then run again."
-            )
-            before = _text(have.type, len(have.members))
-            changes.append(Change("ipset", "!", ipset.name, before, after, note, have, new))
-        elif have.members != members:
-            gone, come = sorted(have.members - members), sorted(members - have.members)
+            after = _text(ipset.type, len(new.members))
+            changes.append(Change("ipset", "+", ipset.name, None, after, "", None, (ipset.name, new)))
+        elif have.type != new.type or have.members != new.members or have.max_elements < len(new.members):
+            gone, come = sorted(have.members - new.members), sorted(new.members - have.members)
             detail = "\n".join([f"-{member}" for member in gone] + [f"+{member}" for member in come])
-            before = _text(have.type, len(have.members))
+            before, after = _text(have.type, len(have.members)), _text(new.type, len(new.members))
             note = f"{len(come)} in, {len(gone)} out"
-            changes.append(Change("ipset", "~", ipset.name, before, after, note, have, new, detail))
+            if have.type != new.type:
+                note = "deleted and made anew, for the type of a set cannot change"
+            elif have.max_elements < len(new.members):
+                note += f", made anew with room for {new.max_elements}"
+            changes.append(Change("ipset", "~", ipset.name, before, after, note, have, (ipset.name, new), detail))
     for name, have in observed.items():
-        if name not in wanted:
+        if name not in names:
             changes.append(Change("ipset", "-", name, _text(have.type, len(have.members)), None, "", (name, have)))
     return changes
 
 
-def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
+class _Line(t.NamedTuple):
+    text: str
+    change: Change
+
+
+def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float], None] = time.sleep) -> None:
+    """Raises ApplyError with each set that was refused; all others are as they should be."""
     failures = Failures()
-    lines: list[str] = []
-    last = None
-    for change in changes:
-        if change.action == "!":
-            failures.add(change, change.note)
-        elif change.action in ("+", "~"):
-            name, want = change.new
-            lines += _fill(name, want, change.old)
-            last = change
-    if last is not None:
-        done = kernel.run(["ipset", "restore"], stdin="\n".join(lines) + "\n")
-        if done.code != 0:
-            failures.add(last, _reason(done, lines))
-    for change in changes:
-        if change.action == "-":
-            name = change.old[0]
-            done = kernel.run(["ipset", "destroy", name])
-            if done.code != 0 and "does not exist" not in done.errors:
-                failures.add(
-                    change,
-                    f"The set {name} could not be deleted: {_first_line(done)}."
-                    " A rule that is not ours may refer to it (iptables-save | grep it); the next run tries again.",
-                )
+    _write(kernel, [change for change in changes if change.action in ("+", "~")], failures)
+    _delete(kernel, [change for change in changes if change.action == "-"], failures, sleep)
     failures.raise_if_any()
 
 
-def _create(name: str, kind: str) -> str:
-    return f"create {name} {kind} family inet maxelem {_MAX_ELEMENTS}"
+def _write(kernel: Kernel, changes: t.Sequence[Change], failures: Failures) -> None:
+    """Again without the set at which it was refused: every line may be repeated."""
+    left = list(changes)
+    while left:
+        lines = [_Line(text, change) for change in left for text in _fill(change)]
+        # A member that is already there, or already gone, is no reason to stop.
+        done = kernel.run(["ipset", "-exist", "restore"], stdin="".join(f"{line.text}\n" for line in lines))
+        if done.code == 0:
+            return
+        found = _ERROR_LINE.search(done.errors)
+        number = int(found.group(1)) if found else 0
+        if found is None or not 0 < number <= len(lines) or len(changes) - len(left) >= _MOST_REFUSED:
+            failures.add(left[-1], _reason(done, len(lines)))
+            return
+        bad = lines[number - 1]
+        failures.add(bad.change, _refused(bad, found.group(2).rstrip(".")))
+        left = [change for change in left if change is not bad.change]
 
 
-def _fill(name: str, want: Observed, have: t.Optional[Observed]) -> list[str]:
+def _fill(change: Change) -> list[str]:
+    name, want = change.new
+    have: t.Optional[Observed] = change.old
     if have is None:
-        return [_create(name, want.type), *(f"add {name} {member}" for member in sorted(want.members))]
+        return [_create(name, want), *_add(name, want.members)]
+    if have.type != want.type:
+        return [f"destroy {name}", _create(name, want), *_add(name, want.members)]
     come, gone = sorted(want.members - have.members), sorted(have.members - want.members)
-    if len(gone) <= 64 or len(gone) * 2 <= len(have.members):
+    if have.max_elements >= len(want.members) and (len(gone) <= _FEW or len(gone) * 2 <= len(have.members)):
+        if len(have.members) + len(come) > have.max_elements:
+            return [*_delete_members(name, gone), *_add(name, come)]
         # Both sides meet in the meantime: what is new is in before what is old leaves.
-        return [*(f"add {name} {member}" for member in come), *(f"del {name} {member}" for member in gone)]
-    temporary = TEMPORARY + hashlib.sha256(name.encode()).hexdigest()[:16]
+        return [*_add(name, come), *_delete_members(name, gone)]
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    temporary = (TEMPORARY_IPV6 if is_ipv6(name) else TEMPORARY) + digest
     return [
-        f"{_create(temporary, want.type)} -exist",
+        _create(temporary, want),
         f"flush {temporary}",
-        *(f"add {temporary} {member}" for member in sorted(want.members)),
+        *_add(temporary, want.members),
         f"swap {temporary} {name}",
         f"destroy {temporary}",
     ]
+
+
+def _create(name: str, want: Observed) -> str:
+    family = "inet6" if is_ipv6(name) else "inet"
+    return f"create {name} {want.type} family {family} maxelem {want.max_elements}"
+
+
+def _add(name: str, members: t.Iterable[str]) -> list[str]:
+    return [f"add {name} {member}" for member in sorted(members)]
+
+
+def _delete_members(name: str, members: t.Iterable[str]) -> list[str]:
+    return [f"del {name} {member}" for member in members]
+
+
+def _delete(kernel: Kernel, changes: t.Sequence[Change], failures: Failures, sleep: t.Callable[[float], None]) -> None:
+    refused = _destroy(kernel, [(change, "") for change in changes])
+    for pause in _PATIENCE:
+        if not refused:
+            return
+        sleep(pause)
+        refused = _destroy(kernel, refused)
+    for change, words in refused:
+        failures.add(
+            change,
+            f"The set {change.old[0]} could not be deleted: {words}."
+            " A rule that is not ours may refer to it (iptables-save | grep it); the next run tries again.",
+        )
+
+
+def _destroy(kernel: Kernel, left: t.Sequence[tuple[Change, str]]) -> list[tuple[Change, str]]:
+    """Those that could not be, and why. Each line is done or not by itself, and the first that is not ends it."""
+    refused: list[tuple[Change, str]] = []
+    while left:
+        text = "".join(f"destroy {change.old[0]}\n" for change, _words in left)
+        done = kernel.run(["ipset", "restore"], stdin=text)
+        if done.code == 0:
+            break
+        found = _ERROR_LINE.search(done.errors)
+        number = int(found.group(1)) if found else 0
+        if found is None or not 0 < number <= len(left):
+            return [*refused, *((change, _first_line(done)) for change, _words in left)]
+        if "does not exist" not in found.group(2):
+            refused.append((left[number - 1][0], found.group(2).rstrip(".")))
+        left = left[number:]
+    return refused
 
 
 def _first_line(done: Completed) -> str:
@@ -144,13 +249,28 @@ def _first_line(done: Completed) -> str:
     return text.splitlines()[0].rstrip(".") if text else f"it ended with status {done.code}"
 
 
-def _reason(done: Completed, lines: t.Sequence[str]) -> str:
+def _refused(line: _Line, words: str) -> str:
+    name, want = line.change.new
+    if line.text == f"destroy {name}":
+        return (
+            f"The set {name} exists with type {line.change.old.type}, and {want.type} is needed; the kernel cannot"
+            f" change a type in place, and the set is in use: {words}. Delete what refers to the set and the set"
+            f" (ipset destroy {name}), then run again."
+        )
+    module = "ip_set_" + want.type.replace(":", "_").replace(",", "")
+    return (
+        f"ipset restore refused {line.text!r}: {words}. The set is not as it should be, all others are."
+        f" See that the kernel has the modules ip_set and {module}, then run again."
+    )
+
+
+def _reason(done: Completed, lines: int) -> str:
     if done.code == 127:
         return (
             "The program ipset is not installed, and the fleet's firewall rules need its sets."
             " Install it with `apt-get install ipset` (Debian), then run again."
         )
     return (
-        f"ipset restore refused the sets: {_first_line(done)}. Its input had {len(lines)} lines."
+        f"ipset restore refused the sets: {_first_line(done)}. Its input had {lines} lines."
         " See that the kernel has the modules ip_set and ip_set_hash_net, then run again."
     )

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import iptables
 
 from tests.unit.dataplane.drivers import converge
+from tests.unit.dataplane.suite_chains import *  # noqa: F403
 from tests.unit.dataplane.suite_firewall import *  # noqa: F403
 from tests.unit.dataplane.suite_firewall import NAT, run
 
@@ -25,8 +26,9 @@ def legacy(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _LEGACY, "install iptables to run these tests"
     folder = tmp_path / "alternatives"
     folder.mkdir()
-    for name in ("iptables", "iptables-save", "iptables-restore"):
-        (folder / name).symlink_to(_LEGACY)
+    for family in ("iptables", "ip6tables"):
+        for verb in ("", "-save", "-restore"):
+            (folder / (family + verb)).symlink_to(_LEGACY)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 

@@ -65,13 +65,89 @@ def test_set_that_changes_altogether_is_swapped(kernel):
     assert "cali4t" not in run(kernel, ["ipset", "save"])
 
 
-def test_set_of_another_type_is_reported(kernel):
+def test_set_of_another_type_is_made_anew(kernel):
     converge(ipset, kernel, [HOSTS])
+    assert converge(ipset, kernel, [IpSet(HOSTS.name, "hash:ip", ("10.10.1.11",))]) == [
+        "~ ipset    cali40all-hosts-net  hash:net  3 members  ->  hash:ip  1 member"
+        "    deleted and made anew, for the type of a set cannot change"
+    ]
+    assert members(kernel, HOSTS.name) == {"10.10.1.11"}
+
+
+def test_set_of_another_type_that_is_in_use_is_reported(kernel):
+    converge(ipset, kernel, [HOSTS])
+    converge(iptables, kernel, [FILTER])
     assert fail(ipset, kernel, [IpSet(HOSTS.name, "hash:ip", ("10.10.1.11",))]) == (
         "ipset cali40all-hosts-net: The set cali40all-hosts-net exists with type hash:net, and hash:ip is needed;"
-        " the kernel cannot change a type in place. Delete what refers to the set and the set"
-        " (ipset destroy cali40all-hosts-net), then run again."
+        " the kernel cannot change a type in place, and the set is in use: Set cannot be destroyed: it is in use by a"
+        " kernel component. Delete what refers to the set and the set (ipset destroy cali40all-hosts-net),"
+        " then run again."
     )
+    assert len(members(kernel, HOSTS.name)) == 3
+
+
+def test_set_that_has_become_too_small_is_swapped_for_a_larger_one(kernel):
+    run(kernel, ["ipset", "restore"], f"create {HOSTS.name} hash:net maxelem 2\nadd {HOSTS.name} 10.10.1.11\n")
+    converge(iptables, kernel, [FILTER])
+    assert converge(ipset, kernel, [HOSTS]) == [
+        "~ ipset    cali40all-hosts-net  hash:net  1 member  ->  hash:net  3 members"
+        "    2 in, 0 out, made anew with room for 1048576"
+    ]
+    assert len(members(kernel, HOSTS.name)) == 3
+    assert "cali4t" not in run(kernel, ["ipset", "save"])
+
+
+def test_full_set_gets_room_before_it_is_filled(kernel):
+    run(kernel, ["ipset", "restore"], f"create {HOSTS.name} hash:net maxelem 1\nadd {HOSTS.name} 10.10.1.10\n")
+    converge(ipset, kernel, [IpSet(HOSTS.name, "hash:net", ("10.10.1.11",))])
+    assert members(kernel, HOSTS.name) == {"10.10.1.11"}
+
+
+def test_sets_of_ipv6_and_of_ports(kernel):
+    nets = IpSet("cali60s", "hash:net", ("fd00:0:0::1/128", "2001:DB8::/32", "::/0", "::ffff:10.0.0.1"))
+    ports = IpSet("cali60p", "hash:ip,port", ("fd00:0::1,tcp:80", "fd00::2,udp:53"))
+    everybody = IpSet("cali40e", "hash:net", ("0.0.0.0/0",))
+    converge(ipset, kernel, [nets, ports, everybody])
+    assert members(kernel, nets.name) == {"fd00::1", "2001:db8::/32", "::/1", "8000::/1", "::ffff:10.0.0.1"}
+    assert members(kernel, ports.name) == {"fd00::1,tcp:80", "fd00::2,udp:53"}
+    assert members(kernel, everybody.name) == {"0.0.0.0/1", "128.0.0.0/1"}
+    many = tuple(f"fd00::{n:x}" for n in range(1, 200))
+    converge(ipset, kernel, [IpSet(nets.name, "hash:net", many)])
+    converge(ipset, kernel, [IpSet(nets.name, "hash:net", tuple(f"fd01::{n:x}" for n in range(1, 200)))])
+    assert len(members(kernel, nets.name)) == 199
+    converge(ipset, kernel, [])
+    assert "cali6" not in run(kernel, ["ipset", "save"])
+
+
+def test_set_that_is_refused_does_not_keep_others_from_being_written(kernel):
+    run(kernel, ["ipset", "create", "cali40z", "hash:net"])
+    wanted = [
+        IpSet("cali40a", "hash:net", ("10.10.1.11",)),
+        IpSet("cali40b", "hash:net", ("10.10.1.11", "fd00::1")),
+        IpSet("cali40c", "hash:net", ("10.10.1.12",)),
+    ]
+    text = fail(ipset, kernel, wanted)
+    assert text.startswith(
+        "ipset cali40b: ipset restore refused 'add cali40b fd00::1': Syntax error: cannot parse fd00::1"
+    )
+    assert text.endswith(
+        ". The set is not as it should be, all others are."
+        " See that the kernel has the modules ip_set and ip_set_hash_net, then run again."
+    )
+    assert members(kernel, "cali40a") == {"10.10.1.11"}
+    assert members(kernel, "cali40c") == {"10.10.1.12"}
+    assert "cali40z" not in run(kernel, ["ipset", "save"])
+
+
+def test_sets_in_use_do_not_keep_others_from_being_deleted(kernel):
+    names = [f"cali40{letter}" for letter in "abcd"]
+    converge(ipset, kernel, [IpSet(name, "hash:net", ("10.10.1.11",)) for name in names])
+    rules = "".join(f"-A INPUT -m set --match-set {name} src -j ACCEPT\n" for name in names[1:3])
+    run(kernel, ["iptables-restore", "--noflush"], f"*filter\n{rules}COMMIT\n")
+    text = fail(ipset, kernel, [])
+    assert [line.split(":")[0] for line in text.splitlines()] == ["ipset cali40b", "ipset cali40c"]
+    left = [line.split()[1] for line in run(kernel, ["ipset", "save"]).splitlines() if line.startswith("create")]
+    assert left == ["cali40b", "cali40c"]
 
 
 def test_sets_of_others_stay(kernel):
