@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .model import Entity, NamedPort, NamedPortKey, Policy, Profile, Protocol, Rule, SetKey
+from .model import EGRESS, INGRESS, Entity, NamedPort, NamedPortKey, Policy, Profile, Protocol, Rule, SetKey
 
 
 def named_port_key(port: NamedPort, protocol: t.Optional[Protocol], entity: Entity) -> NamedPortKey:
@@ -30,5 +30,6 @@ def of_rule(rule: Rule) -> t.Iterator[SetKey]:
 
 
 def of_rules(owner: t.Union[Policy, Profile]) -> frozenset[SetKey]:
-    """All that a policy's or profile's rules need."""
-    return frozenset(key for rule in (*owner.ingress, *owner.egress) for key in of_rule(rule))
+    """All that a policy's or profile's rules need, in those directions in which they are in force."""
+    directions = owner.types if isinstance(owner, Policy) else (INGRESS, EGRESS)
+    return frozenset(key for direction in directions for rule in owner.rules(direction) for key in of_rule(rule))

@@ -116,6 +116,11 @@ def random_world(
     return World(policy_set(tiers, chosen, profiles, network_sets), tuple(endpoints), families, protocols)
 
 
+def random_selector(rng: random.Random) -> str:
+    """The canonical text of a selector over LABELS."""
+    return _Makers(rng, (4,), PROTOCOLS).selector()
+
+
 class _Makers:
     def __init__(self, rng: random.Random, families: tuple[int, ...], protocols: tuple[Protocol, ...]) -> None:
         self.rng = rng
