@@ -143,9 +143,11 @@ def _document_of(cls: type[Resource], flat: t.Mapping[str, t.Any]) -> Document:
     """The document that a flat mapping stands for."""
     known = (*_metadata_fields(cls), *types_of(cls), *(ip_pool.FLAT_FIELDS if cls is IPPool else ()))
     envelope = {key: value for key, value in flat.items() if key in ("apiVersion", "kind")}
-    rest = {key: value for key, value in flat.items() if key not in envelope}
+    rest = dict(cls.readable({key: value for key, value in flat.items() if key not in envelope}))
     for key in rest:
-        if key not in known and not (cls is IPPool and key in ip_pool.REPLACED):
+        if key not in known:
+            if key == "namespace":
+                raise Refused(None, f"is not a field here: no {cls.KIND} is in a namespace.", "Leave it out.", key)
             raise unknown(key, known)
     if cls is IPPool:
         rest = ip_pool.from_operator(rest)

@@ -151,7 +151,11 @@ class Number:
 
     def read(self, value: t.Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise Refused(value, "is not a number.", "Write digits, a fraction behind a dot, without quotes.")
+            raise Refused(
+                value,
+                "is a text." if isinstance(value, str) else "is not a number.",
+                "Write a number, without quotes.",
+            )
         try:
             number = float(value)
         except OverflowError:
@@ -428,4 +432,5 @@ DURATION = Text(
 )
 TEXT = Text()
 FLAG = Flag()
+NUMBER = Number()
 AS_NUMBER = ASNumber()

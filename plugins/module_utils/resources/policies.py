@@ -14,7 +14,7 @@ import re
 import typing as t
 
 from .errors import Refused
-from .fields import FLAG, SUBDOMAIN, Choice, Items, Number, Text, field, is_label
+from .fields import FLAG, NUMBER, SUBDOMAIN, Choice, Items, Text, field, is_label
 from .policy_selectors import EndpointSelector
 from .resource import NamespacedResource, Resource
 from .rules import RULES, Rule, each_rule
@@ -40,7 +40,7 @@ class _Policy(Resource):
     """
 
     tier: str = field(_TIER, "")
-    order: t.Optional[float] = field(Number())
+    order: t.Optional[float] = field(NUMBER)
     selector: str = field(EndpointSelector("all()"), "all()")
     serviceAccountSelector: str = field(EndpointSelector(), "")
     types: tuple[str, ...] = field(_TYPES, ())
@@ -82,8 +82,7 @@ class _Policy(Resource):
                 name,
                 "is not a name that a policy can have.",
                 "Use lower case letters, digits and '-', without dots"
-                + (f" other than that behind {prefix}" if self.tier else "")
-                + ".",
+                + (f"; {prefix} may stand before it." if self.tier else "."),
                 "name",
             )
         return dataclasses.replace(

@@ -41,6 +41,11 @@ class PortRange:
 Port = t.Union[PortRange, str]
 
 
+def _number(digits: str) -> int:
+    """Theirs, or of very many digits a number that is as good as theirs: none here has more than five."""
+    return int(digits.lstrip("0")[:6] or "0")
+
+
 class Protocol:
     """A name of PROTOCOLS, or a number from 1 to 255, also as text. Read as a name or a number."""
 
@@ -48,7 +53,7 @@ class Protocol:
         if isinstance(value, str):
             if value in PROTOCOLS:
                 return str.__str__(value)
-            number = int(value) if _DIGITS.fullmatch(value) and len(value) < 20 else None
+            number = _number(value) if _DIGITS.fullmatch(value) else None
         else:
             number = int.__int__(value) if isinstance(value, int) and not isinstance(value, bool) else None
         if number is None or not 1 <= number <= 255:
@@ -77,16 +82,16 @@ class RulePort:
         if isinstance(value, str):
             found = _RANGE.fullmatch(value)
             if found:
-                return self._range(value, found.group(1), found.group(2))
-            return self._range(value, value, value) if _DIGITS.fullmatch(value) else PORT_NAME.read(value)
+                return self._range(value, _number(found.group(1)), _number(found.group(2)))
+            if _DIGITS.fullmatch(value):
+                return self._range(value, _number(value), _number(value))
+            return PORT_NAME.read(value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise Refused(value, PORT_NAME.rule, PORT_NAME.remedy)
-        return self._range(value, str(int.__int__(value)), str(int.__int__(value)))
+        return self._range(value, int.__int__(value), int.__int__(value))
 
     @staticmethod
-    def _range(value: t.Any, first_text: str, last_text: str) -> PortRange:
-        # Without the zeros in front, what is longer than 65535 is larger.
-        first, last = (int(text.lstrip("0")[:6] or "0") for text in (first_text, last_text))
+    def _range(value: t.Any, first: int, last: int) -> PortRange:
         if not (1 <= first <= MAX_PORT and 1 <= last <= MAX_PORT):
             raise Refused(value, "has a port that does not exist.", f"Ports go from 1 to {MAX_PORT}.")
         if first > last:

@@ -13,7 +13,7 @@ import dataclasses
 import typing as t
 
 from .errors import Refused
-from .fields import Choice, Number, field, is_label
+from .fields import NUMBER, Choice, field, is_label
 from .resource import Resource
 
 DEFAULT_TIER = "default"
@@ -29,14 +29,14 @@ class Tier(Resource):
 
     KIND: t.ClassVar[str] = "Tier"
 
-    order: float = field(Number(), DEFAULT_TIER_ORDER)
+    order: float = field(NUMBER, DEFAULT_TIER_ORDER)
     defaultAction: str = field(Choice(("Deny", "Pass"), "Deny"), "Deny")
 
     def checked(self) -> Tier:
         if self.name == DEFAULT_TIER:
             if self.order != DEFAULT_TIER_ORDER:
                 raise Refused(
-                    self.order,
+                    NUMBER.write(self.order),
                     f"is not that of the tier {DEFAULT_TIER}, which stays at {DEFAULT_TIER_ORDER:.0f}.",
                     "Leave it out, and give the other tiers a lower or a higher one.",
                     "order",
