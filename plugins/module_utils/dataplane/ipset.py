@@ -44,10 +44,10 @@ class Observed(t.NamedTuple):
 
 
 def canonical(member: str, ipv6: bool = False) -> str:
-    """As `ipset save` prints it: a host without its prefix length. `member` may go on with `,tcp:80`."""
-    if not ipv6:
-        return member[:-3] if member.endswith("/32") else member
+    """As `ipset save` prints it: a host without its prefix length. `member` may go on with `,tcp:80` or `,cali1`."""
     address, comma, rest = member.partition(",")
+    if not ipv6:
+        return address[:-3] + comma + rest if address.endswith("/32") else member
     host, _slash, length = address.partition("/")
     try:
         host = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, host))
@@ -126,7 +126,7 @@ def diff(
         if have is None:
             after = _text(ipset.type, len(new.members))
             changes.append(Change("ipset", "+", ipset.name, None, after, "", None, (ipset.name, new)))
-        elif have.type != new.type or have.members != new.members or have.max_elements < len(new.members):
+        elif have is not new and (have[:2] != new[:2] or have.max_elements < len(new.members)):
             gone, come = sorted(have.members - new.members), sorted(new.members - have.members)
             detail = "\n".join([f"-{member}" for member in gone] + [f"+{member}" for member in come])
             before, after = _text(have.type, len(have.members)), _text(new.type, len(new.members))

@@ -26,7 +26,8 @@ from .lookup import network, within
 class _Group(t.NamedTuple):
     """Changes of one driver. Groups of additions stand in the order of their application."""
 
-    driver: t.Any  # a module with apply(kernel, changes)
+    name: str  # in DRIVERS
+    driver: t.Any  # with apply(kernel, changes)
     changes: list[Change]
 
 
@@ -99,12 +100,17 @@ DRIVERS: t.Mapping[str, t.Any] = {
 }
 
 
+#: No drivers that remember.
+NONE_REMEMBERED: t.Mapping[str, t.Any] = {}
+
+
 def plan_node(
     kernel: Kernel,
     state: NodeState,
     kinds: t.Optional[t.Collection[str]] = None,
     interiors: t.Union[bool, t.Collection[str]] = True,
     stale: bool = True,
+    remembered: t.Mapping[str, t.Any] = NONE_REMEMBERED,
 ) -> NodePlan:
     """Compares; changes nothing and needs the standard library alone. Raises ObserveError or KernelError.
 
@@ -112,6 +118,7 @@ def plan_node(
     `interiors` says whose network namespaces are looked into: all, none, or those of these interfaces. Without `stale`
     workloads that nothing desires are not looked for, and the others are read one by one: for a state with few.
     A workload that ended with its namespace is `kept`, and what would lead to it is not wanted.
+    `remembered` are the caller's own drivers of ipset and iptables, in place of those that read it all each time.
     """
     if kinds is not None and not set(kinds) <= DRIVERS.keys():
         raise ValueError(f"no such drivers: {', '.join(sorted(set(kinds) - DRIVERS.keys()))}")
@@ -128,13 +135,16 @@ def plan_node(
             else:
                 observed = workload.observe_each(kernel, state.workloads)
             found[name] = workload.diff(state.workloads, observed)
+        elif name in _FIREWALL:
+            driver, desired = remembered.get(name, DRIVERS[name]), _FIREWALL[name](wanted)
+            found[name] = driver.diff(desired, driver.observe(kernel, desired))
         else:
             found[name] = _PLANS[name](kernel, wanted, anew)
         if name == "tunnel":
             anew |= tunnel.recreated(found[name])
         elif name == "workload":
             anew |= workload.recreated(found[name])
-    groups = tuple(_Group(DRIVERS[name], changes) for name, changes in found.items())
+    groups = tuple(_Group(name, remembered.get(name, DRIVERS[name]), changes) for name, changes in found.items())
     return NodePlan(
         state=state,
         underlay=device,
@@ -177,9 +187,13 @@ def _plan_routes(kernel: Kernel, state: NodeState, anew: set[str]) -> list[Chang
     return route.diff(state.routes, observed)
 
 
+#: Those that may be remembered, and what is desired of them.
+_FIREWALL: t.Mapping[str, t.Callable[[NodeState], t.Any]] = {
+    "ipset": lambda state: state.ipsets,
+    "iptables": lambda state: state.iptables,
+}
+
 _PLANS: t.Mapping[str, t.Callable[[Kernel, NodeState, set[str]], list[Change]]] = {
-    "ipset": lambda kernel, state, _anew: ipset.diff(state.ipsets, ipset.observe(kernel, state.ipsets)),
-    "iptables": lambda kernel, state, _anew: iptables.diff(state.iptables, iptables.observe(kernel, state.iptables)),
     "tunnel": lambda kernel, state, _anew: tunnel.diff(state.devices, tunnel.observe(kernel, state.devices)),
     "sysctl": _plan_sysctls,
     "neighbor": _plan_neighbors,
@@ -213,9 +227,9 @@ def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], N
                 _apply(kernel, group.driver, changes, failures)
             except iptables.SetAside as error:
                 aside = error
-        if group.driver is sysctl:
+        if group.name == "sysctl":
             _activate(kernel, plan.additions, failures)
-        if group.driver is iptables:
+        if group.name == "iptables":
             failures.raise_if_any()  # without its guard nothing is made reachable
     if aside is not None:
         if not failures.failures:

@@ -1,0 +1,193 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The drivers of iptables and IP sets for a process that stays: they remember what they saw last, and wrote since.
+
+Reading 30,000 rules again takes longer than writing the ten that changed. nftables number their generations: as long as
+the number is the one that our own writes have led to, nobody else has written, and what is remembered is what is there.
+Nothing of the kind exists for the legacy tables and for sets. They are read again after TRUSTED seconds, and at once
+after `forget`, which is for who learns by other means that somebody else has written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import typing as t
+
+from ..fleet.node_state import IpSet, IptablesTable
+from . import ipset, iptables
+from .change import ApplyError, Change
+from .iptables_backend import Observed
+from .iptables_restore import ChainDelete, ChainWrite, Write
+from .iptables_saved import Chains, Place, Rule, commented
+from .kernel import Kernel
+
+TRUSTED = 10.0
+
+Clock = t.Callable[[], float]
+
+
+class RememberedTables:
+    """Of one kernel; for one thread at a time. `clock` gives seconds that do not go back."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._observed: t.Optional[Observed] = None
+        self._generation: t.Optional[int] = None  # of the nftables, as of `_observed`
+        self._read = 0.0
+        self._digests = _Digests()
+
+    def forget(self) -> None:
+        """The next `observe` reads."""
+        self._observed = None
+
+    def observe(self, kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
+        """As iptables.observe."""
+        if self._observed is not None and self._is_current(kernel, self._observed):
+            return self._observed
+        self._observed = None
+        # Asked first: what comes in between is then found to be newer, and read again.
+        generation, read = kernel.ruleset_mark(), self._clock()
+        observed = iptables.observe(kernel, desired)
+        self._observed, self._generation, self._read = observed, generation, read
+        return observed
+
+    def _is_current(self, kernel: Kernel, observed: Observed) -> bool:
+        if observed.backend == "nft" and self._generation is not None:
+            return kernel.ruleset_mark() == self._generation
+        return self._clock() - self._read < TRUSTED
+
+    def diff(self, desired: t.Iterable[IptablesTable], observed: Observed) -> list[Change]:
+        """As iptables.diff. Quick for chains whose rules are the very tuples of the last time."""
+        self._digests.begin()
+        return iptables.diff(desired, observed, self._digests)
+
+    def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
+        """As iptables.apply."""
+        observed, self._observed = self._observed, None  # whatever fails, it is not known what is there then
+        before = kernel.ruleset_mark()
+        moved = observed is None or (observed.backend == "nft" and before != self._generation)
+        if moved:
+            # Lines may have other numbers than when the changes were planned.
+            changes = [_anew(change) for change in changes]
+        tables = iptables.apply_each_table(kernel, changes)
+        if moved or observed is None:
+            return
+        if observed.backend == "nft" and before is not None:
+            after = kernel.ruleset_mark()
+            if after != before + tables:  # one transaction each, and one of somebody else's
+                return
+            self._generation = after
+        self._observed = _after(observed, [iptables.written(change) for change in changes if change.action in "+~-"])
+
+
+def _anew(change: Change) -> Change:
+    if isinstance(change.new, ChainWrite):
+        return change._replace(new=change.new._replace(delta=()))
+    return change
+
+
+def _after(observed: Observed, writes: t.Iterable[Write]) -> Observed:
+    """What is there once these are written."""
+    tables: dict[Place, Chains] = dict(observed.tables)
+    own: set[Place] = set()
+    for write in writes:
+        if write.place not in own:
+            own.add(write.place)
+            tables[write.place] = dict(tables.get(write.place, {}))
+        chains = tables[write.place]
+        if isinstance(write, ChainWrite):
+            chains[write.chain] = tuple(Rule(digest, rule) for digest, rule in write.rules)
+        elif isinstance(write, ChainDelete):
+            del chains[write.chain]
+        else:
+            first, last = (
+                [Rule(digest, commented(digest, rule)) for digest, rule in rules] for rules in (write.first, write.last)
+            )
+            theirs = [rule for rule in chains.get(write.chain, ()) if not rule.hash]
+            chains[write.chain] = (*first, *theirs, *last)
+    return dataclasses.replace(observed, tables=tables)
+
+
+class _Digests:
+    """The hashes of chains, made once for each tuple of rules. What a round does not ask for is forgotten after it."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[str, int], tuple[t.Sequence[str], tuple[str, ...]]] = {}
+        self._now: dict[tuple[str, int], tuple[t.Sequence[str], tuple[str, ...]]] = {}
+
+    def begin(self) -> None:
+        self._before, self._now = self._now, {}
+
+    def __call__(self, chain: str, rules: t.Sequence[str]) -> tuple[str, ...]:
+        key = chain, id(rules)  # which is nobody else's as long as the rules are kept here
+        found = self._now.get(key) or self._before.get(key)
+        if found is None:
+            found = rules, iptables.hashes(chain, rules)
+        self._now[key] = found
+        return found[1]
+
+
+class RememberedSets:
+    """Of one kernel; for one thread at a time. `clock` gives seconds that do not go back."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._observed: t.Optional[dict[str, ipset.Observed]] = None
+        self._read = 0.0
+        self._wanted: dict[str, tuple[IpSet, ipset.Observed]] = {}
+
+    def forget(self) -> None:
+        """The next `observe` reads."""
+        self._observed = None
+
+    def observe(self, kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, ipset.Observed]:
+        """As ipset.observe."""
+        if self._observed is None or self._clock() - self._read >= TRUSTED:
+            self._observed = None
+            read = self._clock()
+            self._observed, self._read = ipset.observe(kernel, desired), read
+        return self._observed
+
+    def diff(self, desired: t.Iterable[IpSet], observed: t.Mapping[str, ipset.Observed]) -> list[Change]:
+        """As ipset.diff. Quick for sets whose members are the very tuples of the last time."""
+        before, self._wanted = self._wanted, {}
+
+        def want(one: IpSet) -> ipset.Observed:
+            known = before.get(one.name)
+            if known is None or known[0] != one:
+                known = one, ipset.wanted(one)
+            self._wanted[one.name] = known
+            return known[1]
+
+        return ipset.diff(desired, observed, want)
+
+    def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
+        """As ipset.apply."""
+        observed, self._observed = self._observed, None
+        try:
+            ipset.apply(kernel, changes)
+        except ApplyError as error:
+            if any(change.action != "-" for change, _reason in error.failures):
+                raise
+            # Sets that are still in use: they are there, and all else is done.
+            kept = {change.subject for change, _reason in error.failures}
+            self._observed = _sets_after(observed, changes, kept)
+            raise
+        self._observed = _sets_after(observed, changes, ())
+
+
+def _sets_after(
+    observed: t.Optional[t.Mapping[str, ipset.Observed]], changes: t.Iterable[Change], kept: t.Container[str]
+) -> t.Optional[dict[str, ipset.Observed]]:
+    if observed is None:
+        return None
+    after = dict(observed)
+    for change in changes:
+        if change.action in ("+", "~"):
+            name, want = change.new
+            after[name] = want
+        elif change.action == "-" and change.subject not in kept:
+            after.pop(change.subject, None)
+    return after
