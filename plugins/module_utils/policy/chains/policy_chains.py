@@ -88,8 +88,8 @@ class Writer:
                 reason = Reason(log_prefix.DENY, direction, kind, number, name)
                 written += self._rule(rule.action, found, reason, staged)
                 for nets in found.nets:
-                    name = ip_sets.nets_set(nets, self.family)
-                    sets[name] = ip_sets.addresses(name, self.family, nets)
+                    set_name = ip_sets.nets_set(nets, self.family)
+                    sets[set_name] = ip_sets.addresses(set_name, self.family, nets)
         return PolicyChain(tuple(written), tuple(sets.values()))
 
     def _rule(self, action: str, found: Conditions, reason: Reason, staged: bool) -> t.Iterator[Rule]:
