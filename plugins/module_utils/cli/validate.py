@@ -12,7 +12,7 @@ import re
 import sys
 import typing as t
 
-from ..resources import KINDS, ResourceError, parse
+from ..resources import KINDS, ResourceError, check_supported, parse
 from .errors import DONE, PROBLEMS, CommandError
 
 _EXTENSIONS = (".yaml", ".yml", ".json")
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
 
 def _problem(name: str, document: t.Any, lines: Lines) -> t.Optional[Problem]:
     try:
-        parse(document)
+        check_supported(parse(document))
     except ResourceError as error:
         # A field that is missing has no line of its own: the nearest one around it stands for it.
         return Problem(name, lines(error.field), str(error))

@@ -30,6 +30,13 @@ items:
     cidr: 10.2.0.0/16
     blockSize: 33
 """
+POLICY = """\
+kind: GlobalNetworkPolicy
+metadata: {name: a}
+spec:
+  ingress:
+  - {action: Allow, http: {methods: [GET]}}
+"""
 NO_KIND = f"document: kind is missing. Write one of {', '.join(KINDS)}."
 
 
@@ -54,6 +61,11 @@ def put(node: Node, **files: str) -> str:
             LIST,
             ["11: IPPool b: spec.blockSize 33 is out of range. A block of an IPv4 pool is between /20 and /32. "
              "Choose a length in between, or leave it out for /26."],
+        ),
+        (
+            POLICY,
+            ["5: GlobalNetworkPolicy a: spec.ingress[0].http is not supported here. "
+             "Nothing on a node reads HTTP: match addresses and ports, and leave the rest to the server."],
         ),
         # what is missing has no line: that of what it is missing in
         ("\n\nkind: IPPool\nmetadata: {}\nspec: {cidr: 10.1.0.0/16}\n",

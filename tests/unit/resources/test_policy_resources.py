@@ -121,6 +121,12 @@ def test_a_rule_and_what_is_written_of_it() -> None:
     assert repr(spec["order"]) == "2"
 
 
+def test_an_order_is_written_as_people_write_it() -> None:
+    written_as = {10.0: "10", 0.5: "0.5", -0.0: "0", 1e300: "1e+300"}
+    for order, text in written_as.items():
+        assert repr(written("Tier", order=order)["spec"]["order"]) == text
+
+
 # --- names, tiers, namespaces ---------------------------------------------------------------------------------------
 
 
@@ -149,6 +155,7 @@ def test_namespaces(kind: str) -> None:
     assert isinstance(made, resources.NamespacedResource)
     assert made.namespace == resources.DEFAULT_NAMESPACE == "default"
     assert made.to_document()["metadata"] == {"name": "x", "namespace": "default"}
+    assert parse_flat(kind, {"name": "x", "namespace": "", **spec}) == made
     other = parse_flat(kind, {"name": "x", "namespace": "team", "labels": {"a": "b"}, **spec})
     assert isinstance(other, resources.NamespacedResource)
     assert other.namespace == "team"
