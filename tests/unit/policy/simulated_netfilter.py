@@ -123,6 +123,7 @@ class Netfilter:
         protocol: t.Optional[int] = None
         negated = False
         matches: set[str] = set()
+        once: set[str] = set()
         while words[0] not in ("-j", "-g"):
             word = words.pop(0)
             if word == "!":
@@ -131,6 +132,9 @@ class Netfilter:
             if word == "-m":
                 matches.add(words.pop(0))
                 continue
+            assert word not in once, f"{word} twice in {text}"
+            if len(word) == 2:
+                once.add(word)
             found: t.Optional[Condition] = None
             if word == "-p":
                 number = NUMBERS.get(words[0]) or int(words[0])

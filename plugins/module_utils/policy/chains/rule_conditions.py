@@ -103,6 +103,7 @@ def _message(icmp: Icmp) -> str:
 
 
 def _addresses(entity: Entity, side: str, family: int, nets: list[tuple[str, ...]]) -> t.Iterator[str]:
+    inline = False
     for given, negated in ((entity.nets, False), (entity.not_nets, True)):
         ours = tuple(dict.fromkeys(net for net in given if ip_sets.is_of(family, net)))
         if not ours:
@@ -112,7 +113,9 @@ def _addresses(entity: Entity, side: str, family: int, nets: list[tuple[str, ...
         elif _ALL[family] in ours:
             if negated:
                 raise _Never
-        elif len(ours) == 1:
+        elif len(ours) == 1 and not inline:
+            # A rule has room for one -s and one -d.
+            inline = True
             yield f"{'! ' if negated else ''}{'-s' if side == 'src' else '-d'} {ours[0]}"
         else:
             nets.append(ours)

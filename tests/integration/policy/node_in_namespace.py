@@ -1,0 +1,207 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node in a network namespace: four workloads' interfaces, two of its own, and all that is beyond them.
+
+Everything beyond is one more namespace with the other ends. Packets are put into these as frames, and what comes out of
+them is what was forwarded or sent. What the node itself received is seen by raw sockets.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+import time
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.tables import (
+    FILTER,
+    MANGLE,
+    RAW,
+    Tables,
+)
+
+from tests.integration.policy.packets import is_error, tag
+
+WORKLOADS = 4
+OWN = {"eth0": ("10.65.2.1", "fd65:0:0:2::1"), "eth1": ("10.65.3.1", "fd65:0:0:3::1")}
+#: What is routed by eth1; everything else goes by eth0.
+BY_ETH1 = ("198.51.100.0/24", "2001:db8:1::/64", "10.65.1.0/24", "fd65:0:0:1::/64")
+
+_BEYOND = "beyond"
+_ETHERTYPE = {4: 0x0800, 6: 0x86DD}
+_PACKET_OUTGOING = 4
+_PROTOCOLS = (1, 6, 17, 58, 132, 136, 253, 254)
+_SYSCTLS = {
+    "net.ipv4.ip_forward": 1,
+    "net.ipv6.conf.all.forwarding": 1,
+    "net.ipv4.conf.all.rp_filter": 0,
+    "net.ipv4.conf.default.rp_filter": 0,
+    "net.ipv6.conf.default.accept_dad": 0,
+    # SCTP's checksum is none that Python has.
+    "net.netfilter.nf_conntrack_checksum": 0,
+    "net.ipv4.icmp_echo_ignore_all": 1,
+    "net.ipv6.icmp.echo_ignore_all": 1,
+}
+
+
+def workload_interface(index: int) -> str:
+    return f"cali{index:011x}"
+
+
+class Node:
+    """`restore`: iptables-nft-restore or iptables-legacy-restore without `iptables` and `ip6tables`, as "nft" says."""
+
+    def __init__(self, kernel: LinuxKernel, netns_folder: str, backend: str) -> None:
+        self.kernel = kernel
+        self.backend = backend
+        kernel.netns_add(_BEYOND, "")
+        self.beyond = kernel.inside(_BEYOND)
+        self._make(f"{netns_folder}/{_BEYOND}")
+        self._frames = self.beyond._there(_frame_socket)
+        self._received = kernel._there(_raw_sockets)
+        self._senders = kernel._there(_senders)
+        self._tracker = kernel._there(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12))
+        self._macs: dict[str, bytes] = {}
+
+    def close(self) -> None:
+        for one in (self._frames, self._tracker, *self._received, *self._senders.values()):
+            one.close()
+
+    def _make(self, beyond: str) -> None:
+        interfaces = [*(workload_interface(index) for index in range(WORKLOADS)), *OWN]
+        lines = ["link set lo up"]
+        for index, name in enumerate(interfaces):
+            lines += [
+                f"link add {name} address 02:00:00:00:00:{index:02x} type veth peer name {name} netns {beyond}",
+                f"link set {name} arp off addrgenmode none up",
+            ]
+        for name, addresses in OWN.items():
+            lines += [f"address add {one} dev {name}{' nodad' if ':' in one else ''}" for one in addresses]
+        for index in range(WORKLOADS):
+            nets = (f"10.65.0.{index + 1}/32", f"fd65::{index + 1:x}/128")
+            lines += [f"route add {net} dev {workload_interface(index)}" for net in nets]
+        lines += [f"route add {net} dev eth0" for net in ("0.0.0.0/0", "::/0")]
+        lines += [f"route add {net} dev eth1" for net in BY_ETH1]
+        self._must(["sysctl", "-q", "-w", *(f"{name}={value}" for name, value in _SYSCTLS.items())])
+        self._must(["ip", "-batch", "-"], "\n".join(lines) + "\n")
+        for name in interfaces:
+            done = self.beyond.run(["ip", "link", "set", name, "arp", "off", "addrgenmode", "none", "up"])
+            assert done.code == 0, done.errors
+
+    def _must(self, argv: t.Sequence[str], stdin: str = "") -> None:
+        done = self.kernel.run(argv, stdin)
+        assert done.code == 0, (argv, done.errors, stdin[:20000])
+
+    # --- what it is to do
+
+    def load(self, tables: t.Iterable[Tables]) -> None:
+        """In place of what was loaded before; no connection is remembered."""
+        sets: list[str] = []
+        for one in tables:
+            for ipset in one.sets:
+                sets += [f"create {ipset.name} {ipset.type} family {ipset.family} -exist", f"flush {ipset.name}"]
+                sets += [f"add {ipset.name} {member}" for member in ipset.members]
+        self._must(["ipset", "restore"], "\n".join(sets) + "\n")
+        for one in tables:
+            program = {4: "iptables", 6: "ip6tables"}[one.family]
+            self._must([f"{program}-{self.backend}-restore", "-w", "10"], restore_text(one))
+        self.forget_connections()
+
+    def forget_connections(self) -> None:
+        # IPCTNL_MSG_CT_DELETE of nothing in particular, which is everything.
+        self._tracker.send(struct.pack("=IHHIIBBH", 20, 0x0102, 0x0005, 1, 0, 0, 0, 0))
+        answer = self._tracker.recv(4096)
+        assert struct.unpack_from("=i", answer, 16)[0] == 0
+
+    # --- packets
+
+    def comes_in(self, interface: str, packet: bytes) -> None:
+        """From beyond `interface`."""
+        version = packet[0] >> 4
+        if interface not in self._macs:
+            index = [*(workload_interface(number) for number in range(WORKLOADS)), *OWN].index(interface)
+            self._macs[interface] = bytes((2, 0, 0, 0, 0, index)) + b"\x02\x00\x00\x00\xff\xff"
+        frame = self._macs[interface] + struct.pack("!H", _ETHERTYPE[version]) + packet
+        self._frames.sendto(frame, (interface, _ETHERTYPE[version]))
+
+    def sends(self, destination: str, packet: bytes) -> None:
+        """The node itself does."""
+        try:
+            self._senders[packet[0] >> 4].sendto(packet, (destination, 0))
+        except OSError as error:
+            if error.errno != errno.EPERM:
+                raise
+
+    def seen(self, enough: t.Collection[tuple[int, int]]) -> dict[tuple[int, int], str]:
+        """{tag: interface by which it left, "" if the node received it}; waits a little for all in `enough`."""
+        found: dict[tuple[int, int], str] = {}
+        until = time.monotonic() + 1.0
+        quiet = 0
+        while quiet < 2:
+            got = self._drain(found)
+            complete = all(one in found for one in enough)
+            if not got and (complete or time.monotonic() > until):
+                quiet += 1
+            if not got:
+                time.sleep(0.005)
+        return found
+
+    def _drain(self, found: dict[tuple[int, int], str]) -> bool:
+        before = len(found)
+        for one in (self._frames, *self._received):
+            while True:
+                try:
+                    data, address = one.recvfrom(2048)
+                except BlockingIOError:
+                    break
+                mark = tag(data)
+                if one is self._frames:
+                    if mark is not None and address[2] != _PACKET_OUTGOING and not is_error(data[14:]):
+                        found.setdefault(mark, address[0])
+                elif mark is not None:
+                    found.setdefault(mark, "")
+        return len(found) > before
+
+
+def restore_text(tables: Tables) -> str:
+    """Input of iptables-restore, which empties the tables first."""
+    lines = []
+    for name in (RAW, MANGLE, FILTER):
+        lines.append(f"*{name}")
+        table = tables.tables.get(name)
+        if table is not None:
+            lines += [f":{chain} - [0:0]" for chain in table.chains]
+            lines += [f"-A {chain} {rule.render()}" for chain, rules in table.chains.items() for rule in rules]
+            hooks = sorted(table.hooks, key=lambda hook: hook.last)
+            lines += [f"-A {hook.chain} {hook.rule.render()}" for hook in hooks]
+        lines.append("COMMIT")
+    return "\n".join(lines) + "\n"
+
+
+def _frame_socket() -> socket.socket:
+    made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    made.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)  # SO_RCVBUFFORCE
+    made.setblocking(False)
+    return made
+
+
+def _raw_sockets() -> list[socket.socket]:
+    made = []
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for protocol in _PROTOCOLS:
+            one = socket.socket(family, socket.SOCK_RAW, protocol)
+            one.setsockopt(socket.SOL_SOCKET, 33, 4 << 20)
+            one.setblocking(False)
+            made.append(one)
+    return made
+
+
+def _senders() -> dict[int, socket.socket]:
+    """That take whole packets."""
+    return {
+        4: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW),
+        6: socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW),
+    }
