@@ -240,6 +240,30 @@ def leaves(root: Node) -> t.Iterator[Leaf]:
             pending.extend(reversed(node.operands))
 
 
+def replace_leaves(root: Node, replacement: t.Callable[[Leaf], Node]) -> Node:
+    """The tree with what `replacement` makes of each leaf."""
+    waiting: list[tuple[Node, bool]] = [(root, False)]
+    done: list[Node] = []  # operands before what they are part of
+    while waiting:
+        node, visited = waiting.pop()
+        if isinstance(node, Leaf):
+            done.append(replacement(node))
+        elif isinstance(node, Not):
+            if visited:
+                done.append(Not(done.pop()))
+            else:
+                waiting += [(node, True), (node.operand, False)]
+        elif isinstance(node, (And, Or)):
+            if visited:
+                operands = tuple(done[-len(node.operands) :])
+                del done[-len(operands) :]
+                done.append(type(node)(operands))
+            else:
+                waiting.append((node, True))
+                waiting.extend((operand, False) for operand in reversed(node.operands))
+    return done[0]
+
+
 # --- the selector ---------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ actions, policy types and kinds are those of Calico v3.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import typing as t
 
@@ -211,13 +212,17 @@ def policy_set(
     """The set, sorted, and with a tier `default` in any case.
 
     Tiers and the policies within one go by order, those without an order last, then by name (Felix, policy_sorter.go).
-    Raises ValueError for a policy whose tier is not among `tiers`: it would be in force nowhere.
+    Raises ValueError for a policy whose tier is not among `tiers`, for it would be in force nowhere, and for two of
+    one name.
     """
     by_name = {tier.name: tier for tier in tiers}
     by_name.setdefault(DEFAULT_TIER, Tier(DEFAULT_TIER, DEFAULT_TIER_ORDER))
     ordered = sorted(by_name.values(), key=_place)
     place_of_tier = {tier.name: index for index, tier in enumerate(ordered)}
     policies = list(policies)
+    names = collections.Counter(policy.name for policy in policies)
+    if len(names) < len(policies):
+        raise ValueError(f"there are {names.most_common(1)[0][1]} policies {names.most_common(1)[0][0]}")
     for policy in policies:
         if policy.tier not in place_of_tier:
             raise ValueError(f"policy {policy.name} is in tier {policy.tier}, which does not exist")

@@ -1,0 +1,270 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Calico v3 resources in, policy as values out: what `model.py` says they are, with nothing left to be looked up."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .. import selectors
+from ..resources import (
+    DEFAULT_TIER,
+    NAMESPACE_LABEL,
+    EntityRule,
+    GlobalNetworkPolicy,
+    GlobalNetworkSet,
+    HostEndpoint,
+    ICMPFields,
+    NetworkPolicy,
+    NetworkSet,
+    PortRange,
+    Profile,
+    Resource,
+    ResourceError,
+    Rule,
+    Tier,
+    WorkloadEndpoint,
+    WorkloadEndpointPort,
+    check_supported,
+)
+from ..resources import EndpointPort as HostEndpointPort
+from ..resources.addresses import parse_cidr_or_address
+from . import model
+from .scoped_selectors import (
+    NAME_LABEL,
+    NAMESPACE_PREFIX,
+    SERVICE_ACCOUNT_LABEL,
+    SERVICE_ACCOUNT_PREFIX,
+    all_of,
+    in_namespace,
+    of_entity,
+    of_namespaces,
+    of_service_accounts,
+)
+
+_ORCHESTRATOR_LABEL = "projectcalico.org/orchestrator"
+
+Labels = tuple[tuple[str, str], ...]
+AnyPolicy = t.Union[GlobalNetworkPolicy, NetworkPolicy]
+
+
+def policy_set(resources: t.Iterable[Resource], staged: t.Collection[str] = ()) -> model.PolicySet:
+    """The policy set of all tiers, policies, profiles and network sets among `resources`; others are passed over.
+
+    Policies whose name (`policy_name`) is in `staged` are only watched. Raises ResourceError for what is not supported
+    here, and for a policy in a tier that does not exist.
+    """
+    resources = list(resources)
+    tiers = {resource.name: resource for resource in resources if isinstance(resource, Tier)}
+    policies = []
+    for resource in resources:
+        check_supported(resource)
+        if isinstance(resource, (GlobalNetworkPolicy, NetworkPolicy)):
+            if resource.tier not in tiers and resource.tier != DEFAULT_TIER:
+                raise ResourceError(
+                    resource.KIND,
+                    resource.name,
+                    "spec.tier",
+                    resource.tier,
+                    "does not exist.",
+                    f"Define the Tier {resource.tier}, or leave it out for the tier {DEFAULT_TIER}.",
+                )
+            policies.append(policy(resource, policy_name(resource) in staged))
+    return model.policy_set(
+        [model.Tier(tier.name, tier.order, tier.defaultAction) for tier in tiers.values()],
+        policies,
+        [profile(resource) for resource in resources if isinstance(resource, Profile)],
+        [network_set(resource) for resource in resources if isinstance(resource, (GlobalNetworkSet, NetworkSet))],
+    )
+
+
+def policy_name(resource: AnyPolicy) -> str:
+    """What the policy is called wherever both kinds appear: "web", "default/web"."""
+    return f"{resource.namespace}/{resource.name}" if isinstance(resource, NetworkPolicy) else resource.name
+
+
+def policy(resource: AnyPolicy, staged: bool = False) -> model.Policy:
+    """One policy, of either kind."""
+    namespace = resource.namespace if isinstance(resource, NetworkPolicy) else ""
+    parts = [selectors.parse(resource.selector).root]
+    if isinstance(resource, GlobalNetworkPolicy) and resource.namespaceSelector:
+        parts.append(of_namespaces(resource.namespaceSelector))
+    if namespace:
+        parts.append(in_namespace(namespace))
+    if resource.serviceAccountSelector:
+        parts.append(of_service_accounts(resource.serviceAccountSelector))
+    is_global = isinstance(resource, GlobalNetworkPolicy)
+    return model.Policy(
+        name=policy_name(resource),
+        kind=resource.KIND,
+        tier=resource.tier,
+        order=resource.order,
+        selector=all_of(parts),
+        types=resource.types,
+        ingress=_rules(resource, "ingress", namespace),
+        egress=_rules(resource, "egress", namespace),
+        do_not_track=is_global and t.cast(GlobalNetworkPolicy, resource).doNotTrack,
+        pre_dnat=is_global and t.cast(GlobalNetworkPolicy, resource).preDNAT,
+        apply_on_forward=is_global and t.cast(GlobalNetworkPolicy, resource).applyOnForward,
+        performance_hints=resource.performanceHints,
+        staged=staged,
+    )
+
+
+def profile(resource: Profile) -> model.Profile:
+    """One profile."""
+    return model.Profile(
+        name=resource.name,
+        labels=tuple(sorted(resource.labelsToApply.items())),
+        ingress=_rules(resource, "ingress", ""),
+        egress=_rules(resource, "egress", ""),
+    )
+
+
+def network_set(resource: t.Union[GlobalNetworkSet, NetworkSet]) -> model.NetworkSet:
+    """One set, of either kind; its ranges without bits beyond their prefix, each once."""
+    nets = tuple(sorted({_net(text) for text in resource.nets}))
+    if not isinstance(resource, NetworkSet):
+        return model.NetworkSet(resource.name, nets=nets, labels=tuple(sorted(resource.labels.items())))
+    return model.NetworkSet(
+        name=f"{resource.namespace}/{resource.name}",
+        namespace=resource.namespace,
+        nets=nets,
+        labels=namespaced_labels(resource.labels, resource.namespace),
+    )
+
+
+def host_endpoint(resource: HostEndpoint) -> model.Endpoint:
+    """An interface of a node."""
+    return model.Endpoint(
+        kind=model.HOST_ENDPOINT,
+        name=resource.name,
+        node=resource.node,
+        interface=resource.interfaceName,
+        addresses=_addresses(resource.expectedIPs),
+        labels=tuple(sorted(resource.labels.items())),
+        profiles=resource.profiles,
+        ports=_endpoint_ports(resource.ports),
+    )
+
+
+def workload_endpoint(resource: WorkloadEndpoint) -> model.Endpoint:
+    """A workload's interface. Raises ResourceError for what is not supported here."""
+    check_supported(resource)
+    own = dict(resource.labels)
+    if resource.orchestrator:
+        own[_ORCHESTRATOR_LABEL] = resource.orchestrator
+    return model.Endpoint(
+        kind=model.WORKLOAD_ENDPOINT,
+        name=f"{resource.namespace}/{resource.name}",
+        node=resource.node,
+        interface=resource.interfaceName,
+        addresses=_addresses(resource.ipNetworks),
+        labels=namespaced_labels(own, resource.namespace, resource.serviceAccountName),
+        profiles=resource.profiles,
+        ports=_endpoint_ports(resource.ports),
+        namespace=resource.namespace,
+    )
+
+
+def namespaced_labels(own: t.Mapping[str, str], namespace: str, service_account: str = "") -> Labels:
+    """The labels of something in a namespace: its own, and those that say where it is.
+
+    It cannot give itself labels of a namespace or service account. Calico takes these from profiles (`kns.<namespace>`,
+    `ksa...`), and so does a profile's labelsToApply here; the namespace's name is always there.
+    """
+    labels = {
+        label: value
+        for label, value in own.items()
+        if not label.startswith((NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX)) and label != SERVICE_ACCOUNT_LABEL
+    }
+    labels[NAMESPACE_LABEL] = namespace
+    labels[NAMESPACE_PREFIX + NAME_LABEL] = namespace
+    if service_account:
+        labels[SERVICE_ACCOUNT_LABEL] = service_account
+        labels[SERVICE_ACCOUNT_PREFIX + NAME_LABEL] = service_account
+    return tuple(sorted(labels.items()))
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
+def _rules(resource: t.Union[AnyPolicy, Profile], direction: str, namespace: str) -> tuple[model.Rule, ...]:
+    rules: tuple[Rule, ...] = getattr(resource, direction)
+    for index, rule in enumerate(rules):
+        if rule.notICMP is not None and rule.notICMP.type is not None and rule.protocol is None:
+            # Calico takes it and writes what iptables does not.
+            raise ResourceError(
+                resource.KIND,
+                resource.name,
+                f"spec.{direction}[{index}].notICMP",
+                None,
+                "is given without a protocol.",
+                "Set protocol to ICMP or ICMPv6, by name.",
+            )
+    return tuple(_rule(rule, namespace) for rule in rules)
+
+
+def _rule(rule: Rule, namespace: str) -> model.Rule:
+    protocol = _protocol(rule.protocol)
+    # What is of another protocol is no ICMP message, so that there is nothing to exclude.
+    not_icmp = _icmp(rule.notICMP) if protocol in ("icmp", "icmpv6") else None
+    return model.Rule(
+        action=rule.action,
+        ip_version=rule.ipVersion,
+        protocol=protocol,
+        not_protocol=_protocol(rule.notProtocol),
+        icmp=_icmp(rule.icmp),
+        not_icmp=not_icmp,
+        source=_entity(rule.source, namespace),
+        destination=_entity(rule.destination, namespace),
+        annotations=tuple(sorted(rule.metadata.annotations.items())) if rule.metadata else (),
+    )
+
+
+def _entity(entity: EntityRule, namespace: str) -> model.Entity:
+    return model.Entity(
+        nets=_nets(entity.nets),
+        not_nets=_nets(entity.notNets),
+        selector=of_entity(entity, namespace),
+        not_selector=selectors.parse(entity.notSelector).canonical if entity.notSelector else "",
+        ports=tuple(_port(port) for port in entity.ports),
+        not_ports=tuple(_port(port) for port in entity.notPorts),
+    )
+
+
+def _port(port: t.Union[PortRange, str]) -> model.Port:
+    return model.NamedPort(port) if isinstance(port, str) else model.PortRange(port.first, port.last)
+
+
+def _protocol(protocol: t.Union[str, int, None]) -> t.Optional[model.Protocol]:
+    if isinstance(protocol, str):
+        return protocol.lower()
+    return protocol if protocol is None else model.PROTOCOL_NAMES.get(protocol, protocol)
+
+
+def _icmp(fields: t.Optional[ICMPFields]) -> t.Optional[model.Icmp]:
+    return model.Icmp(fields.type, fields.code) if fields and fields.type is not None else None
+
+
+# --- addresses and ports ----------------------------------------------------------------------------------------------
+
+
+def _nets(texts: t.Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_net(text) for text in texts))
+
+
+def _net(text: str) -> str:
+    return str(parse_cidr_or_address(text))
+
+
+def _addresses(texts: t.Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_net(text).partition("/")[0] for text in texts))
+
+
+def _endpoint_ports(
+    ports: t.Iterable[t.Union[HostEndpointPort, WorkloadEndpointPort]],
+) -> tuple[model.EndpointPort, ...]:
+    """Those that have a name: no rule can speak of the others."""
+    return tuple(model.EndpointPort(port.name, str(_protocol(port.protocol)), port.port) for port in ports if port.name)
