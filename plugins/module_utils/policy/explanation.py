@@ -1,0 +1,185 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What people read about a flow's path: the verdict, who decided, everything that was tried and why it did not match.
+
+DENY   by platform.no-db#2 (tier platform), egress of default/web-1
+  1 platform.allow-dns   egress   no match: destination port 5432 is not 53
+  2 platform.no-db       egress   rule 1 no match: udp is not tcp
+                                  MATCH rule 2: Deny
+hint   app.db-access allows this, but its tier comes later
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import typing as t
+
+from .evaluator import ALLOWED, DENIED, Evaluator, Step, Verdict
+from .hooks import NORMAL, applies_at
+from .model import ALLOW, DENY, LOG, Endpoint, Flow, Policy
+from .packet_path import Path, Stage
+from .rule_match import mismatch
+
+
+def explain(
+    path: Path,
+    flow: Flow,
+    evaluator: Evaluator,
+    knowledge: t.Optional[t.Mapping[str, str]] = None,
+    *,
+    all_policies: bool = False,
+) -> list[str]:
+    """The lines. `knowledge` says of endpoints by name since when they are known to be as they are.
+
+    With `all_policies` those that do not apply are named as well, with the reason.
+    """
+    lines = [_headline(path)]
+    rows = [row for stage in path.stages for row in _rows(stage)]
+    if all_policies:
+        rows += [row for stage in path.stages for row in _not_applying(stage, evaluator)]
+    lines += _table(rows)
+    lines += [f"hint   {hint}" for stage in path.stages for hint in _hints(stage, flow, evaluator)]
+    bearers = dict.fromkeys(
+        bearer.name for address in (flow.source, flow.destination) for bearer in evaluator.bearers.of(address)
+    )
+    lines += [f"known  {name}: {knowledge[name]}" for name in bearers if knowledge and name in knowledge]
+    return lines
+
+
+def to_document(path: Path) -> dict[str, t.Any]:
+    """The same for machines, JSON-ready."""
+    return {
+        "verdict": path.action,
+        "stages": [
+            {
+                "host": stage.host,
+                "endpoint": stage.endpoint.name if stage.endpoint else None,
+                "direction": stage.direction,
+                "hook": stage.hook,
+                "verdict": stage.verdict.action,
+                "tried": [dataclasses.asdict(step) for step in stage.verdict.trace],
+            }
+            for stage in path.stages
+        ],
+    }
+
+
+def _headline(path: Path) -> str:
+    if not path.stages:
+        return "ALLOW  nobody asks: neither address is that of a workload or a protected host here"
+    word = "DENY " if path.action == DENIED else "ALLOW"
+    deciding = path.stages[-1:] if path.action == DENIED else path.stages
+    return f"{word}  by " + ", and ".join(f"{_decider(stage.verdict)}, {_where(stage)}" for stage in deciding)
+
+
+def _decider(verdict: Verdict) -> str:
+    step = verdict.decided_by
+    if step.policy:
+        return f"{step.policy}#{step.rule} (tier {step.tier})"
+    if step.profile:
+        return f"profile {step.profile}#{step.rule}" if step.rule else f"profile {step.profile} ({step.reason})"
+    if step.tier:
+        return f"the default of tier {step.tier}"
+    return f"default ({step.reason})"
+
+
+def _where(stage: Stage) -> str:
+    whom = stage.endpoint.name if stage.endpoint else stage.host
+    return f"{_direction(stage)} of {whom}"
+
+
+def _direction(stage: Stage) -> str:
+    return stage.direction.lower() if stage.hook == NORMAL else f"{stage.hook} {stage.direction.lower()}"
+
+
+class _Row(t.NamedTuple):
+    name: str
+    direction: str
+    texts: list[str]
+
+
+def _rows(stage: Stage) -> t.Iterator[_Row]:
+    def owner(step: Step) -> tuple[str, str, str]:
+        return step.tier, step.policy, step.profile
+
+    for (tier, policy, profile), steps in itertools.groupby(stage.verdict.trace, owner):
+        tried = list(steps)
+        name = policy or (f"profile {profile}" if profile else f"tier {tier}" if tier else "default")
+        yield _Row(name, _direction(stage), [_text(step, len(tried) > 1) for step in tried])
+
+
+def _text(step: Step, among_others: bool) -> str:
+    if not step.matched:
+        rule = f"rule {step.rule} " if among_others else ""
+        return f"{rule}no match: {step.reason}"
+    if step.staged:
+        return f"staged: would {step.action} by {f'rule {step.rule}' if step.rule else 'default'}"
+    if not step.rule:
+        return f"{step.action or 'goes on'}: {step.reason}"
+    return f"rule {step.rule}: logs" if step.action == LOG else f"MATCH rule {step.rule}: {step.action}"
+
+
+def _table(rows: t.Sequence[_Row]) -> list[str]:
+    if not rows:
+        return []
+    number = len(str(len(rows)))
+    name = max(len(row.name) for row in rows)
+    direction = max(len(row.direction) for row in rows)
+    lines = []
+    for index, row in enumerate(rows, 1):
+        head = f"  {index:>{number}} {row.name:<{name}}  {row.direction:<{direction}}  "
+        lines += [(head if not place else " " * len(head)) + text for place, text in enumerate(row.texts)]
+    return lines
+
+
+def _not_applying(stage: Stage, evaluator: Evaluator) -> t.Iterator[_Row]:
+    if not stage.endpoint:
+        return
+    selecting = evaluator.selecting(stage.endpoint)
+    labels = ", ".join(f"{label}={value}" for label, value in sorted(evaluator.labels(stage.endpoint).items()))
+    for policy in evaluator.policy_set.policies:
+        if policy not in selecting:
+            whom = f"{stage.endpoint.name} ({labels or 'no labels'})"
+            yield _Row(policy.name, _direction(stage), [f"does not apply: {policy.selector} does not select {whom}"])
+        elif not applies_at(policy, stage.direction, stage.hook, stage.endpoint):
+            types = ", ".join(policy.types)
+            yield _Row(policy.name, _direction(stage), [f"does not apply here: it is for {types}{_special(policy)}"])
+
+
+def _special(policy: Policy) -> str:
+    flags = {
+        "doNotTrack": policy.do_not_track,
+        "preDNAT": policy.pre_dnat,
+        "applyOnForward": policy.apply_on_forward,
+    }
+    words = [word for word, given in flags.items() if given]
+    return f" with {', '.join(words)}" if words else ""
+
+
+def _hints(stage: Stage, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
+    if not stage.endpoint:
+        return
+    if stage.verdict.action == DENIED:
+        yield from _later_allowing(stage, stage.endpoint, flow, evaluator)
+    staged = stage.verdict.would_deny
+    if stage.verdict.action == ALLOWED and staged:
+        names = dict.fromkeys(step.policy or f"the default of tier {step.tier}" for step in staged)
+        yield f"{', '.join(names)} would deny this if it were not staged"
+
+
+def _later_allowing(stage: Stage, endpoint: Endpoint, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
+    """Policies that apply and allow the flow, and are not reached."""
+    decided_by = stage.verdict.decided_by
+    reached = {step.policy for step in stage.verdict.trace}
+    for policy in evaluator.selecting(endpoint):
+        if policy.name in reached or policy.staged:
+            continue
+        if not applies_at(policy, stage.direction, stage.hook, endpoint):
+            continue
+        matching = (rule for rule in policy.rules(stage.direction) if not mismatch(rule, flow, evaluator.bearers))
+        action = next((rule.action for rule in matching if rule.action != LOG), "")
+        if action == ALLOW and decided_by.action == DENY:
+            same_tier = policy.tier == decided_by.tier
+            yield f"{policy.name} allows this, but {'it' if same_tier else 'its tier'} comes later"

@@ -1,0 +1,262 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything that decides on a flow on its way through the hosts that apply policy, in the order in which it is asked.
+
+At one host (Felix, rules/static.go): untracked policy and preDNAT policy of the host endpoint by which it comes in;
+then either that endpoint's policy for the host itself, or, where the host forwards, its applyOnForward policy, the
+source workload's egress, the destination workload's ingress, and applyOnForward policy of the host endpoint by which it
+leaves. What untracked or preDNAT policy allows is not asked about again by other policies for the host; a workload's
+own policy is asked in any case.
+
+Around policy the host decides by itself: a workload's own host may always reach it, failsafe ports are open, other
+nodes may send encapsulated packets, workloads may not, and what a workload sends to its host meets a default after its
+policy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from .bearers import cidr, contains
+from .chains.settings import DROP, IPIP, Settings
+from .evaluator import ALLOWED, DENIED, UNDECIDED, Evaluator, Step, Verdict
+from .hooks import FORWARD, NORMAL, PRE_DNAT, UNTRACKED
+from .host_endpoints import endpoint_of, governing
+from .model import (
+    EGRESS,
+    HOST_ENDPOINT,
+    INGRESS,
+    PROTOCOL_NUMBERS,
+    WILDCARD,
+    WORKLOAD_ENDPOINT,
+    Endpoint,
+    Flow,
+)
+
+_IPIP = 4  # the protocol's number
+#: ICMPv6 without which there is no IPv6: multicast listeners, router solicitation, neighbours (Felix, cali-wl-to-host).
+_ALWAYS_FROM_WORKLOADS = frozenset({130, 131, 132, 133, 135, 136})
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """A node. `interfaces` are its own, each with its addresses; `routes` say which of them leads where, the longest
+    prefix first of all ("0.0.0.0/0" for the rest).
+    """
+
+    name: str
+    interfaces: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    routes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        return frozenset(address for _name, held in self.interfaces for address in held)
+
+    def interface_to(self, address: str) -> str:
+        """The interface that leads to an address, "" if none is known to."""
+        leading = [(cidr(net).length, interface) for net, interface in self.routes if contains(net, address)]
+        return max(leading)[1] if leading else ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """One that was asked. `endpoint` is None where the host decided by itself; `hook` is one of `hooks.HOOKS`."""
+
+    host: str
+    direction: str
+    hook: str
+    verdict: Verdict
+    endpoint: t.Optional[Endpoint] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Path:
+    """`action` is "allow" or "deny"; a denied flow's last stage is the one that denied it. No stage: nobody asks.
+
+    Of a host in audit mode there may be stages that deny and are not heeded.
+    """
+
+    action: str
+    stages: tuple[Stage, ...] = ()
+
+
+class _Denied(Exception):
+    pass
+
+
+def path(
+    evaluator: Evaluator,
+    hosts: t.Iterable[Host],
+    flow: Flow,
+    settings: t.Optional[Settings] = None,
+    nodes: t.Collection[str] = (),
+    before_dnat: t.Optional[Flow] = None,
+) -> Path:
+    """The way of `flow` from the host of its source to that of its destination, so far as they are among `hosts`.
+
+    `nodes` are the addresses from and to which encapsulated packets may come and go. With `before_dnat` the flow
+    arrives at the first host as that and is `flow` after DNAT.
+    """
+    by_name = {host.name: host for host in hosts}
+    source = _place(evaluator, by_name.values(), flow.source)
+    destination = _place(evaluator, by_name.values(), flow.destination)
+    asked = _Asked(evaluator, settings or Settings(), nodes)
+    try:
+        for host in dict.fromkeys((source.host, destination.host)):
+            if host:
+                asked.at(by_name[host], source, destination, flow, before_dnat or flow)
+                before_dnat = None
+    except _Denied:
+        return Path(DENIED, tuple(asked.stages))
+    return Path(ALLOWED, tuple(asked.stages))
+
+
+class _Place(t.NamedTuple):
+    """Where an address is: at a host ("" for none of ours), a workload's or the host's own."""
+
+    host: str
+    workload: t.Optional[Endpoint] = None
+
+
+def _place(evaluator: Evaluator, hosts: t.Iterable[Host], address: str) -> _Place:
+    names = set()
+    for host in hosts:
+        names.add(host.name)
+        if address in host.addresses:
+            return _Place(host.name)
+    for endpoint in evaluator.endpoints:
+        if endpoint.kind == WORKLOAD_ENDPOINT and address in endpoint.addresses and endpoint.node in names:
+            return _Place(endpoint.node, endpoint)
+    return _Place("")
+
+
+class _Asked:
+    """The stages so far. Raises _Denied as soon as one denies."""
+
+    def __init__(self, evaluator: Evaluator, settings: Settings, nodes: t.Collection[str]) -> None:
+        self.evaluator = evaluator
+        self.settings = settings
+        self.nodes = nodes
+        self.stages: list[Stage] = []
+
+    def at(self, host: Host, source: _Place, destination: _Place, flow: Flow, arriving: Flow) -> None:
+        """All that `host` asks."""
+        governed = governing(
+            [one for one in self.evaluator.endpoints if one.kind == HOST_ENDPOINT and one.node == host.name],
+            dict(host.interfaces),
+        )
+        from_here, to_here = source.host == host.name, destination.host == host.name
+        to_workload = destination.workload if to_here else None
+        to_host = to_here and not to_workload
+        if from_here and not source.workload:
+            if to_workload:
+                self._host_says(host, EGRESS, ALLOWED, "a host may always reach its own workloads")
+            elif not to_host:
+                self._out_of_host(host, endpoint_of(host.interface_to(flow.destination), governed), flow)
+            return
+        came_in = None if from_here else endpoint_of(host.interface_to(arriving.source), governed)
+        accepted = self._before_routing(host, came_in, governed.get(WILDCARD) if from_here else came_in, arriving)
+        if from_here and source.workload:
+            self._from_workload(host, source.workload, flow, to_host)
+            if to_host:
+                return
+        if to_host:
+            self._into_host(host, came_in, flow, accepted)
+            return
+        if came_in and not accepted:
+            self._ask(host, came_in, INGRESS, FORWARD, flow)
+        if to_workload:
+            self._ask(host, to_workload, INGRESS, NORMAL, flow)
+        else:
+            goes_out = endpoint_of(host.interface_to(flow.destination), governed)
+            if goes_out:
+                self._ask(host, goes_out, EGRESS, FORWARD, flow)
+
+    def _before_routing(
+        self, host: Host, untracked: t.Optional[Endpoint], pre_dnat: t.Optional[Endpoint], flow: Flow
+    ) -> bool:
+        """Whether policy before routing allows the flow, so that no later policy for the host is asked."""
+        if untracked and self._before_policy(host, untracked, INGRESS, UNTRACKED, flow):
+            return True
+        if untracked and self._ask(host, untracked, INGRESS, UNTRACKED, flow):
+            return True
+        return bool(pre_dnat and self._ask(host, pre_dnat, INGRESS, PRE_DNAT, flow))
+
+    def _from_workload(self, host: Host, workload: Endpoint, flow: Flow, to_host: bool) -> None:
+        if to_host and flow.protocol == PROTOCOL_NUMBERS["icmpv6"] and flow.icmp_type in _ALWAYS_FROM_WORKLOADS:
+            self._host_says(host, EGRESS, ALLOWED, "IPv6 does not work without these messages")
+            return
+        settings = self.settings
+        ipip = flow.protocol == _IPIP and not settings.allow_ipip_from_workloads
+        if ipip or (_is_udp(flow, settings.vxlan_port) and not settings.allow_vxlan_from_workloads):
+            self._host_says(host, EGRESS, DENIED, "workloads may not send encapsulated packets")
+        self._ask(host, workload, EGRESS, NORMAL, flow)
+        if to_host:
+            action = settings.default_endpoint_to_host_action
+            verdict = DENIED if action == DROP else ALLOWED
+            self._host_says(host, INGRESS, verdict, f"defaultEndpointToHostAction is {action}")
+
+    def _into_host(self, host: Host, endpoint: t.Optional[Endpoint], flow: Flow, accepted: bool) -> None:
+        if self._is_tunnel(flow):
+            known = flow.source in self.nodes
+            reason = "the sender of an encapsulated packet is " + ("a node" if known else "no node of the fleet")
+            self._host_says(host, INGRESS, ALLOWED if known else DENIED, reason)
+        elif endpoint and not accepted and not self._before_policy(host, endpoint, INGRESS, NORMAL, flow):
+            self._ask(host, endpoint, INGRESS, NORMAL, flow)
+
+    def _out_of_host(self, host: Host, endpoint: t.Optional[Endpoint], flow: Flow) -> None:
+        if not endpoint or self._before_policy(host, endpoint, EGRESS, UNTRACKED, flow):
+            return
+        if self._ask(host, endpoint, EGRESS, UNTRACKED, flow):
+            return
+        if self._is_tunnel(flow) and flow.destination in self.nodes:
+            self._host_says(host, EGRESS, ALLOWED, "the receiver of an encapsulated packet is a node")
+        else:
+            self._ask(host, endpoint, EGRESS, NORMAL, flow)
+
+    def _before_policy(self, host: Host, endpoint: Endpoint, direction: str, hook: str, flow: Flow) -> bool:
+        """Whether the flow is one that no policy for the host can deny."""
+        inbound = direction == INGRESS
+        failsafes = self.settings.failsafe_inbound if inbound else self.settings.failsafe_outbound
+        for failsafe in failsafes:
+            other = flow.source if inbound else flow.destination
+            if (PROTOCOL_NUMBERS[failsafe.protocol], failsafe.port) != (flow.protocol, flow.destination_port):
+                continue
+            if not failsafe.net or contains(failsafe.net, other):
+                reason = f"{failsafe.protocol} port {failsafe.port} is a failsafe"
+                self._say(host, endpoint, direction, hook, ALLOWED, reason)
+                return True
+        return False
+
+    def _is_tunnel(self, flow: Flow) -> bool:
+        return any(
+            flow.protocol == _IPIP if tunnel.kind == IPIP else _is_udp(flow, tunnel.port)
+            for tunnel in self.settings.encapsulations
+            if tunnel.ip_version == flow.ip_version
+        )
+
+    def _ask(self, host: Host, endpoint: Endpoint, direction: str, hook: str, flow: Flow) -> bool:
+        """Whether policy at this hook lets the flow pass; False where it has nothing to say."""
+        verdict = self.evaluator.verdict(endpoint, direction, flow, hook)
+        if verdict.action != UNDECIDED or len(verdict.trace) > 1:
+            self.stages.append(Stage(host.name, direction, hook, verdict, endpoint))
+        if verdict.action == DENIED and not self.settings.audit:
+            raise _Denied
+        return verdict.action != UNDECIDED
+
+    def _host_says(self, host: Host, direction: str, action: str, reason: str) -> None:
+        self._say(host, None, direction, NORMAL, action, reason)
+
+    def _say(
+        self, host: Host, endpoint: t.Optional[Endpoint], direction: str, hook: str, action: str, reason: str
+    ) -> None:
+        step = Step("Allow" if action == ALLOWED else "Deny", True, reason)
+        self.stages.append(Stage(host.name, direction, hook, Verdict(action, (step,)), endpoint))
+        if action == DENIED:
+            raise _Denied
+
+
+def _is_udp(flow: Flow, port: int) -> bool:
+    return flow.protocol == PROTOCOL_NUMBERS["udp"] and flow.destination_port == port

@@ -1,0 +1,335 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Calico's documents to policy values, as Calico's own conversion reads them."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils import resources, selectors
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import verdict
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from_resources import (
+    host_endpoint,
+    namespaced_labels,
+    network_set,
+    policy,
+    policy_set,
+    profile,
+    workload_endpoint,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Endpoint,
+    EndpointPort,
+    Entity,
+    Flow,
+    Icmp,
+    NamedPort,
+    NetworkSet,
+    Policy,
+    PortRange,
+    Profile,
+    Rule,
+    Tier,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.policy.random_policies import LABELS, random_selector
+
+NAMESPACE = "projectcalico.org/namespace"
+
+
+def parse(kind: str, name: str, spec: dict | None = None, **metadata: t.Any) -> t.Any:
+    return resources.parse({"kind": kind, "metadata": {"name": name, **metadata}, "spec": spec or {}})
+
+
+def entity(source: dict, kind: str = "NetworkPolicy") -> Entity:
+    return policy(parse(kind, "p", {"ingress": [{"action": "Allow", "source": source}]})).ingress[0].source
+
+
+def test_all_fields_of_a_policy() -> None:
+    spec = {
+        "tier": "platform",
+        "order": 12.5,
+        "selector": "role=='web'",
+        "types": ["Ingress", "Egress"],
+        "applyOnForward": True,
+        "doNotTrack": True,
+        "performanceHints": ["AssumeNeededOnEveryNode"],
+        "ingress": [
+            {
+                "action": "Allow",
+                "ipVersion": 4,
+                "protocol": "ICMP",
+                "icmp": {"type": 8, "code": 0},
+                "notICMP": {"type": 3},
+                "notProtocol": 253,
+                "metadata": {"annotations": {"b": "2", "a": "1"}},
+            },
+            {
+                "action": "Deny",
+                "protocol": 6,
+                "source": {"nets": ["10.0.0.0/8", "10.0.0.0/8"], "notNets": ["10.1.0.0/16"], "notSelector": "has(x)"},
+                "destination": {"ports": [80, "8000:8999", "http"], "notPorts": ["8080"]},
+            },
+        ],
+        "egress": [{"action": "Pass", "protocol": "UDPLite", "icmp": None}, {"action": "Log", "protocol": 254}],
+    }
+    assert policy(parse("GlobalNetworkPolicy", "platform.web", spec), staged=True) == Policy(
+        name="platform.web",
+        kind="GlobalNetworkPolicy",
+        tier="platform",
+        order=12.5,
+        selector='role == "web"',
+        types=("Ingress", "Egress"),
+        ingress=(
+            Rule("Allow", 4, "icmp", 253, Icmp(8, 0), Icmp(3), annotations=(("a", "1"), ("b", "2"))),
+            Rule(
+                "Deny",
+                protocol="tcp",
+                source=Entity(nets=("10.0.0.0/8",), not_nets=("10.1.0.0/16",), not_selector="has(x)"),
+                destination=Entity(
+                    ports=(PortRange(80, 80), PortRange(8000, 8999), NamedPort("http")),
+                    not_ports=(PortRange(8080, 8080),),
+                ),
+            ),
+        ),
+        egress=(Rule("Pass", protocol="udplite"), Rule("Log", protocol=254)),
+        do_not_track=True,
+        apply_on_forward=True,
+        performance_hints=("AssumeNeededOnEveryNode",),
+        staged=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ingress", "egress", "types"),
+    [
+        ([], [], ("Ingress",)),
+        ([{"action": "Allow"}], [], ("Ingress",)),
+        ([], [{"action": "Allow"}], ("Egress",)),
+        ([{"action": "Allow"}], [{"action": "Allow"}], ("Ingress", "Egress")),
+    ],
+)
+def test_10_types_follow_from_the_rules(ingress: list, egress: list, types: tuple) -> None:
+    """policy_semantics.md 10."""
+    assert policy(parse("NetworkPolicy", "p", {"ingress": ingress, "egress": egress})).types == types
+
+
+def test_a_network_policy_is_for_its_namespace() -> None:
+    found = policy(parse("NetworkPolicy", "p", {"selector": "a == 'x' || has(b)"}, namespace="prod"))
+    assert (found.name, found.kind) == ("prod/p", "NetworkPolicy")
+    assert found.selector == f'((a == "x" || has(b)) && {NAMESPACE} == "prod")'
+    assert policy(parse("NetworkPolicy", "p", {}, namespace="prod")).selector == f'{NAMESPACE} == "prod"'
+
+
+@pytest.mark.parametrize(
+    ("spec", "selector"),
+    [
+        ({}, "all()"),
+        ({"namespaceSelector": "env == 'x'"}, 'pcns.env == "x"'),
+        ({"selector": "has(a)", "namespaceSelector": "env == 'x'"}, '(has(a) && pcns.env == "x")'),
+        ({"namespaceSelector": "all()"}, f"has({NAMESPACE})"),
+        ({"serviceAccountSelector": "all()"}, "has(projectcalico.org/serviceaccount)"),
+        (
+            {"selector": "has(a)", "namespaceSelector": "!has(b)", "serviceAccountSelector": "c in {'d'}"},
+            '(has(a) && !has(pcns.b) && pcsa.c in {"d"})',
+        ),
+    ],
+)
+def test_a_global_policys_selector(spec: dict, selector: str) -> None:
+    assert policy(parse("GlobalNetworkPolicy", "p", spec)).selector == selector
+
+
+@pytest.mark.parametrize(
+    ("source", "of_namespaced", "of_global"),
+    [
+        ({}, "", ""),
+        ({"nets": ["10.0.0.0/8"]}, "", ""),
+        ({"selector": "has(a)"}, f'({NAMESPACE} == "default" && has(a))', "has(a)"),
+        ({"selector": "all()"}, f'{NAMESPACE} == "default"', "all()"),
+        # Also by what it must not be (but not that itself).
+        ({"notSelector": "has(a)"}, f'{NAMESPACE} == "default"', ""),
+        ({"namespaceSelector": "env == 'x'"}, 'pcns.env == "x"', 'pcns.env == "x"'),
+        ({"namespaceSelector": "all()"}, f"has({NAMESPACE})", f"has({NAMESPACE})"),
+        ({"namespaceSelector": "global()"}, f"!has({NAMESPACE})", f"!has({NAMESPACE})"),
+        (
+            {"selector": "has(a)", "namespaceSelector": "has(b) || c != 'd'"},
+            '((has(pcns.b) || pcns.c != "d") && has(a))',
+            '((has(pcns.b) || pcns.c != "d") && has(a))',
+        ),
+        (
+            {"serviceAccounts": {"names": ["y", "x"]}},
+            f'({NAMESPACE} == "default" && projectcalico.org/serviceaccount in {{"x", "y"}})',
+            'projectcalico.org/serviceaccount in {"x", "y"}',
+        ),
+        (
+            {"selector": "has(a)", "serviceAccounts": {"names": ["x"], "selector": "has(b)"}},
+            f'({NAMESPACE} == "default" && has(pcsa.b) && projectcalico.org/serviceaccount in {{"x"}} && has(a))',
+            '(has(pcsa.b) && projectcalico.org/serviceaccount in {"x"} && has(a))',
+        ),
+    ],
+)
+def test_whom_a_rule_means(source: dict, of_namespaced: str, of_global: str) -> None:
+    assert entity(source).selector == of_namespaced
+    assert entity(source, "GlobalNetworkPolicy").selector == of_global
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.randoms(use_true_random=False).map(random_selector),
+    st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key, values in LABELS.items()}),
+)
+def test_a_namespaces_labels_are_asked_as_those_of_whoever_is_in_it(text: str, labels: dict) -> None:
+    found = selectors.parse(entity({"namespaceSelector": text}).selector)
+    inside = {NAMESPACE: "n", **{f"pcns.{label}": value for label, value in labels.items()}}
+    assert found.matches(inside) is selectors.parse(text).matches(labels)
+
+
+def test_profile_and_network_sets() -> None:
+    spec = {"labelsToApply": {"b": "2", "a": "1"}, "ingress": [{"action": "Allow", "source": {"selector": "has(x)"}}]}
+    assert profile(parse("Profile", "kns.prod", spec)) == Profile(
+        "kns.prod", (("a", "1"), ("b", "2")), ingress=(Rule("Allow", source=Entity(selector="has(x)")),)
+    )
+    nets = ["10.1.2.3/8", "10.0.0.0/8", "192.0.2.1", "FD00::1"]
+    canonical = ("10.0.0.0/8", "192.0.2.1/32", "fd00::1/128")
+    found = network_set(parse("GlobalNetworkSet", "s", {"nets": nets}, labels={"a": "b"}))
+    assert found == NetworkSet("s", nets=canonical, labels=(("a", "b"),))
+    found = network_set(parse("NetworkSet", "s", {"nets": nets}, labels={"a": "b"}, namespace="prod"))
+    assert found == NetworkSet(
+        "prod/s", "prod", canonical, (("a", "b"), ("pcns.projectcalico.org/name", "prod"), (NAMESPACE, "prod"))
+    )
+
+
+def test_host_endpoint() -> None:
+    spec = {
+        "node": "node1",
+        "interfaceName": "eth0",
+        "expectedIPs": ["192.0.2.1", "FD00::1"],
+        "profiles": ["open"],
+        "ports": [{"name": "ssh", "protocol": 6, "port": 22}],
+    }
+    assert host_endpoint(parse("HostEndpoint", "h", spec, labels={"a": "b"})) == Endpoint(
+        "HostEndpoint", "h", "node1", "eth0", ("192.0.2.1", "fd00::1"), (("a", "b"),), ("open",),
+        (EndpointPort("ssh", "tcp", 22),),
+    )  # fmt: skip
+
+
+WORKLOAD = {
+    "node": "node1",
+    "orchestrator": "cni",
+    "workload": "w",
+    "interfaceName": "cali1",
+    "ipNetworks": ["10.65.0.1/32", "fd65:0::1"],
+    "ports": [{"name": "http", "protocol": "TCP", "port": 80}],
+}
+
+
+def test_workload_endpoint() -> None:
+    found = workload_endpoint(parse("WorkloadEndpoint", "node1-cni-w-eth0", WORKLOAD, labels={"a": "b"}, namespace="n"))
+    assert found == Endpoint(
+        "WorkloadEndpoint", "n/node1-cni-w-eth0", "node1", "cali1", ("10.65.0.1", "fd65::1"),
+        (("a", "b"), ("pcns.projectcalico.org/name", "n"), (NAMESPACE, "n"), ("projectcalico.org/orchestrator", "cni")),
+        (), (EndpointPort("http", "tcp", 80),), "n",
+    )  # fmt: skip
+
+
+def test_a_workload_cannot_pretend_to_be_elsewhere() -> None:
+    own = {NAMESPACE: "kube-system", "pcns.env": "prod", "pcsa.x": "y", "projectcalico.org/serviceaccount": "root"}
+    assert namespaced_labels({**own, "a": "b"}, "n") == (
+        ("a", "b"), ("pcns.projectcalico.org/name", "n"), (NAMESPACE, "n"),
+    )  # fmt: skip
+    assert dict(namespaced_labels({}, "n", "sa")) == {
+        NAMESPACE: "n",
+        "pcns.projectcalico.org/name": "n",
+        "pcsa.projectcalico.org/name": "sa",
+        "projectcalico.org/serviceaccount": "sa",
+    }
+
+
+def test_a_policy_set_of_documents() -> None:
+    documents = [
+        parse("NetworkPolicy", "p", {"order": 1}, namespace="n"),
+        parse("Tier", "late"),
+        parse("Tier", "first", {"order": 5, "defaultAction": "Pass"}),
+        parse("GlobalNetworkPolicy", "first.q", {"tier": "first"}),
+        parse("IPPool", "pool", {"cidr": "10.0.0.0/16"}),
+    ]
+    made = policy_set(documents, staged={"n/p"})
+    assert made.tiers == (Tier("first", 5.0, "Pass"), Tier("default", 1e6), Tier("late", 1e6))
+    assert [(one.name, one.tier, one.staged) for one in made.policies] == [
+        ("first.q", "first", False),
+        ("n/p", "default", True),
+    ]
+
+
+def refusal(*documents: t.Any) -> str:
+    with pytest.raises(resources.ResourceError) as caught:
+        policy_set(documents)
+    return str(caught.value)
+
+
+def test_a_policy_in_a_tier_that_does_not_exist() -> None:
+    assert refusal(parse("GlobalNetworkPolicy", "p", {"tier": "gone"})) == (
+        "GlobalNetworkPolicy p: spec.tier gone does not exist. "
+        "Define the Tier gone, or leave it out for the tier default."
+    )
+
+
+def test_not_icmp_without_a_protocol() -> None:
+    rules = [{"action": "Allow"}, {"action": "Deny", "notICMP": {"type": 8}}]
+    assert refusal(parse("NetworkPolicy", "p", {"egress": rules})) == (
+        "NetworkPolicy p: spec.egress[1].notICMP is given without a protocol. Set protocol to ICMP or ICMPv6, by name."
+    )
+    # Of another protocol it excludes nothing.
+    rule = {"action": "Deny", "protocol": "TCP", "notICMP": {"type": 8}}
+    assert policy(parse("NetworkPolicy", "p", {"egress": [rule]})).egress == (Rule("Deny", protocol="tcp"),)
+
+
+def test_what_is_not_supported_is_refused_in_words() -> None:
+    rules = [{"action": "Allow", "http": {"methods": ["GET"]}}]
+    assert refusal(parse("NetworkPolicy", "p", {"ingress": rules})) == (
+        "NetworkPolicy p: spec.ingress[0].http is not supported here. "
+        "Nothing on a node reads HTTP: match addresses and ports, and leave the rest to the server."
+    )
+
+
+def test_from_documents_to_a_verdict() -> None:
+    """Namespaces as plain labels: only what is in the policy's namespace reaches its web servers."""
+    made = policy_set(
+        [
+            parse("Profile", "kns.prod", {"labelsToApply": {"pcns.env": "prod"}}),
+            parse(
+                "NetworkPolicy",
+                "web",
+                {
+                    "selector": "role == 'web'",
+                    "ingress": [
+                        {"action": "Allow", "source": {"selector": "all()"}},
+                        {"action": "Allow", "source": {"namespaceSelector": "env == 'prod'"}},
+                    ],
+                },
+                namespace="n",
+            ),
+        ]
+    )
+    web = workload_endpoint(parse("WorkloadEndpoint", "web", WORKLOAD, labels={"role": "web"}, namespace="n"))
+    others = [
+        Endpoint(
+            "WorkloadEndpoint", f"{name}/x", "node2", f"cali{name}", (address,), namespaced_labels({}, name), profiles
+        )
+        for name, address, profiles in (
+            ("n", "10.65.1.1", ()),
+            ("m", "10.65.1.2", ()),
+            ("p", "10.65.1.3", ("kns.prod",)),
+        )
+    ]
+    found = [
+        verdict(made, [web, *others], web, "Ingress", Flow(6, one.addresses[0], "10.65.0.1", 1, 80)).action
+        for one in others
+    ]
+    assert found == ["allow", "deny", "allow"]
+    assert from_resources.policy_name(parse("NetworkPolicy", "web", {}, namespace="n")) == "n/web"
