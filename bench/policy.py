@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Policy of 500 policies with 30,000 rules, 1,000 workloads here and 10,000 elsewhere: what a change costs.
+
+Run as root; it makes a network namespace of its own and touches nothing outside of it. What is timed:
+
+  full            iptables-restore of all tables as iptables-save printed them: its start until it has ended
+  remote label    a workload elsewhere gets another label: from the Endpoint value to the kernel, in a running process
+                  (index, compiler, rendering, comparison, ipset and iptables), which here changes members of sets
+  local label     the same of a workload here, to which other policies apply then
+  new workload    one more workload here like others, and its removal
+  new policies    one more workload here unlike all others, with a policy of 60 rules of its own: chains in two tables
+  no change       a pass that finds nothing to do and writes nothing
+  read again      the same when somebody else has written in between, and all rules are read
+  from nothing    everything, in a running process, into an empty kernel
+
+Ratios are medians of those within each round, to the full restore of that round, so that a busy machine weighs on both
+sides. Goals are those of the nft backend; legacy, whose kernel takes a table only as a whole, is reported beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import typing as t
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.remembered import (  # noqa: E402
+    RememberedSets,
+    RememberedTables,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_tables import (  # noqa: E402
+    PolicyTables,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import (  # noqa: E402
+    Compiler,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import (  # noqa: E402
+    Settings,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (  # noqa: E402
+    EGRESS,
+    INGRESS,
+    WORKLOAD_ENDPOINT,
+    Endpoint,
+    Entity,
+    Policy,
+    PolicySet,
+    PortRange,
+    Rule,
+    policy_set,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.policy_index import (  # noqa: E402
+    PolicyIndex,
+)
+
+GOALS = {"remote label": 0.05, "local label": 0.05, "new workload": 0.1, "new policies": 0.1}
+HERE = "node1"
+APPS = 100
+POLICIES = 500
+RULES = 30  # of a policy and direction
+LOCAL, REMOTE = 1000, 10000
+
+
+def endpoint(number: int, app: str, node: str, env: str = "prod") -> Endpoint:
+    return Endpoint(
+        WORKLOAD_ENDPOINT,
+        f"default/w{number}",
+        node,
+        f"cali{number:011x}",
+        (f"10.{64 + (number >> 16)}.{number >> 8 & 255}.{number & 255}",),
+        (("app", app), ("env", env)),
+    )
+
+
+def policy(name: str, app: str, rules: int = RULES) -> Policy:
+    """Its rules name workloads of others by their labels, each with a port."""
+    chance = random.Random(name)
+
+    def entity(number: int) -> Entity:
+        return Entity(selector=f'app == "a{chance.randrange(APPS):03}"', ports=() if number else (PortRange(80, 90),))
+
+    ports = [PortRange(1000 + number, 1000 + number) for number in range(rules)]
+    ingress = tuple(
+        Rule("Allow", protocol="tcp", source=entity(1), destination=Entity(ports=(port,))) for port in ports
+    )
+    egress = tuple(
+        Rule("Allow", protocol="tcp", destination=dataclasses.replace(entity(1), ports=(port,))) for port in ports
+    )
+    return Policy(name, selector=f'app == "{app}"', types=(INGRESS, EGRESS), ingress=ingress, egress=egress)
+
+
+@functools.cache
+def many() -> tuple[Policy, ...]:
+    return tuple(policy(f"p{n:03}", f"a{n % APPS:03}") for n in range(POLICIES))
+
+
+def policies(*more: Policy) -> PolicySet:
+    return policy_set(policies=[*many(), *more])
+
+
+class Node:
+    """What an agent does with policy."""
+
+    def __init__(self, kernel: LinuxKernel) -> None:
+        self.kernel = kernel
+        self.index = PolicyIndex(HERE)
+        self.compiler = Compiler(Settings(), 4)
+        self.rendering = PolicyTables()
+        self.sets, self.tables = RememberedSets(), RememberedTables()
+        self.desired: tuple[t.Any, t.Any] = ((), [])
+
+    def render(self) -> None:
+        self.index.commit()
+        node = self.index.node_policy()
+        self.desired = self.rendering.render(node, [self.compiler.compile(node)])
+
+    def program(self) -> int:
+        """Additions, then removals, sets around tables. How many changes there were."""
+        tables, sets = self.desired
+        changed_sets = self.sets.diff(sets, self.sets.observe(self.kernel, sets))
+        changed_tables = self.tables.diff(tables, self.tables.observe(self.kernel, tables))
+        for actions, order in (("+~", (0, 1)), ("-", (1, 0))):
+            for which in order:
+                driver, changes = ((self.sets, changed_sets), (self.tables, changed_tables))[which]
+                part = [change for change in changes if change.action in actions]
+                if part:
+                    driver.apply(self.kernel, part)
+        return len(changed_sets) + len(changed_tables)
+
+    def converge(self) -> int:
+        self.render()
+        return self.program()
+
+    def update(self, *endpoints: Endpoint) -> int:
+        for one in endpoints:
+            self.index.update_endpoint(one)
+        return self.converge()
+
+
+def timed(work: t.Callable[[], t.Any], least: int = 1) -> float:
+    """Seconds. `work` returns how many changes it made, at least so many."""
+    began = time.perf_counter()
+    done = work()
+    seconds = time.perf_counter() - began
+    assert done is None or done >= least, done
+    return seconds
+
+
+def run(argv: t.Sequence[str], text: str = "") -> str:
+    return subprocess.run(argv, input=text, check=True, capture_output=True, text=True).stdout
+
+
+def restore(text: str, *options: str) -> None:
+    run(["iptables-restore", *options], text)
+
+
+def world() -> tuple[list[Endpoint], list[Endpoint]]:
+    here = [endpoint(number, f"a{number % APPS:03}", HERE) for number in range(LOCAL)]
+    elsewhere = [endpoint(LOCAL + n, f"a{n % APPS:03}", f"node{2 + n % 40}") for n in range(REMOTE)]
+    return here, elsewhere
+
+
+def one_round(node: Node, here: t.Sequence[Endpoint], elsewhere: t.Sequence[Endpoint]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    saved = run(["iptables-save"])
+    found["full"] = timed(lambda: restore(saved))
+    found["read again"] = timed(node.converge, 0)
+    found["no change"] = timed(node.converge, 0)
+    remote, local = random.choice(elsewhere), random.choice(here)
+    other = (("app", f"a{random.randrange(APPS):03}x"), ("env", "prod"))
+    found["remote label"] = timed(lambda: node.update(dataclasses.replace(remote, labels=other)))
+    node.update(remote)
+    app = f"a{(int(dict(local.labels)['app'][1:]) + 1) % APPS:03}"
+    relabelled = dataclasses.replace(local, labels=(("app", app), ("env", "prod")))
+    found["local label"] = timed(lambda: node.update(relabelled))
+    node.update(local)
+    number = LOCAL + REMOTE + 1
+    found["new workload"] = timed(lambda: node.update(endpoint(number, "a007", HERE)))
+    node.index.remove_endpoint(WORKLOAD_ENDPOINT, f"default/w{number}")
+    found["gone workload"] = timed(node.converge)
+    unlike = endpoint(number, "unlike", HERE)
+    with_more = policies(policy("unlike", "unlike"))
+
+    def new_policies() -> int:
+        node.index.update_policy_set(with_more)
+        return node.update(unlike)
+
+    found["new policies"] = timed(new_policies)
+    node.index.remove_endpoint(WORKLOAD_ENDPOINT, unlike.name)
+    node.index.update_policy_set(policies())
+    node.converge()
+    one = "*filter\n:cali-probe - [0:0]\n-A cali-probe -j DROP\nCOMMIT\n"
+    found["bare transaction"] = timed(lambda: restore(one, "--noflush"))
+    restore("*filter\n-F cali-probe\n-X cali-probe\nCOMMIT\n", "--noflush")
+    return found
+
+
+def measure(rounds: int) -> tuple[list[dict[str, float]], int, float, float]:
+    """The rounds, how many rules there are, and seconds of rendering and programming all from nothing."""
+    kernel = LinuxKernel()
+    node = Node(kernel)
+    here, elsewhere = world()
+    node.index.update_policy_set(policies())
+    for one in (*here, *elsewhere):
+        node.index.update_endpoint(one)
+    rendered = timed(node.render)
+    programmed = timed(node.program)
+    rules = sum(line.startswith("-A ") for line in run(["iptables-save"]).splitlines())
+    results = [one_round(node, here, elsewhere) for _ in range(rounds)]
+    kernel.close()
+    return results, rules, rendered, programmed
+
+
+def alternatives(backend: str, folder: str) -> None:
+    """`iptables` is this backend's, for this process and what it starts."""
+    program = shutil.which(f"xtables-{backend}-multi", path="/usr/sbin:/sbin")
+    assert program, "install iptables"
+    for family in ("iptables", "ip6tables"):
+        for verb in ("", "-save", "-restore"):
+            pathlib.Path(folder, family + verb).symlink_to(program)
+    os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
+
+
+def inside(backend: str, rounds: int) -> int:
+    with tempfile.TemporaryDirectory(prefix="calico-bench-") as folder:
+        alternatives(backend, folder)
+        results, rules, rendered, programmed = measure(rounds)
+    print(json.dumps({"rounds": results, "rules": rules, "render": rendered, "program": programmed}))
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--inside", choices=["nft", "legacy"], help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.inside:
+        return inside(arguments.inside, arguments.rounds)
+    if os.geteuid() != 0:
+        print("bench/policy.py makes network namespaces: run it as root.", file=sys.stderr)
+        return 2
+    met = True
+    for backend in ("nft", "legacy"):
+        command = ["unshare", "--net", sys.executable, __file__, "--inside", backend]
+        found = json.loads(run([*command, "--rounds", str(arguments.rounds)]))
+        rounds = found["rounds"]
+        ratios = {
+            name: statistics.median(one[name] / one["full"] for one in rounds) for name in rounds[0] if name != "full"
+        }
+        verdicts = {name: ratios[name] <= goal for name, goal in GOALS.items()} if backend == "nft" else {}
+        met = met and all(verdicts.values())
+        if arguments.json:
+            print(json.dumps({"backend": backend, "ratios": ratios, "goals": verdicts, **found}))
+            continue
+        full = statistics.median(one["full"] for one in rounds)
+        print(f"{backend}: {found['rules']} rules, full restore {full * 1000:.0f} ms (median of {len(rounds)} rounds)")
+        for name, ratio in ratios.items():
+            median = statistics.median(one[name] for one in rounds) * 1000
+            goal = f"   goal {GOALS[name]:g}: {'met' if verdicts[name] else 'MISSED'}" if name in verdicts else ""
+            print(f"  {name:<17}{median:8.1f} ms   {ratio:6.3f} of a full restore{goal}")
+        whole = found["render"] + found["program"]
+        print(f"  {'from nothing':<17}{whole * 1000:8.1f} ms, of which {found['program'] * 1000:.1f} programming")
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Many rules on this machine's kernel: what is remembered is what is there, and nobody's rules are lost."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import threading
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import ipset, iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.iptables_backend import FAMILIES
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.remembered import (
+    RememberedSets,
+    RememberedTables,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Hook, IpSet, IptablesTable
+
+from tests.unit.dataplane.drivers import lines
+from tests.unit.dataplane.suite_chains import dispatch, filtering, shown
+
+HOOK = Hook("INPUT", "-j cali-INPUT")
+
+
+class Tables(RememberedTables):
+    """Of a backend that need not be the host's own."""
+
+    def __init__(self, backend: str) -> None:
+        super().__init__()
+        self.backend = backend
+
+    def observe(self, kernel: LinuxKernel, desired: t.Sequence[IptablesTable]) -> iptables.Observed:
+        found = super().observe(kernel, desired)
+        programs = {family: f"{name}-{self.backend}" for family, name in FAMILIES.items()}
+        tables = dict(found.tables)
+        for place in found.tables:
+            if "-" not in place.program and found.backend == self.backend:
+                tables[place._replace(program=f"{place.program}-{self.backend}")] = tables.pop(place)
+        found = dataclasses.replace(found, programs=programs, tables=tables, backend=self.backend)
+        self._observed = found
+        return found
+
+
+def settle(driver: t.Any, kernel: LinuxKernel, desired: t.Sequence[t.Any]) -> int:
+    changes = driver.diff(desired, driver.observe(kernel, desired))
+    driver.apply(kernel, changes)
+    return len(changes)
+
+
+@pytest.fixture
+def reads(kernel: LinuxKernel, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The programs that were run."""
+    programs: list[str] = []
+    run = kernel.run
+
+    def watch(argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> t.Any:
+        programs.append(argv[0])
+        return run(argv, stdin, timeout)
+
+    monkeypatch.setattr(kernel, "run", watch)
+    return programs
+
+
+def test_one_own_transaction_is_one_generation(kernel: LinuxKernel, reads: list[str]) -> None:
+    """What RememberedTables rests upon, for each kind of write."""
+    tables = Tables("nft")
+    entries, chains = dispatch(40)
+    both = [filtering(entries, chains), filtering(*dispatch(3, 6), 6)]
+    settle(tables, kernel, both)
+    for desired in (
+        [filtering([*entries[:20], "-o cali999 -j DROP", *entries[20:]], chains), both[1]],
+        [filtering(entries[:20], chains), both[1]],
+        [filtering(entries[:2], {**chains, "cali-tw-000": ("-j DROP",)})],
+        [IptablesTable("filter", {"cali-INPUT": ("-j RETURN",)}, (HOOK, Hook("INPUT", "-j cali-INPUT", last=True)))],
+        both,
+    ):
+        reads.clear()
+        assert settle(tables, kernel, desired) > 0
+        assert settle(tables, kernel, desired) == 0
+        assert {name.rpartition("-")[2] for name in reads} == {"restore"}
+        fresh = Tables("nft")
+        assert lines(fresh.diff(desired, fresh.observe(kernel, desired))) == []
+
+
+def test_a_remembered_set_is_what_is_there(kernel: LinuxKernel) -> None:
+    chance, sets = random.Random(3), RememberedSets()
+    addresses = [f"10.0.{n // 250}.{n % 250}" for n in range(1000)]
+    for _round in range(8):
+        desired = [
+            IpSet(f"cali40{name}", "hash:net", tuple(chance.sample(addresses, chance.choice([0, 5, 400]))))
+            for name in chance.sample("abcd", 3)
+        ]
+        settle(sets, kernel, desired)
+        assert ipset.diff(desired, ipset.observe(kernel, desired)) == []
+
+
+@pytest.mark.parametrize("backend", ["nft", "legacy"])
+def test_who_writes_at_the_same_time_loses_nothing(kernel: LinuxKernel, backend: str) -> None:
+    """Somebody else adds and deletes rules of his own, in a chain of ours and in front of our hook."""
+    entries, chains = dispatch(60)
+    tables, stop, errors = Tables(backend), threading.Event(), []
+    settle(tables, kernel, [filtering(entries, chains)])
+    theirs: list[str] = []
+
+    def somebody() -> None:
+        chance = random.Random(5)
+        other = LinuxKernel(kernel._netns, netns_folder=kernel._netns_folder, marker_folder=kernel._marker_folder)
+        while not stop.is_set():
+            if theirs and chance.random() < 0.4:
+                line = f"-D FORWARD {theirs.pop(chance.randrange(len(theirs)))}"
+            else:
+                rule = f"-s 192.0.2.{chance.randrange(256)}/32 -j ACCEPT"
+                theirs.append(rule)
+                line = f"-I FORWARD 1 {rule}"
+            text = f"*filter\n{line}\n-I cali-to-wl 1 -j RETURN\nCOMMIT\n"
+            done = other.run([f"iptables-{backend}-restore", "--noflush", "-w", "10"], text)
+            if done.code != 0:
+                errors.append(done.errors)
+        other.close()
+
+    thread = threading.Thread(target=somebody)
+    thread.start()
+    chance = random.Random(6)
+    try:
+        for _round in range(25):
+            chance.shuffle(entries)
+            try:
+                settle(tables, kernel, [filtering(entries[: chance.randrange(30, 60)], chains)])
+            except ApplyError as error:
+                errors.append(str(error))
+            if backend == "legacy":
+                tables.forget()
+    finally:
+        stop.set()
+        thread.join()
+    assert errors == []
+    desired = [filtering(entries, chains)]
+    tables.forget()
+    settle(tables, kernel, desired)
+    program = f"iptables-{backend}"
+    assert shown(kernel, "cali-to-wl", program) == entries
+    in_chain = shown(kernel, "FORWARD", program)
+    assert in_chain[0] == "-j cali-FORWARD"
+    assert sorted(in_chain[1:]) == sorted(theirs)
