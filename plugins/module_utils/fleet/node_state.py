@@ -16,6 +16,8 @@ import json
 import re
 import typing as t
 
+from .policy_state import PolicyState
+
 VERSION = 1
 
 #: Protocol number of the routes that this collection writes, and its name in rt_protos (see iproute2's rt_protos.d).
@@ -291,10 +293,14 @@ class NodeState:
     bird_routes: tuple[BirdRoute, ...] = ()
     bird: t.Optional[Bird] = None  # None: BGP is disabled on this fleet
     nodes: tuple[FleetMember, ...] = ()
+    policy: t.Optional[PolicyState] = None  # None: no policy is in force here; `iptables` and `ipsets` are without it
 
     def to_dict(self) -> dict[str, t.Any]:
-        """JSON-ready form; `from_dict` reads it back."""
-        return {"version": VERSION, **_plain(self)}
+        """JSON-ready form; `from_dict` reads it back. Without policy nothing is said of it."""
+        plain = {"version": VERSION, **{name: _plain(getattr(self, name)) for name in _WITHOUT_POLICY}}
+        if self.policy is not None:
+            plain["policy"] = self.policy.to_dict()
+        return plain
 
     @classmethod
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> NodeState:
@@ -304,7 +310,9 @@ class NodeState:
         if version != VERSION:
             raise ValueError(f"NodeState version {version!r} is not {VERSION}, the one that this release reads")
         _fill_workload_mtu(fields)
-        return t.cast(NodeState, _build(cls, fields))
+        policy = fields.pop("policy", None)
+        state = t.cast(NodeState, _build(cls, fields))
+        return state if policy is None else dataclasses.replace(state, policy=PolicyState.from_dict(policy))
 
     @property
     def digest(self) -> str:
@@ -343,6 +351,9 @@ class NodeState:
             for sysctl in self.sysctls
         )
         return dataclasses.replace(self, routes=tuple(routes), sysctls=sysctls)
+
+
+_WITHOUT_POLICY = tuple(field.name for field in dataclasses.fields(NodeState) if field.name != "policy")
 
 
 def _fill_workload_mtu(fields: dict[str, t.Any]) -> None:

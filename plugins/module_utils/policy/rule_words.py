@@ -1,0 +1,74 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules in one line for people, in Calico's words: `Allow tcp from app == "web" to ports 80, 443`."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .model import EGRESS, INGRESS, Entity, Icmp, NamedPort, Policy, Port, Profile, Protocol, Rule
+
+
+def rule_text(rule: Rule) -> str:
+    """All that the rule says; two rules that differ have different texts."""
+    words = [rule.action, *_protocol(rule)]
+    for preposition, entity in (("from", rule.source), ("to", rule.destination)):
+        text = _entity(entity)
+        if text:
+            words += [preposition, text]
+    words += [f"# {key}: {value}" for key, value in rule.annotations]
+    return " ".join(words)
+
+
+def rule_count(owner: t.Union[Policy, Profile]) -> str:
+    """`3 rules`, those in force."""
+    directions = owner.types if isinstance(owner, Policy) else (INGRESS, EGRESS)
+    count = sum(len(owner.rules(direction)) for direction in directions)
+    return f"{count} rule{'' if count == 1 else 's'}"
+
+
+def _protocol(rule: Rule) -> t.Iterator[str]:
+    if rule.ip_version is not None:
+        yield f"IPv{rule.ip_version}"
+    if rule.protocol is not None:
+        yield _name(rule.protocol)
+    if rule.not_protocol is not None:
+        yield f"not {_name(rule.not_protocol)}"
+    if rule.icmp is not None:
+        yield _icmp(rule.icmp)
+    if rule.not_icmp is not None:
+        yield f"not {_icmp(rule.not_icmp)}"
+
+
+def _name(protocol: Protocol) -> str:
+    return protocol if isinstance(protocol, str) else f"protocol {protocol}"
+
+
+def _icmp(icmp: Icmp) -> str:
+    if icmp.type is None:
+        return "any type"
+    return f"type {icmp.type}" + ("" if icmp.code is None else f" code {icmp.code}")
+
+
+def _entity(entity: Entity) -> str:
+    parts = []
+    if entity.selector:
+        parts.append(entity.selector)
+    if entity.not_selector:
+        parts.append(f"not ({entity.not_selector})")
+    if entity.nets:
+        parts.append(f"nets {', '.join(entity.nets)}")
+    if entity.not_nets:
+        parts.append(f"not nets {', '.join(entity.not_nets)}")
+    if entity.ports:
+        parts.append(f"ports {', '.join(map(_port, entity.ports))}")
+    if entity.not_ports:
+        parts.append(f"not ports {', '.join(map(_port, entity.not_ports))}")
+    return " and ".join(parts)
+
+
+def _port(port: Port) -> str:
+    if isinstance(port, NamedPort):
+        return port.name
+    return str(port.first) if port.first == port.last else f"{port.first}:{port.last}"

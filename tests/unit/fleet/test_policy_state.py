@@ -1,0 +1,153 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The policy of a NodeState: stored and read back without loss, and not there at all where there is none."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+    PolicySettings,
+    PolicyState,
+    allow_all,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Endpoint,
+    EndpointPort,
+    Entity,
+    Failsafe,
+    Icmp,
+    NamedPort,
+    NetworkSet,
+    Policy,
+    PortRange,
+    Rule,
+    Tier,
+    policy_set,
+)
+from hypothesis import given, settings
+
+from tests.unit.fleet.fleets import stored
+from tests.unit.policy.random_policies import World, worlds
+
+
+def state(policy: t.Optional[PolicyState]) -> NodeState:
+    return NodeState("node1", "10.10.1.11/24", policy=policy)
+
+
+EVERYTHING = PolicyState(
+    policy_set(
+        [Tier("platform", 10.5, "Pass")],
+        [
+            Policy(
+                "default/web",
+                "NetworkPolicy",
+                "platform",
+                1.5,
+                'app == "web"',
+                ("Ingress", "Egress"),
+                (
+                    Rule(
+                        "Allow",
+                        4,
+                        "tcp",
+                        not_protocol=253,
+                        source=Entity(("10.0.0.0/8",), ("10.1.0.0/16",), 'app == "app"', "has(b)"),
+                        destination=Entity(ports=(PortRange(80, 80), NamedPort("http")), not_ports=(PortRange(1, 9),)),
+                        annotations=(("why", "clients"),),
+                    ),
+                ),
+                (Rule("Deny", protocol="icmp", icmp=Icmp(8, 0), not_icmp=Icmp(3)),),
+                performance_hints=("AssumeNeededOnEveryNode",),
+                staged=True,
+            )
+        ],
+        [allow_all()],
+        [NetworkSet("office", nets=("192.0.2.0/28",), labels=(("net", "office"),))],
+    ),
+    (
+        Endpoint(
+            "WorkloadEndpoint",
+            "default/w1",
+            "node1",
+            "cali1",
+            ("10.65.0.1", "fd65::1"),
+            (("app", "web"),),
+            ("projectcalico-default-allow",),
+            (EndpointPort("http", "tcp", 8080),),
+            "default",
+        ),
+    ),
+    PolicySettings(audit=True, failsafe_inbound=(Failsafe("tcp", 22, "10.0.0.0/8"),), workload_profiles=()),
+)
+
+
+def test_all_that_it_may_hold_is_stored_and_read_back() -> None:
+    assert stored(state(EVERYTHING)) == state(EVERYTHING)
+
+
+@settings(max_examples=25)
+@given(worlds())
+def test_any_world_is_stored_and_read_back(world: World) -> None:
+    policy = PolicyState(world.policy_set, world.endpoints)
+    assert stored(state(policy)) == state(policy)
+
+
+def test_as_people_read_it() -> None:
+    (policy,) = EVERYTHING.to_dict()["policies"]
+    assert policy["ingress"][0] == {
+        "action": "Allow",
+        "ip_version": 4,
+        "protocol": "tcp",
+        "not_protocol": 253,
+        "source": {
+            "nets": ["10.0.0.0/8"],
+            "not_nets": ["10.1.0.0/16"],
+            "selector": 'app == "app"',
+            "not_selector": "has(b)",
+        },
+        "destination": {"ports": [80, "http"], "not_ports": ["1:9"]},
+        "annotations": {"why": "clients"},
+    }
+
+
+def test_a_state_without_policy_says_nothing_of_it() -> None:
+    """What was stored before there was policy is read, and is the same state."""
+    assert "policy" not in state(None).to_dict()
+    assert stored(state(None)) == state(None)
+    assert state(None).digest == NodeState("node1", "10.10.1.11/24").digest
+
+
+def test_policy_is_part_of_what_a_node_has_to_have() -> None:
+    digests = {state(policy).digest for policy in (None, PolicyState(), EVERYTHING)}
+    assert len(digests) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"colour": 1}, "PolicyState has no field 'colour'"),
+        ({"policies": [{"name": "a", "colour": 1}]}, "Policy has no field 'colour'"),
+        ({"policies": [{"name": "a", "ingress": [{}]}]}, "Rule: __init__() missing 1 required positional argument"),
+        ({"policies": [{"name": "a", "tier": "x"}]}, "policy a is in tier x, which does not exist"),
+        ({"policies": [[]]}, "Policy is made of list"),
+        ({"endpoints": None}, "PolicyState: 'NoneType' object is not iterable"),
+    ],
+)
+def test_what_another_release_wrote_is_refused(change: t.Mapping[str, t.Any], message: str) -> None:
+    data = json.loads(json.dumps(state(EVERYTHING).to_dict()))
+    data["policy"].update(change)
+    with pytest.raises(ValueError) as caught:
+        NodeState.from_dict(data)
+    assert message in str(caught.value).replace("Rule.__init__", "__init__")
+
+
+def test_a_policy_without_tiers_is_refused() -> None:
+    data = state(EVERYTHING).to_dict()
+    del data["policy"]["tiers"]
+    with pytest.raises(ValueError, match="PolicyState lacks 'tiers'"):
+        NodeState.from_dict(data)
