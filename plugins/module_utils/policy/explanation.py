@@ -104,20 +104,24 @@ def _rows(stage: Stage) -> t.Iterator[_Row]:
     def owner(step: Step) -> tuple[str, str, str]:
         return step.tier, step.policy, step.profile
 
-    for (tier, policy, profile), steps in itertools.groupby(stage.verdict.trace, owner):
+    # What ends without a decision goes on with the next stage.
+    trace = [step for step in stage.verdict.trace if step.action or not step.matched]
+    for (tier, policy, profile), steps in itertools.groupby(trace, owner):
         tried = list(steps)
         name = policy or (f"profile {profile}" if profile else f"tier {tier}" if tier else "default")
         yield _Row(name, _direction(stage), [_text(step, len(tried) > 1) for step in tried])
 
 
 def _text(step: Step, among_others: bool) -> str:
+    if not step.matched and not step.rule:
+        return step.reason
     if not step.matched:
         rule = f"rule {step.rule} " if among_others else ""
         return f"{rule}no match: {step.reason}"
     if step.staged:
         return f"staged: would {step.action} by {f'rule {step.rule}' if step.rule else 'default'}"
     if not step.rule:
-        return f"{step.action or 'goes on'}: {step.reason}"
+        return f"{step.action}: {step.reason}"
     return f"rule {step.rule}: logs" if step.action == LOG else f"MATCH rule {step.rule}: {step.action}"
 
 

@@ -25,6 +25,8 @@ from .evaluator import ALLOWED, DENIED, UNDECIDED, Evaluator, Step, Verdict
 from .hooks import FORWARD, NORMAL, PRE_DNAT, UNTRACKED
 from .host_endpoints import endpoint_of, governing
 from .model import (
+    ALLOW,
+    DENY,
     EGRESS,
     HOST_ENDPOINT,
     INGRESS,
@@ -32,7 +34,9 @@ from .model import (
     WILDCARD,
     WORKLOAD_ENDPOINT,
     Endpoint,
+    Failsafe,
     Flow,
+    protocol_number,
 )
 
 _IPIP = 4  # the protocol's number
@@ -178,11 +182,11 @@ class _Asked:
         self, host: Host, untracked: t.Optional[Endpoint], pre_dnat: t.Optional[Endpoint], flow: Flow
     ) -> bool:
         """Whether policy before routing allows the flow, so that no later policy for the host is asked."""
-        if untracked and self._before_policy(host, untracked, INGRESS, UNTRACKED, flow):
-            return True
-        if untracked and self._ask(host, untracked, INGRESS, UNTRACKED, flow):
-            return True
-        return bool(pre_dnat and self._ask(host, pre_dnat, INGRESS, PRE_DNAT, flow))
+        failsafe = self._failsafe(INGRESS, flow)
+        if untracked and not failsafe and not self._failsafe(EGRESS, _reply(flow)):
+            if self._ask(host, untracked, INGRESS, UNTRACKED, flow):
+                return True
+        return bool(pre_dnat and not failsafe and self._ask(host, pre_dnat, INGRESS, PRE_DNAT, flow))
 
     def _from_workload(self, host: Host, workload: Endpoint, flow: Flow, to_host: bool) -> None:
         if to_host and flow.protocol == PROTOCOL_NUMBERS["icmpv6"] and flow.icmp_type in _ALWAYS_FROM_WORKLOADS:
@@ -203,32 +207,41 @@ class _Asked:
             known = flow.source in self.nodes
             reason = "the sender of an encapsulated packet is " + ("a node" if known else "no node of the fleet")
             self._host_says(host, INGRESS, ALLOWED if known else DENIED, reason)
-        elif endpoint and not accepted and not self._before_policy(host, endpoint, INGRESS, NORMAL, flow):
-            self._ask(host, endpoint, INGRESS, NORMAL, flow)
+        elif endpoint and not accepted:
+            self._ask_unless_failsafe(host, endpoint, INGRESS, flow)
 
     def _out_of_host(self, host: Host, endpoint: t.Optional[Endpoint], flow: Flow) -> None:
-        if not endpoint or self._before_policy(host, endpoint, EGRESS, UNTRACKED, flow):
+        if not endpoint:
             return
-        if self._ask(host, endpoint, EGRESS, UNTRACKED, flow):
-            return
+        if not self._failsafe(EGRESS, flow) and not self._failsafe(INGRESS, _reply(flow)):
+            if self._ask(host, endpoint, EGRESS, UNTRACKED, flow):
+                return
         if self._is_tunnel(flow) and flow.destination in self.nodes:
             self._host_says(host, EGRESS, ALLOWED, "the receiver of an encapsulated packet is a node")
         else:
-            self._ask(host, endpoint, EGRESS, NORMAL, flow)
+            self._ask_unless_failsafe(host, endpoint, EGRESS, flow)
 
-    def _before_policy(self, host: Host, endpoint: Endpoint, direction: str, hook: str, flow: Flow) -> bool:
-        """Whether the flow is one that no policy for the host can deny."""
+    def _ask_unless_failsafe(self, host: Host, endpoint: Endpoint, direction: str, flow: Flow) -> None:
+        failsafe = self._failsafe(direction, flow)
+        if failsafe:
+            reason = f"{failsafe.protocol} port {failsafe.port} is a failsafe"
+            self._say(host, endpoint, direction, ALLOWED, reason)
+        else:
+            self._ask(host, endpoint, direction, NORMAL, flow)
+
+    def _failsafe(self, direction: str, flow: Flow) -> t.Optional[Failsafe]:
+        """The one by which no policy for the host can deny the flow.
+
+        Without connection tracking nobody knows replies, so that untracked policy spares what looks like one.
+        """
         inbound = direction == INGRESS
-        failsafes = self.settings.failsafe_inbound if inbound else self.settings.failsafe_outbound
-        for failsafe in failsafes:
-            other = flow.source if inbound else flow.destination
-            if (PROTOCOL_NUMBERS[failsafe.protocol], failsafe.port) != (flow.protocol, flow.destination_port):
-                continue
-            if not failsafe.net or contains(failsafe.net, other):
-                reason = f"{failsafe.protocol} port {failsafe.port} is a failsafe"
-                self._say(host, endpoint, direction, hook, ALLOWED, reason)
-                return True
-        return False
+        other = flow.source if inbound else flow.destination
+        for failsafe in self.settings.failsafe_inbound if inbound else self.settings.failsafe_outbound:
+            wanted = (protocol_number(failsafe.protocol), failsafe.port)
+            if wanted == (flow.protocol, flow.destination_port):
+                if not failsafe.net or contains(failsafe.net, other):
+                    return failsafe
+        return None
 
     def _is_tunnel(self, flow: Flow) -> bool:
         return any(
@@ -247,15 +260,17 @@ class _Asked:
         return verdict.action != UNDECIDED
 
     def _host_says(self, host: Host, direction: str, action: str, reason: str) -> None:
-        self._say(host, None, direction, NORMAL, action, reason)
+        self._say(host, None, direction, action, reason)
 
-    def _say(
-        self, host: Host, endpoint: t.Optional[Endpoint], direction: str, hook: str, action: str, reason: str
-    ) -> None:
-        step = Step("Allow" if action == ALLOWED else "Deny", True, reason)
-        self.stages.append(Stage(host.name, direction, hook, Verdict(action, (step,)), endpoint))
+    def _say(self, host: Host, endpoint: t.Optional[Endpoint], direction: str, action: str, reason: str) -> None:
+        step = Step(ALLOW if action == ALLOWED else DENY, True, reason)
+        self.stages.append(Stage(host.name, direction, NORMAL, Verdict(action, (step,)), endpoint))
         if action == DENIED:
             raise _Denied
+
+
+def _reply(flow: Flow) -> Flow:
+    return Flow(flow.protocol, flow.destination, flow.source, flow.destination_port, flow.source_port)
 
 
 def _is_udp(flow: Flow, port: int) -> bool:
