@@ -20,7 +20,6 @@ from .rule import (
     ACCEPT,
     ESTABLISHED,
     INVALID,
-    NOTRACK,
     RETURN,
     Rule,
     clear_marks,
@@ -77,12 +76,11 @@ class EndpointChains:
         ]
 
     def untracked(self, endpoint: LocalEndpoint, direction: str) -> list[Rule]:
-        """Before connection tracking, which what is accepted here is exempt from."""
+        """Before connection tracking. What is not decided goes on."""
         return [
             *self._failsafes(direction),
             Rule((), clear_marks(self.marks.verdict)),
             *self._decide(endpoint.untracked, direction, None, False),
-            Rule((marked(self.marks.accept),), NOTRACK),
         ]
 
     # --- what they have in common

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import re
 
@@ -27,6 +28,7 @@ FAILSAFE_IN, FAILSAFE_OUT = "cali-failsafe-in", "cali-failsafe-out"
 ALLOWED, PASSED, STAGED = "cali-allow", "cali-pass", "cali-staged"
 
 
+@functools.lru_cache(maxsize=65536)
 def chain_name(prefix: str, name: str) -> str:
     """`prefix` and `name`, or as much of a digest of the name as there is room for."""
     if _PLAIN.fullmatch(name) and len(prefix) + len(name) <= NAME_LIMIT:

@@ -18,7 +18,7 @@ from .memory import Memory
 from .policy_chains import PolicyChain, Writer, marking_chains
 from .rule import Chains, Rule
 from .settings import Settings
-from .tables import Hook, Table, reachable
+from .tables import Hook, Table, reachable, targets
 from .workload_groups import Group
 
 DIRECTIONS = (INGRESS, EGRESS)
@@ -58,7 +58,11 @@ class NodeChains:
         def other(name: str) -> tuple[Rule, ...]:
             return self._marking[name] if name in self._marking else self._of_owner(write.writer, name)
 
-        return Table(write.writer.table, reachable(hooks, chains, other), tuple(hooks))
+        def targets_of(name: str, rules: tuple[Rule, ...]) -> tuple[str, ...]:
+            key = ("targets", write.writer.table, name)
+            return self._memory.recall(key, rules, lambda: targets(rules))
+
+        return Table(write.writer.table, reachable(hooks, chains, other, targets_of), tuple(hooks))
 
     def workload_chain(self, write: EndpointChains, group: Group, direction: str) -> tuple[Rule, ...]:
         """That of a group of workloads. It is named after the group's lists, so these need no comparing."""

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The table raw, before connection tracking: sources that workloads forge, and doNotTrack policies.
 
+What such a policy accepts is not tracked: its replies need a policy of their own.
 Marks are cleared here, at the first sight of a packet: one that a tunnel delivers still has those of the outer packet.
 """
 
@@ -12,7 +13,7 @@ from ..model import EGRESS, INGRESS, WILDCARD
 from . import failsafes, host_dispatch, log_prefix, names
 from .log_prefix import Reason
 from .node_chains import DIRECTIONS, NodeChains
-from .rule import ACCEPT, Chains, Rule, clear_marks, comes_in_by, jump, marked
+from .rule import ACCEPT, NOTRACK, Chains, Rule, clear_marks, comes_in_by, jump, marked
 from .tables import RAW, Hook, Table
 
 
@@ -20,7 +21,8 @@ def table(node: NodeChains) -> Table:
     write = node.writer(RAW)
     hosts = [one for one in node.hosts if one.untracked and one.interface != WILDCARD]
     clear = Rule((), clear_marks(node.marks.every))
-    accept = Rule((marked(node.marks.accept),), ACCEPT)
+    accepted = (marked(node.marks.accept),)
+    accept = (Rule(accepted, NOTRACK), Rule(accepted, ACCEPT))
     incoming = [clear]
     spoofed = Reason(log_prefix.DENY, EGRESS, log_prefix.HOST, 0, log_prefix.SPOOFED)
     for interface in node.workload_interfaces:
@@ -28,9 +30,9 @@ def table(node: NodeChains) -> Table:
     chains: Chains = {}
     hooks = [Hook("PREROUTING", Rule((), jump("cali-PREROUTING")))]
     if hosts:
-        incoming += [Rule((), jump(names.FROM_HOST_ENDPOINT)), accept]
+        incoming += [Rule((), jump(names.FROM_HOST_ENDPOINT)), *accept]
         hooks.append(Hook("OUTPUT", Rule((), jump("cali-OUTPUT"))))
-        chains["cali-OUTPUT"] = (clear, Rule((), jump(names.TO_HOST_ENDPOINT)), accept)
+        chains["cali-OUTPUT"] = (clear, Rule((), jump(names.TO_HOST_ENDPOINT)), *accept)
         chains[names.FROM_HOST_ENDPOINT] = host_dispatch.dispatch(hosts, INGRESS)
         chains[names.TO_HOST_ENDPOINT] = host_dispatch.dispatch(hosts, EGRESS)
         chains.update(failsafes.chains(node.settings, node.family, both_ways=True))

@@ -48,15 +48,25 @@ class Tables:
         )
 
 
+def targets(rules: t.Iterable[Rule]) -> tuple[str, ...]:
+    """The chains of ours that rules lead to."""
+    return tuple({target for rule in rules for target in rule.targets()})
+
+
 def reachable(
-    hooks: t.Iterable[Hook], chains: t.Mapping[str, tuple[Rule, ...]], other: t.Callable[[str], tuple[Rule, ...]]
+    hooks: t.Iterable[Hook],
+    chains: t.Mapping[str, tuple[Rule, ...]],
+    other: t.Callable[[str], tuple[Rule, ...]],
+    targets_of: t.Callable[[str, tuple[Rule, ...]], tuple[str, ...]],
 ) -> Chains:
-    """The chains that `hooks` lead to, sorted: from `chains`, and what is not there from `other`."""
+    """The chains that `hooks` lead to, sorted: from `chains`, and what is not there from `other`. `targets_of` says
+    where the rules of a chain lead.
+    """
     found: dict[str, tuple[Rule, ...]] = {}
-    waiting = [target for hook in hooks for target in hook.rule.targets()]
+    waiting = list(targets(hook.rule for hook in hooks))
     while waiting:
         name = waiting.pop()
         if name not in found:
             found[name] = chains[name] if name in chains else other(name)
-            waiting += {target for rule in found[name] for target in rule.targets()}
+            waiting += targets_of(name, found[name])
     return dict(sorted(found.items()))
