@@ -24,11 +24,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chai
 )
 
 from tests.integration.policy.packets import is_error, tag
+from tests.unit.policy.node_between import BY_ETH1, OWN
 
 WORKLOADS = 4
-OWN = {"eth0": ("10.65.2.1", "fd65:0:0:2::1"), "eth1": ("10.65.3.1", "fd65:0:0:3::1")}
-#: What is routed by eth1; everything else goes by eth0.
-BY_ETH1 = ("198.51.100.0/24", "2001:db8:1::/64", "10.65.1.0/24", "fd65:0:0:1::/64")
 
 _BEYOND = "beyond"
 _ETHERTYPE = {4: 0x0800, 6: 0x86DD}
@@ -97,8 +95,13 @@ class Node:
 
     # --- what it is to do
 
-    def load(self, tables: t.Iterable[Tables]) -> None:
-        """In place of what was loaded before; no connection is remembered."""
+    def load(self, tables: t.Iterable[Tables], more: str = "") -> None:
+        """In place of what was loaded before; no connection is remembered. `more` is further input for IPv4."""
+        self.replace(tables, more)
+        self.forget_connections()
+
+    def replace(self, tables: t.Iterable[Tables], more: str = "") -> None:
+        """In place of what was loaded before; connections go on."""
         sets: list[str] = []
         for one in tables:
             for ipset in one.sets:
@@ -107,8 +110,11 @@ class Node:
         self._must(["ipset", "restore"], "\n".join(sets) + "\n")
         for one in tables:
             program = {4: "iptables", 6: "ip6tables"}[one.family]
-            self._must([f"{program}-{self.backend}-restore", "-w", "10"], restore_text(one))
-        self.forget_connections()
+            text = restore_text(one) + (more if one.family == 4 else "")
+            self._must([f"{program}-{self.backend}-restore", "-w", "10"], text)
+
+    def iptables(self, *arguments: str) -> None:
+        self._must([f"iptables-{self.backend}", "-w", "10", *arguments])
 
     def forget_connections(self) -> None:
         # IPCTNL_MSG_CT_DELETE of nothing in particular, which is everything.
@@ -135,10 +141,10 @@ class Node:
             if error.errno != errno.EPERM:
                 raise
 
-    def seen(self, enough: t.Collection[tuple[int, int]]) -> dict[tuple[int, int], str]:
-        """{tag: interface by which it left, "" if the node received it}; waits a little for all in `enough`."""
+    def seen(self, enough: t.Collection[tuple[int, int]], patience: float = 1.0) -> dict[tuple[int, int], str]:
+        """{tag: interface by which it left, "" if the node received it}; waits for all in `enough`, in seconds."""
         found: dict[tuple[int, int], str] = {}
-        until = time.monotonic() + 1.0
+        until = time.monotonic() + patience
         quiet = 0
         while quiet < 2:
             got = self._drain(found)
