@@ -93,7 +93,7 @@ def restore(kernel: Kernel, place: Place, writes: t.Sequence[Write]) -> Outcome:
     current: dict[int, Write] = dict(enumerate(writes))
     refused: dict[int, str] = {}
     tried = False
-    while True:
+    while current:
         lines = _input(place, current)
         done = _run(kernel, place, [line.text for line in lines])
         if done.code == 0:
@@ -110,6 +110,7 @@ def restore(kernel: Kernel, place: Place, writes: t.Sequence[Write]) -> Outcome:
         for line in bad:
             if line.write in current:
                 refused[line.write] = _set_aside(current, line, place, said(done))
+    return Outcome(refused)
 
 
 def _input(place: Place, writes: t.Mapping[int, Write]) -> list[_Line]:

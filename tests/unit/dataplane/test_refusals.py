@@ -17,6 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane i
     workload,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, ObserveError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Completed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Sysctl
 
 from tests.unit.dataplane.drivers import converge, fail, underlay
@@ -91,6 +92,26 @@ def test_program_that_is_not_installed(kernel, program, driver, desired, text):
     kernel.programs.difference_update({program, "iptables-save"})
     assert driver.diff([desired], driver.observe(kernel, [desired]))[0].action == "+"
     assert fail(driver, kernel, [desired]) == text
+
+
+def test_lock_that_somebody_holds(kernel):
+    run = kernel.run
+
+    def locked(argv, stdin="", timeout=60.0):
+        if argv[0] == "iptables-restore":
+            return Completed(4, "", "Another app is currently holding the xtables lock; still 0s 0us time ahead...\n")
+        return run(argv, stdin, timeout)
+
+    kernel.run = locked
+    assert fail(iptables, kernel, [NAT]) == (
+        "iptables nat cali-nat-outgoing: Another program has held the lock of iptables (/run/xtables.lock) for 10 s, so"
+        " table nat was not written. See which one it is (lsof /run/xtables.lock), then run again."
+    )
+
+
+def test_table_that_somebody_else_wrote_at_the_same_time_is_tried_again(kernel):
+    kernel.fail_next("run", errno.EAGAIN, "iptables-restore")
+    converge(iptables, kernel, [NAT])
 
 
 def test_kernel_without_sets(kernel):
