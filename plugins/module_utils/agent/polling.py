@@ -139,6 +139,8 @@ class Polling:
     def _turn(self, state: NodeState) -> list[WorkloadEndpoint]:
         """The next workloads whose namespaces are to be looked into, all of them in turn."""
         endpoints = {endpoint.interface: endpoint for endpoint in state.workloads}
+        for interface in self._troubled.keys() - endpoints.keys():  # nobody will look there again
+            del self._troubled[interface]
         names = sorted(endpoints)
         first = bisect.bisect_right(names, self._next)
         turn = [*names[first:], *names[:first]][: self._interiors]

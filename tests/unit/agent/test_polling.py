@@ -287,6 +287,23 @@ def test_an_inside_that_cannot_be_mended_is_not_marked_over_and_over():
     run(scenario())
 
 
+def test_what_was_wrong_with_a_workload_is_forgotten_with_it():
+    """Else there would be something left of each that went while it was wrong, and the next of its name, wrong in the
+    same way, would count as known."""
+
+    async def scenario():
+        marked = Marked(Node().reconciler)  # which does not run: there is no such workload, and nobody makes one
+        polling = Polling(marked)
+        await polling.poll(STATE)
+        await polling.poll(STATE)
+        assert marked.marks == [("workload", ("cali111",))]
+        await polling.poll(dataclasses.replace(STATE, workloads=()))
+        await polling.poll(STATE)
+        assert marked.marks == [("workload", ("cali111",))] * 2
+
+    run(scenario())
+
+
 def test_a_workload_that_came_after_the_last_look_is_polled_too():
     async def scenario():
         node = Node(dataclasses.replace(STATE, workloads=(), routes=STATE.routes[:1], sysctls=STATE.sysctls[:2]))
