@@ -153,7 +153,7 @@ class Ours(Plugin):
         self._volatile = folder / "run"
         self._client = self._start(folder)
         shim = folder / "calico"
-        text = SHIM.read_text().replace("/run/calico/agent.sock", f"{folder}/run/agent.sock")
+        text = SHIM.read_text().replace("socket=/run/calico/agent.sock", f"socket={folder}/run/agent.sock")
         shim.write_text(text)
         shim.chmod(0o755)
         super().__init__(str(shim), {"cniVersion": "1.0.0", "name": "bench", "type": "calico"})

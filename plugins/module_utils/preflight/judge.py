@@ -42,7 +42,6 @@ def judge(facts: Facts, state: NodeState) -> list[Finding]:
 
 def missing_packages(facts: Facts, state: NodeState, cni: bool = False) -> list[str]:
     """The packages that this state takes, with the CNI plugin where `cni`, and the host does not have."""
-    for_cni = packages.CNI if cni and not facts["perl"] else ()
     unneeded = set()
     if state.bird is None:
         unneeded.add("bird2")
@@ -51,7 +50,7 @@ def missing_packages(facts: Facts, state: NodeState, cni: bool = False) -> list[
     if not state.iptables:
         unneeded.add("iptables")
     found = [name for name in facts["missing_packages"] if name not in unneeded]
-    return found + [name for name in for_cni if not facts["packages"].get(name)]
+    return found + [name for name in packages.CNI if cni and not facts["packages"].get(name)]
 
 
 def lacks_onlink(version: str) -> bool:

@@ -34,8 +34,6 @@ DAEMONS = {
     "NetworkManager": "NetworkManager",
     "systemd-network": "systemd-networkd",
 }
-#: What executes the CNI plugin (roles/calico_node/files/cni). It is essential to Debian, and some images lack it.
-PERL = "/usr/bin/perl"
 _LINK_LOCAL_GATEWAY = struct.unpack("!I", socket.inet_aton("169.254.1.1"))[0]
 _REJECT = 0x0200  # RTF_REJECT in linux/route.h
 
@@ -64,7 +62,6 @@ def observe(
         "ufw": "ENABLED=yes" in files.read("/etc/ufw/ufw.conf").replace('"', ""),
         "ports": {protocol: _ports(files, protocol, names) for protocol in NAMED_PORTS},
         "firewall": firewall.observe(files, run),
-        "perl": files.exists(PERL),
         "features": features.observe(files, release),
         "link_local_route": _link_local_route(files),
         "stored_node": _stored_node(files),

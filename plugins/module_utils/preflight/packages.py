@@ -15,7 +15,7 @@ STATUS = "/var/lib/dpkg/status"
 #: What a node needs. BIRD 3 comes as bird3; either will do if its version does (see `judge`).
 NEEDED = ("bird2", "ipset", "iptables", "python3-pyroute2")
 BIRD = ("bird3", "bird2")
-#: What makes the CNI plugin of a host without Perl faster: it does without.
+#: What makes the CNI plugin faster: it does without.
 CNI = ("netcat-openbsd",)
 
 

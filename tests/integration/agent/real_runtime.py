@@ -26,7 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.alloca
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import LocalIpam
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
-from tests.integration.agent.shim import Carrier, Shim
+from tests.integration.agent.shim import Shim
 from tests.integration.host_under_test import HOST
 from tests.unit.agent.cni.runtime import BLOCK, Answer, Container, Runtime
 
@@ -92,7 +92,7 @@ class RealRuntime(Runtime):
 
     repairs = True
 
-    def __init__(self, daemon: Daemon, folder: pathlib.Path, carrier: Carrier = "perl") -> None:
+    def __init__(self, daemon: Daemon, folder: pathlib.Path, carrier: str = "nc") -> None:
         self.daemon = daemon
         self.shim = Shim(folder, daemon.socket, carrier)
         self.spoiled = False
@@ -174,7 +174,7 @@ class RealRuntime(Runtime):
 
 
 @contextlib.contextmanager
-def real_runtime(engine: pathlib.Path, folder: pathlib.Path, carrier: Carrier = "perl") -> t.Iterator[RealRuntime]:
+def real_runtime(engine: pathlib.Path, folder: pathlib.Path, carrier: str = "nc") -> t.Iterator[RealRuntime]:
     with daemon_under_test(engine, folder, STATE) as daemon:
         daemon.start()
         runtime = RealRuntime(daemon, folder / "lib" / "cni", carrier)

@@ -11,40 +11,24 @@ import typing as t
 
 from tests.unit.agent.cni.runtime import Answer
 
-FOLDER = pathlib.Path(__file__).resolve().parents[3] / "roles" / "calico_node" / "files" / "cni"
-PERL, SHELL = FOLDER / "calico", FOLDER / "calico-sh"
-
-#: What executes it: Perl, as the role installs it, or on hosts without the shell and what carries the bytes. "strict":
-#: Perl, which dies of whatever `strict` and `warnings` find; "none": nothing is there that carries bytes.
-Carrier = t.Literal["perl", "strict", "nc", "python3", "none"]
+SOURCE = pathlib.Path(__file__).resolve().parents[3] / "roles" / "calico_node" / "files" / "cni" / "calico"
 
 
 class Shim:
-    """`patience` is in seconds; `shell` is what runs the script for hosts without Perl."""
+    """`carrier` "python3" is a machine without netcat; "none" is one that has nothing that carries bytes."""
 
-    def __init__(
-        self,
-        folder: pathlib.Path,
-        socket: str,
-        carrier: Carrier = "perl",
-        *,
-        patience: int = 3,
-        shell: str = "/bin/sh",
-    ) -> None:
+    def __init__(self, folder: pathlib.Path, socket: str, carrier: str = "nc", shell: str = "/bin/sh") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.deleted = folder / "deleted"
         self.path = folder / "calico"
-        changes = {"/run/calico/agent.sock": socket, "/var/lib/calico/cni/deleted": str(self.deleted)}
-        if carrier in ("perl", "strict"):
-            text = PERL.read_text()
-            changes["$patience = 60;"] = f"$patience = {patience};"
-        else:
-            text = SHELL.read_text()
-            changes["patience=60 "] = f"patience={patience} "
-            changes["#!/bin/sh"] = f"#!{shell}"
-        if carrier == "strict":
-            changes["\nmy "] = "\nuse strict; use warnings FATAL => 'all';\nmy "
-        if carrier in ("python3", "none"):
+        text = SOURCE.read_text()
+        changes = {
+            "socket=/run/calico/agent.sock": f"socket={socket}",
+            "deleted=/var/lib/calico/cni/deleted": f"deleted={self.deleted}",
+            "patience=60": "patience=3",
+            "#!/bin/sh": f"#!{shell}",
+        }
+        if carrier != "nc":
             changes["[ -x /bin/nc.openbsd ]"] = "false"
             changes["$(nc -h 2>&1)"] = "BusyBox"
         if carrier == "none":

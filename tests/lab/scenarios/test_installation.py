@@ -27,7 +27,7 @@ from .conftest import LAB, ROOT, Fleet, Run
 
 NODES = ("node1", "node2", "node3", "node4")
 NAME = f"{LAB}-install"
-PACKAGES = {"bird2", "ipset", "iptables", "python3-pyroute2"}
+PACKAGES = {"bird2", "ipset", "iptables", "netcat-openbsd", "python3-pyroute2"}
 
 FIRST = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=True)
 MORE = Pool("more", "10.250.0.0/20", "direct", block_size=28, nat_outgoing=True)

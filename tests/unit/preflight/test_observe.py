@@ -85,7 +85,6 @@ def test_a_host_without_anything_can_be_observed(host):
     assert facts["daemons"] == {} and facts["ports"] == {"tcp": {}, "udp": {}}
     assert facts["link_local_route"] is None and facts["stored_node"] is None
     assert facts["features"] == dict.fromkeys(features.FEATURES)
-    assert facts["perl"] is False
     assert json.loads(json.dumps(facts)) == facts  # it travels as JSON
 
 
@@ -192,11 +191,6 @@ def test_packages_are_read_from_dpkg_and_the_candidate_from_apt(host):
     assert facts["packages"]["iptables"] == "1.8.9-2"
     assert facts["missing_packages"] == ["bird2", "ipset", "python3-pyroute2"]
     assert (facts["bird_installed"], facts["bird_candidate"]) == (None, "2.0.12-7")
-
-
-def test_perl_is_found_by_its_file(host):
-    host.write("usr/bin/perl", "")
-    assert host.observe()["perl"] is True
 
 
 def test_an_installed_bird_of_either_name_is_enough(host):

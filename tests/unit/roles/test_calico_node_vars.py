@@ -27,7 +27,6 @@ def made(name, **variables):
         **loader.load_from_file(str(ROLE / "vars" / "main.yml"), trusted_as_template=True),
         "groups": {"calico_nodes": ["node1"], "calico_rr": ["rr1"]},
         "inventory_hostname": "node1",
-        "calico_node_observed": {"preflight": {"perl": True}},
         **variables,
     }
     return Templar(loader, variables=role).template(role[name])
@@ -70,13 +69,6 @@ def test_who_gets_an_agent_and_who_the_plugin(variables, runs, cni):
     found = files(**variables)
     assert ("/opt/cni/bin/calico" in found, "/etc/cni/net.d/10-calico.conflist" in found) == (cni, cni)
     assert "/etc/systemd/system/calico-agent.service" in found  # without its file a unit could not be disabled
-
-
-@pytest.mark.parametrize(("perl", "src"), [(True, "cni/calico"), (False, "cni/calico-sh")])
-def test_which_plugin_a_host_gets(perl, src):
-    found = files(calico_node_observed={"preflight": {"perl": perl}})
-    assert found["/opt/cni/bin/calico"]["src"] == src
-    assert (ROLE / "files" / src).stat().st_mode & 0o111
 
 
 def test_the_network_of_the_plugin_is_the_last_file():
