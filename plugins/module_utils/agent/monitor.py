@@ -19,7 +19,7 @@ import typing as t
 from ..dataplane import rtnetlink as rt
 from ..dataplane import tunnel
 from ..fleet.node_state import NodeState
-from . import netlink_filter
+from . import beat, netlink_filter
 from .relevance import Link, Relevance, device
 
 #: Groups of linux/rtnetlink.h: link, neighbour, IPv4 address, IPv4 route, IPv4 rule, IPv4 netconf.
@@ -31,7 +31,6 @@ _BUFFER = 8 * 1024 * 1024
 _READ = 64 * 1024
 _AT_ONCE = 256  # datagrams that one callback reads: a millisecond or so
 _GATHER = 0.02  # seconds between two callbacks: one workload that comes is some twenty datagrams, and few are news
-_REFRESH = 1.0  # seconds between two looks at what the filter is made of
 _REOPEN = 1.0  # seconds until a lost socket is tried again
 
 
@@ -132,7 +131,7 @@ class Monitor:
         await self._learn()
         while self._broken is None:
             self._awake.clear()
-            alarm = loop.call_later(_REFRESH, self._awake.set)
+            alarm = loop.call_at(beat.after(loop.time()), self._awake.set)
             try:
                 await self._awake.wait()
             finally:

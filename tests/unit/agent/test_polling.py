@@ -30,6 +30,7 @@ class Marked:
     def __init__(self, reconciler):
         self.reconciler = reconciler
         self.marks = []
+        self.asked = 0
 
     changed = property(lambda self: self.reconciler.changed)
 
@@ -37,6 +38,7 @@ class Marked:
         return self.reconciler.desired()
 
     async def ask(self, question):
+        self.asked += 1
         return await self.reconciler.ask(question)
 
     def mark(self, kind=None, interiors=()):
@@ -45,7 +47,9 @@ class Marked:
 
 
 async def polled(node, **options):
+    """Polled once; the next beat is 0.1 s away."""
     await node.start()
+    await asyncio.sleep(1 - asyncio.get_running_loop().time() % 1)
     marked = Marked(node.reconciler)
     task = asyncio.ensure_future(Polling(marked, **options).run())
     await asyncio.sleep(0.9)
@@ -125,6 +129,18 @@ def test_nothing_is_marked_where_nothing_changes():
         await asyncio.sleep(60)
         assert marked.marks == []
         assert node.told == []
+
+    run(scenario())
+
+
+def test_a_small_node_is_read_in_one_go_each_second():
+    """The way into the drivers' thread and back costs more than what is read there."""
+
+    async def scenario():
+        marked = await polled(Node())
+        before = marked.asked
+        await asyncio.sleep(10)
+        assert marked.asked - before == 10
 
     run(scenario())
 
