@@ -8,7 +8,8 @@ Run as root; it makes network and mount namespaces of its own and touches nothin
 network namespace: on one the agent as nodes have it and the shim, on the other ptp. What is timed is the execution of
 the plugin: fork, exec, configuration on stdin, until it has ended. Both do it in turns, container by container, each
 container in a network namespace that exists already; between two executions the agent is waited for, until it has
-nothing under way (after its answer to a DEL it still deletes the link).
+nothing under way (after its answer to a DEL it still deletes the link). Each program's files are where they are on a
+node: records below /run on a tmpfs, the journal and host-local's folder on the disk.
 
   ADD, DEL        one after the other, beside 0, 10 and 1,000 workloads that stay
   ADD 8 parallel  rounds of 48 containers by 8 threads, in turns; containers per second
@@ -149,6 +150,7 @@ class Plugin:
 
 class Ours(Plugin):
     def __init__(self, folder: pathlib.Path) -> None:
+        self._volatile = folder / "run"
         self._client = self._start(folder)
         shim = folder / "calico"
         text = SHIM.read_text().replace("socket=/run/calico/agent.sock", f"socket={folder}/run/agent.sock")
@@ -170,6 +172,7 @@ class Ours(Plugin):
         source = str(ROOT / "plugins" / "module_utils")
         bundle.install(bundle.build(source), bundle.bundle_digest(source), str(folder / "engine"))
         (folder / "run").mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "calico-bench", folder / "run"], check=True)  # as /run is on a node
         paths = {
             "store": "lib",
             "ipam": "lib/ipam",
@@ -207,6 +210,7 @@ class Ours(Plugin):
         self._agent.terminate()
         self._agent.wait()
         self._log.close()
+        subprocess.run(["umount", self._volatile], check=True)
 
 
 # ---- what is measured

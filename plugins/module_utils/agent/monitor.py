@@ -19,7 +19,7 @@ import typing as t
 from ..dataplane import rtnetlink as rt
 from ..dataplane import tunnel
 from ..fleet.node_state import NodeState
-from . import netlink_filter
+from . import beat, netlink_filter
 from .relevance import Link, Relevance, device
 
 #: Groups of linux/rtnetlink.h: link, neighbour, IPv4 address, IPv4 route, IPv4 rule, IPv4 netconf.
@@ -31,7 +31,6 @@ _BUFFER = 8 * 1024 * 1024
 _READ = 64 * 1024
 _AT_ONCE = 256  # datagrams that one callback reads: a millisecond or so
 _GATHER = 0.02  # seconds between two callbacks: one workload that comes is some twenty datagrams, and few are news
-_REFRESH = 1.0  # seconds between two looks at what the filter is made of
 _REOPEN = 1.0  # seconds until a lost socket is tried again
 
 
@@ -87,6 +86,7 @@ class Monitor:
         self._channel = rt.Channel(asker)
         self._relevance = Relevance(lambda: reconciler.state, lambda: reconciler.devices, wanted)
         self._filtered: t.Optional[tuple[frozenset[int], frozenset[int]]] = None
+        self._tunnels: t.Optional[frozenset[int]] = None  # their numbers; None: to be asked for
         self._alarm: t.Optional[asyncio.TimerHandle] = None
         self._pause: t.Optional[asyncio.TimerHandle] = None  # until the socket is read again
         self._learning: t.Optional[asyncio.Future[None]] = None
@@ -123,16 +123,18 @@ class Monitor:
 
     async def _listen(self, loop: asyncio.AbstractEventLoop, netlink: socket.socket) -> None:
         """Until the socket is lost: raises OSError."""
-        self._broken, self._filtered = None, None
+        self._broken, self._filtered, self._tunnels = None, None, None
         self._filter(netlink)
         for group in GROUPS:
             netlink.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
         loop.add_reader(netlink, self._read, loop, netlink)
-        self._reconciler.mark()  # what happened before is not announced any more
+        # What happened before is not announced any more.
+        self._reconciler.mark()
+        self._tunnels = None
         await self._learn()
         while self._broken is None:
             self._awake.clear()
-            alarm = loop.call_later(_REFRESH, self._awake.set)
+            alarm = loop.call_at(beat.after(loop.time()), self._awake.set)
             try:
                 await self._awake.wait()
             finally:
@@ -168,11 +170,14 @@ class Monitor:
         kinds, again = self._relevance.due(loop.time())
         for kind in kinds:
             self._reconciler.mark(kind)
+        if "tunnel" in kinds:
+            self._tunnels = None
         if again is not None:
             self._alarm = loop.call_at(again, self._tell, loop)
 
     def _lose(self) -> None:
         self.lost += 1
+        self._tunnels = None
         self._relevance.forget()
         self._on_lost()
         self._reconciler.mark()
@@ -192,12 +197,18 @@ class Monitor:
             self._relevance.expect(await asyncio.get_running_loop().run_in_executor(None, devices))
 
     def _filter(self, netlink: socket.socket) -> None:
-        """Brings the filter to what our ports and tunnel devices are now."""
-        try:
-            links = [rt.get_link(self._channel, name) for name in tunnel.NAMES]
-        except OSError:
-            return
-        wanted = frozenset(self._ports()), frozenset(link.index for link in links if link is not None)
+        """Brings the filter to what our ports and tunnel devices are now.
+
+        The devices are asked for when there may be news of them: the kernel lets one wait for that while it makes or
+        deletes any other. That one comes up is announced by the kernel itself, whoever made it, us included.
+        """
+        if self._tunnels is None:
+            try:
+                links = [rt.get_link(self._channel, name) for name in tunnel.NAMES]
+            except OSError:
+                return
+            self._tunnels = frozenset(link.index for link in links if link is not None)
+        wanted = frozenset(self._ports()), self._tunnels
         if wanted != self._filtered:
             netlink_filter.attach(netlink, netlink_filter.program(*wanted))
             self._filtered = wanted

@@ -13,6 +13,9 @@
 
 What is as it was at the last poll is not marked again: if it is wrong the reconciler knows, and tries in its own time.
 If it has changed something of that kind since, it may have been broken anew in the same way, and is marked.
+
+Of most nodes all that is read in one go: a node that is as it should be pays for little but the way into the drivers'
+thread and back.
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ import zlib
 from ..dataplane import workload
 from ..dataplane.kernel import Kernel
 from ..fleet.node_state import ROUTE_PROTOCOL, UNDERLAY, NodeState, Sysctl, WorkloadEndpoint
+from . import beat
 
-PERIOD = 1.0  # seconds
 INTERIORS = 25  # namespaces looked into in a period
 
 _VISITS = 5  # namespaces visited at a time
@@ -36,6 +39,7 @@ _HEARD_OF = re.compile(r"net/ipv4/(?:ip_forward|conf/.+/(?:forwarding|rp_filter|
 _COUNTERS = re.compile(r"\[\d+:\d+\]")
 
 _T = t.TypeVar("_T")
+_What = t.TypeVar("_What")
 
 
 class Marked(t.Protocol):
@@ -53,7 +57,7 @@ class Marked(t.Protocol):
 
 
 class Polling:
-    def __init__(self, reconciler: Marked, *, period: float = PERIOD, interiors: int = INTERIORS) -> None:
+    def __init__(self, reconciler: Marked, *, period: float = beat.PERIOD, interiors: int = INTERIORS) -> None:
         self._reconciler = reconciler
         self._period = period
         self._interiors = interiors
@@ -63,35 +67,65 @@ class Polling:
         self._wrong: tuple[dict[str, str], int] = ({}, 0)  # {key: value} of sysctls
         self._troubled: dict[str, int] = {}  # workloads, by interface
         self._nft: t.Optional[bool] = None  # whether this host's iptables writes nftables
+        self._readers: dict[str, t.Callable[[Kernel, NodeState], t.Any]] = {
+            "iptables": self._read_rules,
+            "ipset": _read_sets,
+            "route": _read_routes,
+        }
+        # Of the state that was polled last, which is seldom another one.
+        self._state: t.Optional[NodeState] = None
+        self._sysctls: tuple[Sysctl, ...] = ()
+        self._endpoints: list[WorkloadEndpoint] = []  # by interface
+        self._interfaces: list[str] = []
 
     async def run(self) -> None:
         """Until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            began = loop.time()
             state = self._reconciler.desired()
             if state is not None:
                 await self.poll(state)
-            await asyncio.sleep(max(0.0, began + self._period - loop.time()))
+            now = loop.time()
+            await asyncio.sleep(beat.after(now, self._period) - now)
 
     async def poll(self, state: NodeState) -> None:
         """Once all of it. What cannot be read now is left to the next time, and to the reconciler's own looks."""
-        await self._poll_sysctls(tuple(sysctl for sysctl in state.sysctls if _polled(sysctl)))
-        for kind, read in (("iptables", self._read_rules), ("ipset", _read_sets), ("route", _read_routes)):
-            await self._poll_mark(kind, read, state)
-        await self._poll_interiors(self._turn(state))
+        self._take(state)
+        sysctls, turn = self._sysctls, self._turn()
+        first = await self._reconciler.ask(lambda kernel: self._look(kernel, state, sysctls[:_SLICE], turn[:_VISITS]))
+        for kind, mark in first.marks.items():
+            self._compare(kind, mark)
+        self._judge_interiors(turn[:_VISITS], first.troubled)
+        await self._poll_interiors(turn[_VISITS:])
+        await self._poll_sysctls(sysctls[_SLICE:], first.wrong)
 
-    async def _poll_sysctls(self, sysctls: t.Sequence[Sysctl]) -> None:
+    def _take(self, state: NodeState) -> None:
+        if state is self._state:
+            return
+        self._state = state
+        self._sysctls = tuple(sysctl for sysctl in state.sysctls if _polled(sysctl))
+        self._endpoints = sorted(state.workloads, key=lambda endpoint: endpoint.interface)
+        self._interfaces = [endpoint.interface for endpoint in self._endpoints]
+        for interface in self._troubled.keys() - set(self._interfaces):  # nobody will look there again
+            del self._troubled[interface]
+
+    def _look(
+        self, kernel: Kernel, state: NodeState, sysctls: t.Sequence[Sysctl], endpoints: t.Sequence[WorkloadEndpoint]
+    ) -> _Seen:
+        """In the drivers' thread. All that a small node has: the way there and back costs as much as what is read."""
+        marks = {kind: _readable(read, kernel, state) for kind, read in self._readers.items()}
+        return _Seen(marks, _readable(_wrong, kernel, sysctls), _troubled(kernel, endpoints))
+
+    async def _poll_sysctls(self, sysctls: t.Sequence[Sysctl], wrong: t.Optional[dict[str, str]]) -> None:
+        """The rest of them, slice by slice; `wrong` was found in the first one, None where that could not be read."""
         pause = self._period / 2 / (len(sysctls) // _SLICE + 1)
-        wrong: dict[str, str] = {}
         for start in range(0, len(sysctls), _SLICE):
+            await asyncio.sleep(pause)
             part = sysctls[start : start + _SLICE]
-            try:
-                wrong.update(await self._reconciler.ask(lambda kernel: _wrong(kernel, part)))  # noqa: B023 awaited
-            except OSError:
-                return
-            if start + _SLICE < len(sysctls):
-                await asyncio.sleep(pause)
+            more = await self._reconciler.ask(lambda kernel: _readable(_wrong, kernel, part))  # noqa: B023 awaited
+            wrong = None if wrong is None or more is None else {**wrong, **more}
+        if wrong is None:
+            return
         found = wrong, self._reconciler.changed["sysctl"]
         if wrong and found != self._wrong:
             self._reconciler.mark("sysctl")
@@ -101,22 +135,19 @@ class Polling:
         """A few at a time: each takes half a millisecond, and the loop shares the interpreter."""
         for start in range(0, len(endpoints), _VISITS):
             part = endpoints[start : start + _VISITS]
-            try:
-                wrong = await self._reconciler.ask(lambda kernel: workload.unlike(kernel, part))  # noqa: B023 awaited
-            except OSError:
-                wrong = [endpoint.interface for endpoint in part]  # the reconciler says what is the matter
-            changed = self._reconciler.changed["workload"]
-            news = [interface for interface in wrong if self._troubled.get(interface) != changed]
-            for endpoint in part:
-                self._troubled.pop(endpoint.interface, None)
-            self._troubled.update(dict.fromkeys(wrong, changed))
-            if news:
-                self._reconciler.mark("workload", news)
+            self._judge_interiors(part, await self._reconciler.ask(lambda kernel: _troubled(kernel, part)))  # noqa: B023 awaited
 
-    async def _poll_mark(self, kind: str, read: t.Callable[[Kernel, NodeState], t.Any], state: NodeState) -> None:
-        try:
-            mark = await self._reconciler.ask(lambda kernel: read(kernel, state))
-        except OSError:
+    def _judge_interiors(self, endpoints: t.Sequence[WorkloadEndpoint], troubled: t.Sequence[str]) -> None:
+        changed = self._reconciler.changed["workload"]
+        news = [interface for interface in troubled if self._troubled.get(interface) != changed]
+        for endpoint in endpoints:
+            self._troubled.pop(endpoint.interface, None)
+        self._troubled.update(dict.fromkeys(troubled, changed))
+        if news:
+            self._reconciler.mark("workload", news)
+
+    def _compare(self, kind: str, mark: t.Any) -> None:
+        if mark is None:  # there is nothing of it, or it cannot be read now
             return
         found = mark, self._reconciler.changed[kind]
         if kind in self._marks and self._marks[kind] != found:
@@ -136,15 +167,28 @@ class Polling:
             "\n".join(_COUNTERS.sub("", line) for line in saved.splitlines() if not line.startswith("#")).encode()
         )
 
-    def _turn(self, state: NodeState) -> list[WorkloadEndpoint]:
+    def _turn(self) -> list[WorkloadEndpoint]:
         """The next workloads whose namespaces are to be looked into, all of them in turn."""
-        endpoints = {endpoint.interface: endpoint for endpoint in state.workloads}
-        names = sorted(endpoints)
-        first = bisect.bisect_right(names, self._next)
-        turn = [*names[first:], *names[:first]][: self._interiors]
+        first = bisect.bisect_right(self._interfaces, self._next)
+        turn = [*self._endpoints[first:], *self._endpoints[:first]][: self._interiors]
         if turn:
-            self._next = turn[-1]
-        return [endpoints[name] for name in turn]
+            self._next = turn[-1].interface
+        return turn
+
+
+class _Seen(t.NamedTuple):
+    """Marks by kind and sysctls with a wrong value, None for what cannot be read; interfaces of troubled workloads."""
+
+    marks: dict[str, t.Any]
+    wrong: t.Optional[dict[str, str]]
+    troubled: list[str]
+
+
+def _readable(read: t.Callable[[Kernel, _What], _T], kernel: Kernel, what: _What) -> t.Optional[_T]:
+    try:
+        return read(kernel, what)
+    except OSError:
+        return None
 
 
 def _polled(sysctl: Sysctl) -> bool:
@@ -159,6 +203,14 @@ def _wrong(kernel: Kernel, sysctls: t.Iterable[Sysctl]) -> dict[str, str]:
         if have is not None and have.split() != sysctl.value.split():
             found[sysctl.key] = have
     return found
+
+
+def _troubled(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> list[str]:
+    """Interfaces of those that are not as desired, of all where that cannot be told: the reconciler says why then."""
+    try:
+        return list(workload.unlike(kernel, endpoints))
+    except OSError:
+        return [endpoint.interface for endpoint in endpoints]
 
 
 def _read_sets(kernel: Kernel, state: NodeState) -> t.Any:

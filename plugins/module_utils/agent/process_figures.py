@@ -10,6 +10,7 @@ import os
 import re
 import typing as t
 
+from . import beat
 from .instruments import Instruments
 
 PROC = "/proc"
@@ -39,12 +40,13 @@ def watch_process(instruments: Instruments, proc: str = PROC) -> None:
     instruments.registry.refresh_with(refresh)
 
 
-async def watch_loop(instruments: Instruments, seconds: float = 0.5) -> t.NoReturn:
+async def watch_loop(instruments: Instruments, period: float = beat.PERIOD) -> t.NoReturn:
     """Measures for ever how late the loop is. A task of its own."""
     loop = asyncio.get_running_loop()
     while True:
-        due = loop.time() + seconds
-        await asyncio.sleep(seconds)
+        now = loop.time()
+        due = beat.after(now, period)
+        await asyncio.sleep(due - now)
         instruments.loop_lag.observe(value=max(0.0, loop.time() - due))
 
 

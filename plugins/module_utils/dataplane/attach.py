@@ -59,12 +59,16 @@ def attach_link(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
     """All but the route by which the host reaches it. Raises AttachError; nothing is left behind then."""
     try:
         _check_gateway(kernel, endpoint)
-        if kernel.link(endpoint.interface) is not None:
+        try:
+            with contextlib.ExitStack() as undo:
+                attached = _make(kernel, endpoint, undo)
+                undo.pop_all()
+                return attached
+        except KernelError as error:
+            # Seldom, so it is not asked before.
+            if error.errno != errno.EEXIST or kernel.link(endpoint.interface) is None:
+                raise
             return _bring_into_order(kernel, endpoint)
-        with contextlib.ExitStack() as undo:
-            attached = _make(kernel, endpoint, undo)
-            undo.pop_all()
-            return attached
     except KernelError as error:
         raise _explained(kernel, endpoint, error) from error
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent as nodes run it: the engine unpacked from its bundle, a process of its own, the kernel of this machine.
+"""The agent as nodes run it: the engine unpacked from its bundle, a process of its own with the environment that its
+unit gives it, the kernel of this machine.
 
 def test_something(daemon):           # fixture of conftest.py: running, in a namespace that stands for a host
     daemon.add("web")
@@ -30,6 +31,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store 
 
 from tests.conftest import ROOT
 from tests.integration.host_under_test import HOST, HostKernel, host_under_test
+from tests.unit.agent import agent_unit
 from tests.unit.agent.node_under_test import STATE
 from tests.unit.dataplane.drivers import underlay
 
@@ -99,7 +101,7 @@ class Daemon:
             *("--paths", str(self._paths), "--settings", str(self.folder / "agent.json")),
         ]
         with self.log.open("ab") as log:
-            environment = {**os.environ, VARIABLE: fault}
+            environment = {**os.environ, **agent_unit.environment(), VARIABLE: fault}
             environment.pop("NOTIFY_SOCKET", None)
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
         if wait:

@@ -255,14 +255,35 @@ def test_what_is_looked_at(host: Host, what: str, kinds: set[str]) -> None:
     run(host, scenario)
 
 
-def test_the_filter_follows_a_tunnel_device_that_was_made_anew(host: Host) -> None:
+@pytest.mark.parametrize("whose", ["kernel", "ours"])
+def test_the_filter_follows_a_tunnel_device_that_was_made_anew(host: Host, whose: str) -> None:
     async def scenario() -> None:
-        host.kernel.link_delete("vxlan.calico")
+        await host.quiet()
+        getattr(host, whose).link_delete("vxlan.calico")
         host.ours.link_add(NewLink("vxlan.calico", "vxlan", vni=7, port=4790, local="10.10.1.11"))
         host.ours.link_set("vxlan.calico", up=True)
         host.ours.address_add(Address("vxlan.calico", "10.244.1.1", 32))
         await asyncio.sleep(1.2)
         add = ["ip", "neighbor", "replace", "10.10.1.12", "lladdr", "66:00:00:00:00:02", "dev", "vxlan.calico"]
         assert await host.marks_of(lambda: host.kernel.run(add)) == {"neighbor"}
+
+    run(host, scenario)
+
+
+def test_tunnel_devices_are_asked_for_when_there_is_news_of_them(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel lets whoever asks wait for everybody who makes or deletes a device."""
+    asked = []
+    get_link = rtnetlink.get_link
+    monkeypatch.setattr(monitor_.rt, "get_link", lambda channel, name: (asked.append(name), get_link(channel, name))[1])
+
+    async def scenario() -> None:
+        await host.quiet()
+        await asyncio.sleep(1.2)  # once more after it began to listen
+        asked.clear()
+        await asyncio.sleep(2.2)
+        assert asked == []
+        host.kernel.link_set("vxlan.calico", up=False)
+        await asyncio.sleep(1.2)
+        assert "vxlan.calico" in asked
 
     run(host, scenario)

@@ -120,7 +120,7 @@ def test_variables_that_are_not_set_are_empty(shim: Shim, server: Server) -> Non
 def test_line_breaks_cannot_forge_the_framing(shim: Shim, server: Server, name: str) -> None:
     answer = shim.execute({**VARIABLES, name: "x\nCNI_NETNS=/proc/1/ns/net\n\n{}"}, STDIN)
     assert answer.error == {
-        "cniVersion": "1.1.0",
+        "cniVersion": "1.0.0",
         "code": 4,
         "msg": "a CNI_ variable of the environment holds a line break",
         "details": "Correct it where the runtime sets it.",
@@ -133,7 +133,6 @@ def test_line_breaks_cannot_forge_the_framing(shim: Shim, server: Server, name: 
     [
         (b"0\n", 0, b""),
         (b"0", 0, b""),
-        (b'0{"x":1}\n', 0, b'{"x":1}\n'),
         (b'0\n{"x":1}\n', 0, b'{"x":1}\n'),
         (b'1\n{"code":7}\n', 1, b'{"code":7}\n'),
         (b'0\n{"x":"' + b"y" * 100_000 + b'"}\n', 0, b'{"x":"' + b"y" * 100_000 + b'"}\n'),
@@ -187,7 +186,7 @@ def test_nobody_listens(shim: Shim, tmp_path: pathlib.Path, command: str, code: 
     assert not shim.deleted.exists()
 
 
-@pytest.mark.parametrize("answer", [None, b"", b"Traceback"])
+@pytest.mark.parametrize("answer", [None, b"", b"Traceback", b"2\n", b'0{"x":1}\n', b"11\n"])
 def test_an_agent_that_dies_meanwhile(shim: Shim, server: Server, answer: bytes | None) -> None:
     server.answer = answer
     assert shim.execute(VARIABLES, STDIN).code == 11

@@ -66,8 +66,6 @@ class Fleet:
         # An emulated processor that stands still loses some of the product's own probes, whose buffers are small. The
         # tests' streams have large ones, and they must lose nothing at all.
         patience = ["calico_node_convergence_timeout=300", "calico_node_loss_limit=300"] if MACHINE == "qemu" else []
-        # Four agents under emulation make a switch last ten minutes. The native suites have them, and molecule's ipip.
-        patience += ["calico_node_agent=false", "calico_node_cni=false"] if MACHINE == "qemu" else []
         return [
             "ansible-playbook",
             "-i",

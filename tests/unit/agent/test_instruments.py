@@ -120,7 +120,7 @@ def test_a_process_of_any_name(tmp_path: pathlib.Path, instruments: Instruments)
 
 def test_a_loop_that_is_late(instruments: Instruments) -> None:
     async def run() -> None:
-        task = asyncio.ensure_future(process_figures.watch_loop(instruments, 0))
+        task = asyncio.ensure_future(process_figures.watch_loop(instruments, 0.002))
         await asyncio.sleep(0.001)
         time.sleep(0.02)  # what no callback should do
         await asyncio.sleep(0.001)

@@ -29,6 +29,7 @@ class Marked:
     def __init__(self, reconciler):
         self.reconciler = reconciler
         self.marks = []
+        self.asked = 0
 
     changed = property(lambda self: self.reconciler.changed)
 
@@ -36,6 +37,7 @@ class Marked:
         return self.reconciler.desired()
 
     async def ask(self, question):
+        self.asked += 1
         return await self.reconciler.ask(question)
 
     def mark(self, kind=None, interiors=()):
@@ -44,7 +46,9 @@ class Marked:
 
 
 async def polled(node, **options):
+    """Polled once; the next beat is 0.1 s away."""
     await node.start()
+    await asyncio.sleep(1 - asyncio.get_running_loop().time() % 1)
     marked = Marked(node.reconciler)
     task = asyncio.ensure_future(Polling(marked, **options).run())
     await asyncio.sleep(0.9)
@@ -124,6 +128,18 @@ def test_nothing_is_marked_where_nothing_changes():
         await asyncio.sleep(60)
         assert marked.marks == []
         assert node.told == []
+
+    run(scenario())
+
+
+def test_a_small_node_is_read_in_one_go_each_second():
+    """The way into the drivers' thread and back costs more than what is read there."""
+
+    async def scenario():
+        marked = await polled(Node())
+        before = marked.asked
+        await asyncio.sleep(10)
+        assert marked.asked - before == 10
 
     run(scenario())
 
@@ -281,6 +297,23 @@ def test_an_inside_that_cannot_be_mended_is_not_marked_over_and_over():
         await asyncio.sleep(12)
         assert node.reconciler.in_sync
         assert dict(inner.routes())["0.0.0.0/0"] == found
+
+    run(scenario())
+
+
+def test_what_was_wrong_with_a_workload_is_forgotten_with_it():
+    """Else there would be something left of each that went while it was wrong, and the next of its name, wrong in the
+    same way, would count as known."""
+
+    async def scenario():
+        marked = Marked(Node().reconciler)  # which does not run: there is no such workload, and nobody makes one
+        polling = Polling(marked)
+        await polling.poll(STATE)
+        await polling.poll(STATE)
+        assert marked.marks == [("workload", ("cali111",))]
+        await polling.poll(dataclasses.replace(STATE, workloads=()))
+        await polling.poll(STATE)
+        assert marked.marks == [("workload", ("cali111",))] * 2
 
     run(scenario())
 

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A program for test_growth.py: what glibc keeps of memory that was freed, and where it takes that of a thread from.
+
+Prints the bytes that are in use more than before, when pieces of all sizes that a thread's store holds were made and
+freed (tcache in malloc/malloc.c), and how many pieces of how many threads lie outside of the one arena below the break.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import threading
+
+PIECES = 7  # of a size, in a thread's store
+SIZES = range(24, 1033, 16)  # bytes
+THREADS = 3
+
+libc = ctypes.CDLL(None)
+
+
+class Mallinfo2(ctypes.Structure):
+    """mallinfo(3)"""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
+    ]
+
+
+libc.mallinfo2.restype = Mallinfo2
+libc.malloc.restype = libc.sbrk.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+
+
+def make_and_free() -> None:
+    for size in SIZES:
+        pieces = [libc.malloc(size) for dummy in range(PIECES)]
+        for piece in pieces:
+            libc.free(piece)
+
+
+def elsewhere() -> int:
+    """Pieces that threads got from outside of the break."""
+    pieces: list[int] = []
+    threads = [threading.Thread(target=lambda: pieces.append(libc.malloc(SIZES[-1]))) for dummy in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    top = libc.sbrk(0)
+    return sum(piece > top for piece in pieces)
+
+
+before = libc.mallinfo2().uordblks
+make_and_free()
+kept = libc.mallinfo2().uordblks - before
+print(json.dumps({"kept": kept, "elsewhere": elsewhere()}))
