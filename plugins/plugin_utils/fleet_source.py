@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.alloca
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import IpamError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuild import reconcile
 
-from . import inventory_source, lockfile_store, pool_modes
+from . import inventory_source, lockfile_store, policy_files, pool_modes
 from .pool_modes import MODE_OF, MODES, live_modes
 from .targets import OwnIpam, Targets
 
@@ -71,7 +71,8 @@ def _compile(
     as_observed: bool,
     given: t.Mapping[str, OwnIpam],
 ) -> Compiled:
-    inventory = read_inventory(hosts)
+    documents = policy_files.documents(fleet_variable(hosts, policy_files.VARIABLE), task_vars)
+    inventory = read_inventory(hosts, documents)
     overrides: dict[str, str] = {}
     if as_observed:
         inventory = _as_live(inventory, [state for state in observed.values() if state is not None])

@@ -38,9 +38,19 @@ def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
                 workload_node=name in nodes,
                 reflector=name in reflectors,
                 origins=origins,
+                ssh_port=_port(host_vars),
             )
         )
     return found
+
+
+def _port(host_vars: t.Mapping[str, t.Any]) -> t.Optional[int]:
+    """The port by which Ansible reaches a host, None for the usual one."""
+    for name in ("ansible_port", "ansible_ssh_port"):
+        text = str(host_vars[name]) if name in host_vars else ""
+        if text.isdigit() and 1 <= int(text) <= 65535:
+            return int(text)
+    return None
 
 
 def plain(value: t.Any) -> t.Any:

@@ -22,11 +22,14 @@ import typing as t
 from ..dataplane.change import Change, ObserveError
 from ..dataplane.kernel import Kernel, KernelError
 from ..dataplane.node import NodePlan
-from ..fleet.attachment import Workload, with_workloads
+from ..fleet.attachment import Workload
+from ..fleet.guard import NO_INTERFACES, Guard, needs_interfaces
 from ..fleet.node_state import NodeState
+from ..node import desired as desired_state
 from ..node.local_ipam import LocalIpam
 from ..node.machine import Machine
 from ..node.store import now
+from ..policy.host_endpoints import Interfaces
 from . import protocol, repair
 from .commit import GroupCommit
 from .deletion import Deletion
@@ -88,6 +91,8 @@ class Agent:
         self._on_tick = on_tick
         self._turn = Turn()
         self._desired: t.Optional[NodeState] = None  # made anew when it is asked for after a change
+        self._guard = Guard()
+        self._interfaces: Interfaces = NO_INTERFACES  # of the host, where policy depends on them
         self._handing_over = asyncio.Lock()
         self._removing = False  # a run of Ansible says that all of the desired state is known
         ipam = ipam or LocalIpam(machine.ipam, cooldown=settings.cooldown)
@@ -99,7 +104,7 @@ class Agent:
             GroupCommit(ipam.prepare, thread("disk"), self._flushed),
             lambda release: Deletion(kernels(), thread("deletion"), release, self.knowledge.records.forget),
             self.events,
-            self._desire_anew,
+            self._workloads_changed,
         )
         self.unused_addresses = UnusedAddresses(self.knowledge, self.workloads, settings.leak_grace, clock)
         self.reconciler = Reconciler(
@@ -125,6 +130,7 @@ class Agent:
         Fails for nothing: what cannot be used is told by `problems`, and what depends on it refuses in words.
         """
         await self.workloads.start(*self.knowledge.load())
+        await self._see_interfaces(self.state)
         self._desire_anew()
         self.reconciler.mark()
 
@@ -183,8 +189,12 @@ class Agent:
     def desired(self) -> t.Optional[NodeState]:
         """All that the node shall have now; None while that is not known, and nothing may be changed then."""
         if self._desired is None and self.knowledge.state is not None:
-            self._desired = with_workloads(self.knowledge.state, self.workloads, self.knowledge.opened)
+            self._desired = self._with_own(self.knowledge.state)
         return self._desired
+
+    def _with_own(self, state: NodeState) -> NodeState:
+        opened = self.knowledge.opened
+        return desired_state.desired(state, self.workloads, opened, self._guard, self._interfaces)
 
     def _need_desired(self) -> NodeState:
         desired = self.desired()
@@ -194,6 +204,26 @@ class Agent:
 
     def _desire_anew(self) -> None:
         self._desired = None
+
+    def _workloads_changed(self) -> None:
+        """Policy lets nobody through whom it does not know: it is told at once."""
+        self._desire_anew()
+        if self.state is not None and self.state.policy is not None:
+            for kind in ("ipset", "iptables"):
+                self.reconciler.mark(kind)
+
+    async def _see_interfaces(self, state: t.Optional[NodeState]) -> None:
+        """Policy for the host may depend on which interface has which address."""
+        if state is None or not needs_interfaces(state):
+            return
+        try:
+            seen = await self.reconciler.ask(lambda kernel: desired_state.interfaces_of(kernel, state))
+        except (ObserveError, KernelError) as error:
+            _log.warning("The host's interfaces cannot be read: %s", error)
+            return
+        if seen != self._interfaces:
+            self._interfaces = seen
+            self._desire_anew()
 
     def may_remove(self) -> bool:
         """Whether what is ours and not desired goes: all that is desired has to be known, and workloads of which no
@@ -212,10 +242,11 @@ class Agent:
 
         Raises AgentError.
         """
+        await self._see_interfaces(state or self.state)
         if state is None:
             wanted = self._need_desired()
         else:
-            wanted = with_workloads(state, self.workloads, self.knowledge.opened)
+            wanted = self._with_own(state)
         try:
             return await self.reconciler.plan(wanted)
         except (ObserveError, KernelError) as error:
@@ -246,6 +277,7 @@ class Agent:
 
     async def resync(self) -> Outcome:
         """Looks at everything and repairs it. Raises AgentError while it is not known what the node shall have."""
+        await self._see_interfaces(self.state)
         self._need_desired()
         outcome = await self.reconciler.resync()
         self.last_resync = now()

@@ -6,17 +6,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import re
 import sys
 import typing as t
 
-from ..resources import KINDS, ResourceError, check_supported, parse
+from ..resources import ResourceError, check_supported, parse
+from .document_text import EXTENSIONS, Lines, NotReadable, documents_of
 from .errors import DONE, PROBLEMS, CommandError
-
-_EXTENSIONS = (".yaml", ".yml", ".json")
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 class Problem(t.NamedTuple):
@@ -30,10 +26,6 @@ class Problem(t.NamedTuple):
         return f"{self.file}:{self.line}: {self.text}" if self.line else f"{self.file}: {self.text}"
 
 
-#: A document, and what finds the line on which a path into it stands ("spec.cidr", "" for its beginning).
-Lines = t.Callable[[str], t.Optional[int]]
-
-
 def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
     good = 0
     problems: list[Problem] = []
@@ -41,8 +33,8 @@ def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
         name = "<stdin>" if path == "-" else path
         text = _read(path)
         try:
-            documents = list(_documents(text, name))
-        except _NotReadable as error:
+            documents = list(documents_of(text, name))
+        except NotReadable as error:
             problems.append(Problem(name, error.line, str(error)))
             continue
         for document, lines in documents:
@@ -80,7 +72,7 @@ def _files(names: t.Sequence[str], recursive: bool) -> t.Iterator[str]:
         for folder, folders, entries in os.walk(name):
             if not recursive:
                 folders.clear()
-            found += [os.path.join(folder, entry) for entry in entries if entry.endswith(_EXTENSIONS)]
+            found += [os.path.join(folder, entry) for entry in entries if entry.endswith(EXTENSIONS)]
         if not found:
             raise CommandError(f"no resources specified in directory {name}. It has no file *.yaml, *.yml or *.json.")
         yield from sorted(found)
@@ -96,80 +88,3 @@ def _read(path: str) -> str:
         raise CommandError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise CommandError(f"{path} is not UTF-8 at byte {error.start}. Save it as UTF-8.") from error
-
-
-class _NotReadable(Exception):
-    def __init__(self, text: str, line: t.Optional[int] = None) -> None:
-        super().__init__(text)
-        self.line = line
-
-
-def _documents(text: str, name: str) -> t.Iterator[tuple[t.Any, Lines]]:
-    """Lists (kind List, IPPoolList...) are taken apart. Raises _NotReadable."""
-    for document, lines in _json(text) if name.endswith(".json") else _yaml(text):
-        if isinstance(document, dict) and _is_list(document):
-            for index, item in enumerate(document["items"]):
-                yield item, _below(lines, f"items[{index}]")
-        elif document is not None:
-            yield document, lines
-
-
-def _is_list(document: t.Mapping[str, t.Any]) -> bool:
-    kind = document.get("kind")
-    names = {"List", *(f"{name}List" for name in KINDS)}
-    return isinstance(kind, str) and kind in names and isinstance(document.get("items"), list)
-
-
-def _below(lines: Lines, prefix: str) -> Lines:
-    return lambda path: lines(f"{prefix}.{path}" if path else prefix)
-
-
-def _json(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
-    try:
-        yield json.loads(text), lambda dummy: None
-    except json.JSONDecodeError as error:
-        raise _NotReadable(f"is not JSON: {error.msg}.", error.lineno) from error
-
-
-def _yaml(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
-    try:
-        import yaml
-    except ImportError:
-        raise CommandError(
-            "PyYAML is not installed here, so only files *.json can be validated. Install python3-yaml, "
-            "or validate on the controller."
-        ) from None
-    try:
-        loader = yaml.SafeLoader(text)
-        while loader.check_node():
-            node = loader.get_node()
-            yield loader.construct_document(node), _lines_of(node)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        why = error.problem or error.context
-        raise _NotReadable(f"is not YAML: {why}.", mark.line + 1 if mark else None) from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise _NotReadable(f"is not YAML: {error}.") from error
-
-
-def _lines_of(root: t.Any) -> Lines:
-    """Walks the tree of YAML's nodes as far as a path goes."""
-
-    def find(path: str) -> int:
-        node, line = root, root.start_mark.line
-        for key, index in _STEP.findall(path):
-            inner = None
-            if index and node.id == "sequence" and int(index) < len(node.value):
-                inner = node.value[int(index)]
-                line = inner.start_mark.line
-            elif key and node.id == "mapping":
-                for name, value in node.value:
-                    if name.value == key:
-                        inner = value
-                        line = name.start_mark.line
-            if inner is None:
-                break
-            node = inner
-        return int(line) + 1
-
-    return find

@@ -98,6 +98,7 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
         bird_routes=bird_routes,
         bird=bird,
         nodes=fleet.members,
+        policy=fleet.policy.of(name) if fleet.policy is not None and node.workload_node else None,
     )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 import typing as t
 
 
@@ -36,3 +37,19 @@ def shown(value: t.Any) -> str:
     text = value if isinstance(value, str) and value else repr(value)
     path = text.startswith("/")  # of which the end matters most
     return text if path or len(text) <= 80 else text[:77] + "..."
+
+
+def within(label: str, field: str) -> str:
+    """`calico_node_bgp_peers[0] of node1` and peerIP: calico_node_bgp_peers[0].peerIP of node1."""
+    path, separator, owner = label.partition(" of ")
+    return f"{path}.{field}{separator}{owner}"
+
+
+def did_you_mean(name: str, known: t.Iterable[str], otherwise: str) -> str:
+    """A remedy: the one of `known` that is nearly `name`, or `otherwise` and some of them. There is at least one."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
+    if near:
+        return f"Did you mean {near[0]}?"
+    shown = names if len(names) <= 8 else [*names[:7], "..."]
+    return f"{otherwise} {', '.join(shown[:-1])}{' or ' if len(shown) > 1 else ''}{shown[-1]}."

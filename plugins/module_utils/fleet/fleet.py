@@ -19,6 +19,7 @@ from .cidr import bounds, number
 from .errors import FleetError
 from .inventory import ExternalPeer, FleetNode, Inventory, Settings, Workload
 from .node_state import Block, FleetMember, Ipam
+from .policy_parts import PolicyParts, divide
 
 #: Encapsulation -> kind of tunnel that it needs an address for.
 TUNNEL_KIND = {"IPIP": "ipip", "IPIPCrossSubnet": "ipip", "VXLAN": "vxlan", "VXLANCrossSubnet": "vxlan"}
@@ -37,6 +38,7 @@ class Fleet:
     digest: str
     pool_ranges: tuple[tuple[int, int, str], ...]  # first address, last address, pool name
     members: tuple[FleetMember, ...]  # in order of names
+    policy: t.Optional[PolicyParts] = None  # None: none is in force
 
     @classmethod
     def build(
@@ -64,6 +66,7 @@ class Fleet:
         workloads: dict[str, list[Workload]] = {}
         for workload in inventory.workloads:
             workloads.setdefault(workload.node, []).append(workload)
+        policy = _policy(inventory, allocation)
         return cls(
             settings=inventory.settings,
             pools=inventory.pools,
@@ -71,7 +74,7 @@ class Fleet:
             workloads={node: tuple(sorted(found, key=lambda w: w.name)) for node, found in workloads.items()},
             peers=_peers_by_node(inventory),
             allocation=allocation,
-            digest=_digest(inventory, allocation),
+            digest=_digest(inventory, allocation, policy),
             pool_ranges=tuple((*bounds(pool.cidr), pool.name) for pool in inventory.pools),
             members=tuple(
                 FleetMember(
@@ -83,6 +86,7 @@ class Fleet:
                 )
                 for node in inventory.nodes.values()
             ),
+            policy=policy,
         )
 
     def ipam_of(self, node: str) -> Ipam:
@@ -148,7 +152,14 @@ def _peers_by_node(inventory: Inventory) -> dict[str, tuple[ExternalPeer, ...]]:
     return {node: tuple(peers) for node, peers in found.items()}
 
 
-def _digest(inventory: Inventory, allocation: AllocationPlan) -> str:
+def _policy(inventory: Inventory, allocation: AllocationPlan) -> t.Optional[PolicyParts]:
+    if inventory.policy is None:
+        return None
+    addresses = {name: address for part in allocation.nodes.values() for name, address in part.workloads.items()}
+    return divide(inventory.policy, sorted(inventory.workloads, key=lambda w: w.name), addresses)
+
+
+def _digest(inventory: Inventory, allocation: AllocationPlan, policy: t.Optional[PolicyParts]) -> str:
     # What leaves quarantine is said for one run, and counts by the blocks that come of it.
     content = {
         "settings": dataclasses.asdict(dataclasses.replace(inventory.settings, release_blocks=())),
@@ -172,4 +183,6 @@ def _digest(inventory: Inventory, allocation: AllocationPlan) -> str:
             for name, part in allocation.nodes.items()
         },
     }
+    if policy is not None:
+        content["policy"] = policy.content()
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]

@@ -12,11 +12,16 @@ import re
 import typing as t
 
 from .. import resources, selectors
-from . import variables
-from .errors import FleetError, shown
+from ..policy.from_resources import workload_endpoint
+from ..policy.model import EndpointPort
+from . import policy_inventory, variables
+from .errors import FleetError, shown, within
+from .policy_inventory import FleetPolicy
+from .policy_settings import profile_names
+from .policy_sources import Document
 
 _MISSING = object()
-_WORKLOAD_FIELDS = ("name", "node", "namespace", "labels", "pool", "address", "endpoint")
+_WORKLOAD_FIELDS = ("name", "node", "namespace", "labels", "pool", "address", "endpoint", "profiles", "ports")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _HOSTNAME_LABEL = "kubernetes.io/hostname"
@@ -30,6 +35,7 @@ class Host:
     """One host of the inventory as the inventory gives it.
 
     `origins` maps variables, and what is in them (`calico_ip_pools[0].cidr`), to the file and line they stand in.
+    `ssh_port` is the port by which it is reached, None for the usual one.
     """
 
     name: str
@@ -37,6 +43,7 @@ class Host:
     workload_node: bool = True
     reflector: bool = False
     origins: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    ssh_port: t.Optional[int] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +85,8 @@ class Workload:
     address: t.Optional[str] = None
     endpoint: str = "eth0"  # interface inside the namespace
     where: str = ""  # the variable it was written in
+    profiles: t.Optional[tuple[str, ...]] = None  # None: those of all workloads that name none
+    ports: tuple[EndpointPort, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,18 +115,20 @@ class Inventory:
     nodes: t.Mapping[str, FleetNode]  # in order of names
     workloads: tuple[Workload, ...]
     peers: tuple[ExternalPeer, ...]
+    policy: t.Optional[FleetPolicy] = None  # None: none is in force
 
     def labelled_pools(self) -> t.Iterator[tuple[str, resources.IPPool]]:
         """Each pool with the variable that it is written in."""
         return ((f"calico_ip_pools[{index}]", pool) for index, pool in enumerate(self.pools))
 
 
-def read(hosts: t.Sequence[Host]) -> Inventory:
-    """Check and default everything. Raises FleetError for the first thing that is wrong."""
+def read(hosts: t.Sequence[Host], documents: t.Sequence[Document] = ()) -> Inventory:
+    """Check and default everything. `documents` are policy resources that stand in files. Raises FleetError for the
+    first thing that is wrong."""
     try:
-        return _read(hosts)
+        return _read(hosts, documents)
     except FleetError as error:
-        error.origin = origin(error.variable, hosts)
+        error.origin = error.origin or origin(error.variable, hosts)
         raise
 
 
@@ -132,7 +143,7 @@ def origin(variable: str, hosts: t.Sequence[Host]) -> str:
     return ""
 
 
-def _read(hosts: t.Sequence[Host]) -> Inventory:
+def _read(hosts: t.Sequence[Host], documents: t.Sequence[Document]) -> Inventory:
     if not any(host.workload_node for host in hosts):
         raise FleetError("group calico_nodes", None, "has no hosts.", "Put the hosts that route for workloads into it.")
     reader = _Reader(hosts)
@@ -159,7 +170,8 @@ def _read(hosts: t.Sequence[Host]) -> Inventory:
             "leaves the nodes without any BGP session.",
             "Put route reflectors into group calico_rr, name peers in calico_bgp_peers, or leave the mesh on.",
         )
-    return Inventory(settings, pools, nodes, tuple(_workloads(reader, hosts, pools, nodes)), peers)
+    policy, profiles = policy_inventory.read(reader.get, hosts, nodes, documents)
+    return Inventory(settings, pools, nodes, tuple(_workloads(reader, hosts, pools, nodes, profiles)), peers, policy)
 
 
 class _Reader:
@@ -266,7 +278,7 @@ def _resource(kind: str, entry: t.Any, label: str) -> t.Any:
     try:
         return resources.parse_flat(kind, entry)
     except resources.ResourceError as error:
-        field = _inside(label, error.field) if error.field else label
+        field = within(label, error.field) if error.field else label
         raise FleetError(field, error.value, error.rule, error.remedy) from error
 
 
@@ -427,12 +439,12 @@ def _peers(
         if isinstance(entry, t.Mapping) and "metadata" not in entry and "spec" not in entry:
             named = {"name": "peer", **entry}
             if isinstance(entry.get("peerIP"), str):
-                _address(entry["peerIP"], _inside(label, "peerIP"), _PEER_REMEDY)
+                _address(entry["peerIP"], within(label, "peerIP"), _PEER_REMEDY)
         peer = t.cast(resources.BGPPeer, _resource("BGPPeer", named, label))
         for field in dataclasses.fields(peer):
             if field.name not in _PEER_FIELDS and getattr(peer, field.name) != field.default:
                 raise FleetError(
-                    _inside(label, field.name),
+                    within(label, field.name),
                     None,
                     "has no effect in this release.",
                     f"Remove it: a peer has {', '.join(('name', *_PEER_FIELDS[1:]))}.",
@@ -441,7 +453,7 @@ def _peers(
             raise FleetError(
                 label, None, "needs peerIP and asNumber.", "Write for example peerIP: 10.10.1.1, asNumber: 65000."
             )
-        where = _inside(label, "peerIP")
+        where = within(label, "peerIP")
         address = _address(peer.peerIP, where, _PEER_REMEDY)
         for network, pool in ranges:
             if ipaddress.IPv4Address(address) in network:
@@ -461,7 +473,7 @@ def _peers(
         node = owner or peer.node
         if node and node not in nodes:
             raise FleetError(
-                _inside(label, "node"), node, "is not a host of the fleet.", "Name one of the inventory's nodes."
+                within(label, "node"), node, "is not a host of the fleet.", "Name one of the inventory's nodes."
             )
         found = ExternalPeer(
             peer.name, address, peer.asNumber, None if node else selectors.parse(peer.nodeSelector or "all()"), node
@@ -478,17 +490,12 @@ def _peers(
         yield found
 
 
-def _inside(label: str, field: str) -> str:
-    """`calico_node_bgp_peers[0] of node1` and peerIP: calico_node_bgp_peers[0].peerIP of node1."""
-    path, separator, owner = label.partition(" of ")
-    return f"{path}.{field}{separator}{owner}"
-
-
 def _workloads(
     reader: _Reader,
     hosts: t.Sequence[Host],
     pools: t.Sequence[resources.IPPool],
     nodes: t.Mapping[str, FleetNode],
+    profiles: t.Collection[str],
 ) -> t.Iterator[Workload]:
     entries: list[tuple[str, t.Any, t.Optional[str]]] = [
         (f"calico_workloads[{i}]", entry, None) for i, entry in enumerate(reader.get("calico_workloads"))
@@ -502,16 +509,16 @@ def _workloads(
     addresses: dict[str, str] = {}
     names = {pool.name for pool in pools}
     for label, entry, node in entries:
-        workload = _workload(label, entry, node, nodes, names)
+        workload = _workload(label, entry, node, nodes, names, profiles)
         if workload.name in seen:
             raise FleetError(
-                _inside(label, "name"), workload.name, f"is also the name of {seen[workload.name]}.", "Rename one."
+                within(label, "name"), workload.name, f"is also the name of {seen[workload.name]}.", "Rename one."
             )
         seen[workload.name] = label
         if workload.address:
             if workload.address in addresses:
                 raise FleetError(
-                    _inside(label, "address"),
+                    within(label, "address"),
                     workload.address,
                     f"is also the address of {addresses[workload.address]}.",
                     "Give one of them another address, or none: it then gets a free one.",
@@ -526,6 +533,7 @@ def _workload(
     node: t.Optional[str],
     nodes: t.Mapping[str, FleetNode],
     pools: t.Collection[str],
+    profiles: t.Collection[str],
 ) -> Workload:
     if not isinstance(entry, t.Mapping):
         raise FleetError(label, entry, "is not a dictionary.", "Write at least a name and a node there.")
@@ -533,49 +541,74 @@ def _workload(
     for field in entry:
         if field not in allowed:
             raise FleetError(
-                _inside(label, str(field)), None, "is not a field of a workload.", f"It may have {', '.join(allowed)}."
+                within(label, str(field)), None, "is not a field of a workload.", f"It may have {', '.join(allowed)}."
             )
     for field in ("name", "namespace"):
         value = entry.get(field, "default" if field == "namespace" else None)
         if value is None:
-            raise FleetError(_inside(label, field), None, "is missing.", "Write for example name: web-1.")
+            raise FleetError(within(label, field), None, "is missing.", "Write for example name: web-1.")
         if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > 63:
             raise FleetError(
-                _inside(label, str(field)),
+                within(label, str(field)),
                 value,
                 "is not a name.",
                 "Use at most 63 lower case letters, digits, '-' and '.', beginning and ending with a letter or digit.",
             )
     if node is None and entry.get("node") is None:
-        raise FleetError(_inside(label, "node"), None, "is missing.", "Name the node that the workload runs on.")
+        raise FleetError(within(label, "node"), None, "is missing.", "Name the node that the workload runs on.")
     owner = str(entry["node"]) if node is None else node
     if owner not in nodes or not nodes[owner].workload_node:
         raise FleetError(
-            _inside(label, "node"),
+            within(label, "node"),
             entry.get("node", node),
             "is not a host of group calico_nodes.",
             "Name one of the inventory's nodes.",
         )
     pool = entry.get("pool")
     if pool is not None and (not isinstance(pool, str) or pool not in pools):
-        raise FleetError(_inside(label, "pool"), pool, "is not a pool.", f"The pools are {', '.join(sorted(pools))}.")
+        raise FleetError(within(label, "pool"), pool, "is not a pool.", f"The pools are {', '.join(sorted(pools))}.")
     address = entry.get("address")
     if address is not None:
         address = _address(
             str(address).partition("/32")[0] if str(address).endswith("/32") else address,
-            _inside(label, "address"),
+            within(label, "address"),
             "Write one IPv4 address out of a pool, or leave it out to get a free one.",
         )
     endpoint = entry.get("endpoint", "eth0")
     if not isinstance(endpoint, str) or not _DEVICE_NAME.fullmatch(endpoint) or endpoint == "lo":
         raise FleetError(
-            _inside(label, "endpoint"),
+            within(label, "endpoint"),
             endpoint,
             "cannot be the name of a device.",
             f"Use 1 to {_DEVICE_NAME_LIMIT} characters without spaces, '/' and ':'.",
         )
     labels = entry.get("labels") or {}
     if not isinstance(labels, t.Mapping):
-        raise FleetError(_inside(label, "labels"), labels, "is not a dictionary.", "Write for example {app: web}.")
-    texts = _label_texts(labels, _inside(label, "labels"))
-    return Workload(entry["name"], owner, entry.get("namespace", "default"), texts, pool, address, endpoint, label)
+        raise FleetError(within(label, "labels"), labels, "is not a dictionary.", "Write for example {app: web}.")
+    texts = _label_texts(labels, within(label, "labels"))
+    own = entry.get("profiles")
+    return Workload(
+        entry["name"],
+        owner,
+        entry.get("namespace", "default"),
+        texts,
+        pool,
+        address,
+        endpoint,
+        label,
+        None if own is None else profile_names(own, within(label, "profiles"), profiles),
+        _ports(entry.get("ports") or (), label),
+    )
+
+
+def _ports(ports: t.Any, label: str) -> tuple[EndpointPort, ...]:
+    """Named ports, as a WorkloadEndpoint has them."""
+    if not ports:
+        return ()
+    flat = {"name": "workload", "interfaceName": "cali0", "ports": ports}
+    try:
+        endpoint = t.cast(resources.WorkloadEndpoint, resources.parse_flat("WorkloadEndpoint", flat))
+        resources.check_supported(endpoint, flat=True)
+    except resources.ResourceError as error:
+        raise FleetError(within(label, error.field), error.value, error.rule, error.remedy) from error
+    return workload_endpoint(endpoint).ports

@@ -29,14 +29,18 @@ ROOT = "/usr/local/lib/calico"
 PACKAGE = "host_routing"
 
 #: What a node needs, below module_utils: folders whole, and single files. The fleet's compiler is not among them.
-ROOMS = ("agent", "bird", "cli", "dataplane", "ipam", "node", "preflight", "resources")
+ROOMS = ("agent", "bird", "cli", "dataplane", "ipam", "node", "policy", "preflight", "resources")
 FILES = (
     "__init__.py",
     "fleet/__init__.py",
     "fleet/attachment.py",
     "fleet/cidr.py",
     "fleet/errors.py",
+    "fleet/guard.py",
     "fleet/node_state.py",
+    "fleet/policy_json.py",
+    "fleet/policy_state.py",
+    "fleet/policy_tables.py",
     "naming.py",
     "release.py",
     "selectors.py",

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import typing as t
 
+from ..dataplane.kernel import Kernel
 from ..fleet.attachment import Workload, with_workloads
+from ..fleet.guard import NO_INTERFACES, Guard, needs_interfaces
 from ..fleet.node_state import NodeState
+from ..policy.host_endpoints import Interfaces
 from .endpoints import Endpoints
 from .local_ipam import LocalIpam
 
@@ -20,9 +23,27 @@ class RecordsUnreadable(Exception):
     """Records of workloads cannot be read: planned without them, those workloads would be taken away."""
 
 
-def desired(state: NodeState, endpoints: t.Sequence[Workload], opened: t.Collection[str]) -> NodeState:
-    """`endpoints` are the workloads that stand, `opened` the CIDRs of spare blocks that the node opened."""
-    return with_workloads(state, endpoints, opened)
+def desired(
+    state: NodeState,
+    endpoints: t.Iterable[Workload],
+    opened: t.Collection[str],
+    guard: t.Optional[Guard] = None,
+    interfaces: Interfaces = NO_INTERFACES,
+) -> NodeState:
+    """`endpoints` are the workloads that stand, `opened` the CIDRs of spare blocks that the node opened, `interfaces`
+    those of the host (see `interfaces_of`). `guard` is that of one who asks again and again."""
+    return (guard or Guard()).with_policy(with_workloads(state, endpoints, opened), interfaces)
+
+
+def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:
+    """The host's interfaces that are no workload's, with their addresses, if the state's policy depends on them."""
+    if not needs_interfaces(state):
+        return NO_INTERFACES
+    found: dict[str, list[str]] = {}
+    for address in kernel.addresses():
+        if not address.device.startswith("cali"):
+            found.setdefault(address.device, []).append(address.address)
+    return found
 
 
 def of_machine(machine: Machine, state: NodeState) -> NodeState:
@@ -35,4 +56,4 @@ def of_machine(machine: Machine, state: NodeState) -> NodeState:
         raise RecordsUnreadable(" ".join(problems))
     ipam = LocalIpam(machine.ipam)
     ipam.load()
-    return desired(state, workloads, ipam.opened)
+    return desired(state, workloads, ipam.opened, interfaces=interfaces_of(machine.kernel, state))

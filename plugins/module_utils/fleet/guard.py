@@ -1,0 +1,170 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A NodeState's policy, put into its tables and sets: what module, boot unit and agent program alike. Pure.
+
+Tables of IPv4 and of IPv6: workloads have no IPv6 address, so what the latter come to is that nothing but neighbour
+discovery leaves a workload by IPv6.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ..policy import model
+from ..policy.chains.compile import Compiler
+from ..policy.chains.settings import IPIP, VXLAN, Encapsulation, Settings
+from ..policy.from_resources import namespaced_labels
+from ..policy.host_endpoints import Interfaces
+from ..policy.model import Endpoint
+from ..policy.policy_index import PolicyIndex
+from .node_state import IptablesTable, NodeState, WorkloadEndpoint
+from .policy_state import PolicySettings, PolicyState
+from .policy_tables import PolicyTables
+
+if t.TYPE_CHECKING:
+    from .inventory import Workload
+
+FAMILIES = (4, 6)
+#: A node without a vxlan.calico keeps workloads from encapsulating to this port (RFC 7348).
+_VXLAN_PORT = 4789
+
+NO_INTERFACES: Interfaces = {}
+
+
+class Guard:
+    """Compiles one node's policy again and again: what has not changed since the last time is not made anew, and is the
+    same object then, by which the drivers know it."""
+
+    def __init__(self) -> None:
+        self._index: t.Optional[PolicyIndex] = None
+        self._endpoints: dict[tuple[str, str], Endpoint] = {}
+        self._settings: t.Optional[Settings] = None
+        self._compilers: tuple[Compiler, ...] = ()
+        self._tables = PolicyTables()
+
+    def with_policy(
+        self, state: NodeState, interfaces: Interfaces = NO_INTERFACES, others: t.Iterable[Endpoint] = ()
+    ) -> NodeState:
+        """The state with its policy in `iptables` and `ipsets`, for all its workloads, the node's own included.
+
+        `interfaces`: those of the host that are no workload's, with their addresses; they count for HostEndpoints that
+        are known by address alone (`needs_interfaces`). `others`: endpoints that the inventory does not know. Without
+        policy the state itself.
+        """
+        if state.policy is None:
+            return state
+        index = self._fed(state, state.policy, interfaces, others)
+        settings = chain_settings(state, state.policy.settings)
+        if settings != self._settings:
+            self._settings = settings
+            self._compilers = tuple(Compiler(settings, family) for family in FAMILIES)
+        node = index.node_policy()
+        tables, sets = self._tables.render(node, [compiler.compile(node) for compiler in self._compilers])
+        return dataclasses.replace(state, iptables=_merged(state.iptables, tables), ipsets=(*state.ipsets, *sets))
+
+    def _fed(
+        self, state: NodeState, policy: PolicyState, interfaces: Interfaces, others: t.Iterable[Endpoint]
+    ) -> PolicyIndex:
+        if self._index is None or self._index.node != state.node:
+            self._index, self._endpoints = PolicyIndex(state.node), {}
+        index = self._index
+        index.update_interfaces(interfaces)
+        index.update_policy_set(policy.policy_set)
+        endpoints = {(one.kind, one.name): one for one in all_endpoints(state, policy, others)}
+        for kind, name in self._endpoints.keys() - endpoints.keys():
+            index.remove_endpoint(kind, name)
+        for key, endpoint in endpoints.items():
+            if self._endpoints.get(key) != endpoint:
+                index.update_endpoint(endpoint)
+        self._endpoints = endpoints
+        index.commit()
+        return index
+
+
+def with_policy(
+    state: NodeState, interfaces: Interfaces = NO_INTERFACES, others: t.Iterable[Endpoint] = ()
+) -> NodeState:
+    """As Guard's, once."""
+    return Guard().with_policy(state, interfaces, others)
+
+
+def needs_interfaces(state: NodeState) -> bool:
+    """Whether some HostEndpoint of the node is known by its addresses alone."""
+    return state.policy is not None and any(
+        one.kind == model.HOST_ENDPOINT and one.node == state.node and not one.interface
+        for one in state.policy.endpoints
+    )
+
+
+def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint] = ()) -> t.Iterator[Endpoint]:
+    """Those that policy on this node may be about: the inventory's, `others`, and the node's own workloads as they are.
+    One of another node that has the name of one here is told apart from it by its node."""
+    planned = {one.name: one for one in policy.endpoints if _is_own_workload(one, state.node)}
+    here = {f"{workload.namespace}/{workload.name}": workload for workload in state.workloads}
+    elsewhere = (one for one in others if one.node != state.node)
+    for one in (*policy.endpoints, *elsewhere):
+        if not _is_own_workload(one, state.node):
+            same_name = one.kind == model.WORKLOAD_ENDPOINT and one.name in here
+            yield dataclasses.replace(one, name=f"{one.name} on {one.node}") if same_name else one
+    for name, workload in here.items():
+        known = planned.get(name)
+        if known is not None and known.interface == workload.interface:
+            yield known
+        else:
+            profiles = policy.settings.workload_profiles
+            yield workload_endpoint(state.node, workload, workload.interface, workload.address, profiles)
+
+
+def _is_own_workload(endpoint: Endpoint, node: str) -> bool:
+    return endpoint.kind == model.WORKLOAD_ENDPOINT and endpoint.node == node
+
+
+def workload_endpoint(
+    node: str,
+    workload: t.Union[Workload, WorkloadEndpoint],
+    interface: str,
+    address: str,
+    profiles: tuple[str, ...],
+    ports: tuple[model.EndpointPort, ...] = (),
+) -> Endpoint:
+    """A workload as policy knows it."""
+    return Endpoint(
+        kind=model.WORKLOAD_ENDPOINT,
+        name=f"{workload.namespace}/{workload.name}",
+        node=node,
+        interface=interface,
+        addresses=(address,),
+        labels=namespaced_labels(workload.labels, workload.namespace),
+        profiles=profiles,
+        ports=ports,
+        namespace=workload.namespace,
+    )
+
+
+def chain_settings(state: NodeState, settings: PolicySettings) -> Settings:
+    """For the compiler of chains: with the encapsulations that the node's devices stand for."""
+    encapsulations = tuple(
+        Encapsulation(IPIP) if device.kind == "ipip" else Encapsulation(VXLAN, device.port or _VXLAN_PORT)
+        for device in state.devices
+    )
+    return Settings(
+        default_endpoint_to_host_action=settings.default_endpoint_to_host_action,
+        deny_action=settings.deny_action,
+        allow_action=settings.allow_action,
+        failsafe_inbound=settings.failsafe_inbound,
+        failsafe_outbound=settings.failsafe_outbound,
+        encapsulations=encapsulations,
+        vxlan_port=next((one.port for one in encapsulations if one.port), _VXLAN_PORT),
+        nflog_group=settings.nflog_group,
+        audit=settings.audit,
+        mark_mask=settings.mark_mask,
+    )
+
+
+def _merged(without: tuple[IptablesTable, ...], policy: tuple[IptablesTable, ...]) -> tuple[IptablesTable, ...]:
+    """Tables of policy take the place of those that the node has without: the table filter has what it had there."""
+    replaced = {(table.family, table.name) for table in policy}
+    kept = tuple(table for table in without if (table.family, table.name) not in replaced)
+    return (*policy, *kept)

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A fleet's policy, divided among its nodes: all policies for each, and of endpoints and sets what its rules can mean.
+
+Which endpoints that is does not depend on the node, for a workload with any labels may come to any of them: it is asked
+once for the fleet. So the work is linear in the number of endpoints, and in what each node is told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from .. import naming
+from ..policy.label_index import LabelIndex
+from ..policy.model import Endpoint, NamedPortKey, NetworkSet, PolicySet
+from ..policy.set_keys import of_rules
+from .guard import workload_endpoint
+from .policy_inventory import FleetPolicy
+from .policy_state import PolicyState
+
+if t.TYPE_CHECKING:
+    from .inventory import Workload
+
+Owner = t.Union[Endpoint, NetworkSet]
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicyParts:
+    """Made by `divide`. `own` {node: its endpoints}; `meant` are those of all nodes that rules can mean."""
+
+    policy: FleetPolicy
+    policy_set: PolicySet
+    own: t.Mapping[str, tuple[Endpoint, ...]]
+    meant: tuple[Endpoint, ...]
+
+    def of(self, node: str) -> PolicyState:
+        """The part of one node."""
+        elsewhere = tuple(one for one in self.meant if one.node != node)
+        return PolicyState(self.policy_set, (*self.own.get(node, ()), *elsewhere), self.policy.settings_of(node))
+
+    def content(self) -> t.Any:
+        """All of it as plain data, for the hash of the plan."""
+        whole = PolicyState(self.policy_set, tuple(one for own in self.own.values() for one in own))
+        return [
+            whole.to_dict(),
+            {node: self.policy.settings_of(node).to_dict() for node in sorted(self.policy.ssh_ports)},
+        ]
+
+
+def divide(policy: FleetPolicy, workloads: t.Iterable[Workload], addresses: t.Mapping[str, str]) -> PolicyParts:
+    """`addresses` {workload: its address}."""
+    endpoints = [
+        *(_endpoint(workload, addresses[workload.name], policy) for workload in workloads),
+        *policy.host_endpoints,
+    ]
+    own: dict[str, list[Endpoint]] = {}
+    for one in endpoints:
+        own.setdefault(one.node, []).append(one)
+    meant = _meant(policy.policy_set, [*endpoints, *policy.policy_set.network_sets])
+    sets = tuple(one for one in meant if isinstance(one, NetworkSet))
+    return PolicyParts(
+        policy,
+        dataclasses.replace(policy.policy_set, network_sets=sets),
+        {node: tuple(found) for node, found in sorted(own.items())},
+        tuple(one for one in meant if isinstance(one, Endpoint)),
+    )
+
+
+def _endpoint(workload: Workload, address: str, policy: FleetPolicy) -> Endpoint:
+    profiles = policy.settings.workload_profiles if workload.profiles is None else workload.profiles
+    interface = naming.interface_name(workload.namespace, workload.name)
+    return workload_endpoint(workload.node, workload, interface, address, profiles, workload.ports)
+
+
+def _meant(policy_set: PolicySet, owners: t.Sequence[Owner]) -> list[Owner]:
+    """Those of `owners` that some rule means, by a selector or by the name of a port; in their order."""
+    keys = {key for policy in policy_set.policies for key in of_rules(policy)}
+    keys |= {key for profile in policy_set.profiles for key in of_rules(profile)}
+    index: LabelIndex[int] = LabelIndex()
+    for profile in policy_set.profiles:
+        index.update_profile(profile.name, dict(profile.labels))
+    for place, owner in enumerate(owners):
+        index.update_item(place, dict(owner.labels), owner.profiles)
+    found: set[int] = set()
+    for key in keys:
+        named = key if isinstance(key, NamedPortKey) else None
+        selector = (named.selector if named else t.cast(str, key)) or "all()"
+        index.add_selector(selector)
+        found.update(place for place in index.items(selector) if named is None or _has_port(owners[place], named))
+    return [owner for place, owner in enumerate(owners) if place in found]
+
+
+def _has_port(owner: Owner, key: NamedPortKey) -> bool:
+    return isinstance(owner, Endpoint) and any((one.name, one.protocol) == key[:2] for one in owner.ports)

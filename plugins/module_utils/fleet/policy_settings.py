@@ -1,0 +1,93 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The switches around policy, from an inventory's variables."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ..policy import model
+from ..policy.chains import settings as chains
+from ..policy.chains.marks import marks
+from ..policy.model import Failsafe
+from ..resources.addresses import parse_cidr_or_address
+from .errors import FleetError, did_you_mean, within
+from .policy_state import ALLOW_ALL, PolicySettings
+
+
+def read(get: t.Callable[[str], t.Any], profiles: t.Collection[str]) -> PolicySettings:
+    """`get` gives the value of a fleet variable; `profiles` are the names of those that exist. Raises FleetError."""
+    workload_profiles = profile_names(get("calico_workload_profiles"), "calico_workload_profiles", profiles)
+    mask = get("calico_iptables_mark_mask")
+    try:
+        marks(mask)
+    except ValueError:
+        raise FleetError(
+            "calico_iptables_mark_mask",
+            hex(mask),
+            "has fewer than five bits.",
+            "Choose bits that nobody else on the hosts marks packets with, for example 0xffff0000.",
+        ) from None
+    port = get("calico_bgp_listen_port")
+    return PolicySettings(
+        default_endpoint_to_host_action=get("calico_default_endpoint_to_host_action"),
+        deny_action=get("calico_iptables_filter_deny_action"),
+        allow_action=get("calico_iptables_filter_allow_action"),
+        failsafe_inbound=_failsafes(get, "calico_failsafe_inbound_host_ports", chains.FAILSAFE_INBOUND, port),
+        failsafe_outbound=_failsafes(get, "calico_failsafe_outbound_host_ports", chains.FAILSAFE_OUTBOUND, port),
+        workload_profiles=workload_profiles,
+        nflog_group=get("calico_policy_log_group"),
+        mark_mask=mask,
+    )
+
+
+def profile_names(names: t.Any, label: str, profiles: t.Collection[str]) -> tuple[str, ...]:
+    """A list of profiles' names, each of which exists. Raises FleetError."""
+    if not isinstance(names, (list, tuple)):
+        raise FleetError(label, names, "is not a list.", f"Write for example [{ALLOW_ALL}].")
+    path, separator, owner = label.partition(" of ")
+    for index, name in enumerate(names):
+        if name not in profiles:
+            raise FleetError(f"{path}[{index}]{separator}{owner}", name, *unknown_profile(str(name), profiles))
+    return tuple(names)
+
+
+def _failsafes(
+    get: t.Callable[[str], t.Any], variable: str, default: tuple[Failsafe, ...], bgp_port: int
+) -> tuple[Failsafe, ...]:
+    given = get(variable)
+    if given is None:
+        return tuple(
+            dataclasses.replace(one, port=bgp_port) if (one.protocol, one.port) == ("tcp", 179) else one
+            for one in default
+        )
+    return tuple(_failsafe(entry, f"{variable}[{index}]") for index, entry in enumerate(given))
+
+
+def _failsafe(entry: t.Any, label: str) -> Failsafe:
+    example = "Write for example {protocol: tcp, port: 22}, with net: 10.0.0.0/8 for those in a network only."
+    if not isinstance(entry, t.Mapping):
+        raise FleetError(label, entry, "is not a dictionary.", example)
+    for field in entry:
+        if field not in ("protocol", "port", "net"):
+            raise FleetError(within(label, str(field)), None, "is not a field of a failsafe port.", example)
+    protocol = str(entry.get("protocol", "tcp")).lower()
+    if protocol not in model.PROTOCOLS_WITH_PORTS:
+        raise FleetError(within(label, "protocol"), entry["protocol"], "has no ports.", "Write tcp, udp or sctp.")
+    port = entry.get("port")
+    if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535:
+        raise FleetError(within(label, "port"), port, "is not a port.", "Write a number from 1 to 65535.")
+    net = entry.get("net") or ""
+    cidr = parse_cidr_or_address(net) if isinstance(net, str) and net else None
+    if net and cidr is None:
+        raise FleetError(
+            within(label, "net"), net, "is not a range of addresses.", "Write for example 10.0.0.0/8, or leave it out."
+        )
+    return Failsafe(protocol, port, str(cidr) if cidr else "")
+
+
+def unknown_profile(name: str, profiles: t.Collection[str]) -> tuple[str, str]:
+    """Rule and remedy of an error about a profile that nobody defines."""
+    return "is not a profile.", did_you_mean(name, profiles, "Define a Profile of that name, or write")

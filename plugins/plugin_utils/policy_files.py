@@ -1,0 +1,84 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Policy resources in files beside the inventory (calico_policy_files), read on the controller as they are."""
+
+from __future__ import annotations
+
+import glob
+import os
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.document_text import (
+    EXTENSIONS,
+    NotReadable,
+    documents_of,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_sources import Document
+
+VARIABLE = "calico_policy_files"
+#: Folders in which Ansible looks for no inventory.
+_NO_INVENTORY = ("group_vars", "host_vars")
+
+
+def documents(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> list[Document]:
+    """Of the files that the variable names, in their order; nothing where it is not set. Raises FleetError."""
+    folder = task_vars.get("inventory_dir") or os.getcwd()
+    sources = [str(source) for source in task_vars.get("ansible_inventory_sources") or ()]
+    found: list[Document] = []
+    seen: set[str] = set()
+    for index, name in enumerate(names or ()):
+        label = f"{VARIABLE}[{index}]"
+        if not isinstance(name, str):
+            raise FleetError(label, name, "is not a path.", "Write for example ../policy/*.yml.")
+        for path in _files(label, name, folder):
+            if path not in seen:
+                seen.add(path)
+                _check_place(label, path, sources)
+                found += _documents(label, path)
+    return found
+
+
+def _files(label: str, name: str, folder: str) -> list[str]:
+    path = os.path.normpath(os.path.join(folder, os.path.expanduser(name)))
+    if os.path.isfile(path):
+        return [path]
+    if os.path.isdir(path):
+        entries = sorted(os.path.join(path, entry) for entry in os.listdir(path) if entry.endswith(EXTENSIONS))
+        if not entries:
+            raise FleetError(label, name, "has no file *.yml, *.yaml or *.json.", "Put policy there, or remove it.")
+        return entries
+    if glob.has_magic(name):
+        return sorted(entry for entry in glob.glob(path) if os.path.isfile(entry))
+    raise FleetError(label, name, "is no file and no folder.", f"Write where it is, seen from {folder}.")
+
+
+def _check_place(label: str, path: str, sources: t.Sequence[str]) -> None:
+    """Of a folder that is the inventory Ansible takes every file for an inventory."""
+    for source in sources:
+        if not os.path.isdir(source):
+            continue
+        inside = os.path.relpath(path, os.path.abspath(source)).split(os.sep)
+        if inside[0] != ".." and not any(part.startswith(".") or part in _NO_INVENTORY for part in inside):
+            raise FleetError(
+                label,
+                path,
+                "lies in the inventory, where Ansible takes it for hosts and groups.",
+                f"Move it beside {source}, or into a folder there whose name begins with a dot.",
+            )
+
+
+def _documents(label: str, path: str) -> t.Iterator[Document]:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read()
+        for content, line in documents_of(text, path):
+            yield Document(content, path, line)
+    except NotReadable as error:
+        where = f"{path}:{error.line}" if error.line else path
+        raise FleetError("document", None, str(error), "Correct it.", where) from error
+    except UnicodeDecodeError as error:
+        raise FleetError(label, path, f"is not UTF-8 at byte {error.start}.", "Save it as UTF-8.") from error
+    except OSError as error:
+        raise FleetError(label, path, f"cannot be read: {error.strerror}.", "Correct its permissions.") from error

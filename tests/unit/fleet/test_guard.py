@@ -1,0 +1,149 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A state with its policy in its tables: for all workloads, merged with what the node has anyway, made anew or not."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import guard
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload, with_workloads
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import Guard, with_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    IptablesTable,
+    NodeState,
+    WorkloadEndpoint,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.fleet.fleets import build, pool, states, workload
+from tests.unit.policy.random_policies import NODE, World, random_world
+
+ALLOW_FROM_APP = {
+    "kind": "NetworkPolicy",
+    "name": "web",
+    "selector": "app == 'web'",
+    "ingress": [{"action": "Allow", "source": {"selector": "app == 'app'"}}],
+}
+
+
+def fleet_state(*pools: t.Any, policies: t.Sequence[t.Any] = (ALLOW_FROM_APP,), **rest: t.Any) -> NodeState:
+    workloads = [workload("web", "node1", labels={"app": "web"}), workload("app", "node2", labels={"app": "app"})]
+    return states(build(*pools, workloads=workloads, policies=list(policies), **rest))["node1"]
+
+
+def tables(state: NodeState) -> dict[tuple[int, str], IptablesTable]:
+    found = {(table.family, table.name): table for table in state.iptables}
+    assert len(found) == len(state.iptables)
+    return found
+
+
+def state_of(world: World) -> NodeState:
+    """NODE of a world, with the world's workloads there as they are; IPv6 addresses aside, which no node has."""
+    workloads = tuple(
+        WorkloadEndpoint(
+            one.name.partition("/")[2],
+            one.interface,
+            next(address for address in one.addresses if ":" not in address),
+            1500,
+            "pool",
+            one.namespace,
+            labels=dict(one.labels),
+        )
+        for one in world.local_workloads
+    )
+    return NodeState(NODE, "10.10.1.11/24", workloads=workloads, policy=PolicyState(world.policy_set, world.endpoints))
+
+
+def test_without_policy_it_is_the_same_state() -> None:
+    state = states(build())["node1"]
+    assert with_policy(state) is state
+
+
+def test_tables_of_policy_stand_beside_those_of_the_node() -> None:
+    state = fleet_state(pool("ipip", natOutgoing=True))
+    before, after = tables(state), tables(with_policy(state))
+    assert set(after) == {(4, "raw"), (4, "filter"), (4, "nat"), (6, "raw"), (6, "filter")}
+    assert after[4, "nat"] == before[4, "nat"]
+    encapsulation = before[4, "filter"].chains["cali-INPUT"]
+    assert after[4, "filter"].chains["cali-INPUT"][:2] == encapsulation
+    names = [one.name for one in with_policy(state).ipsets]
+    assert names[0] == "cali40all-hosts-net" and len(set(names)) == len(names) > 2
+
+
+def test_every_set_that_a_rule_names_is_there() -> None:
+    state = with_policy(fleet_state(pool("vxlan")))
+    sets = {one.name for one in state.ipsets}
+    rules = [rule for table in state.iptables for chain in table.chains.values() for rule in chain]
+    named = {words[words.index("--match-set") + 1] for words in map(str.split, rules) if "--match-set" in words}
+    assert named and named <= sets
+
+
+def test_no_workload_leaves_by_ipv6() -> None:
+    state = with_policy(fleet_state())
+    assert tables(state)[6, "filter"].chains["cali-from-wl-dispatch"][-1] == "-j DROP"
+    assert [one.members for one in state.ipsets if one.name.startswith("cali60w")] == [()]
+
+
+def test_a_workload_that_came_between_runs_is_guarded_too() -> None:
+    state = fleet_state()
+    came = Workload("x", "web-2", interface="cali0123456789a", addresses=("10.244.0.9",), labels={"app": "web"})
+    before, after = with_policy(state), with_policy(with_workloads(state, [came], ()))
+    assert {one.name: one.chains for one in after.iptables} == {one.name: one.chains for one in before.iptables}
+    pairs = zip(before.ipsets, after.ipsets)
+    changed = [set(new.members) - set(old.members) for old, new in pairs if old.members != new.members]
+    assert changed == [{"10.244.0.9,cali0123456789a"}]
+
+
+def test_a_workload_of_the_inventory_that_is_not_here_is_none() -> None:
+    state = with_policy(dataclasses.replace(fleet_state(), workloads=()))
+    assert not any(",cali" in member for one in state.ipsets for member in one.members)
+
+
+def test_endpoints_that_the_inventory_does_not_know_are_an_input() -> None:
+    state = fleet_state()
+    labels = (("app", "app"), ("projectcalico.org/namespace", "default"))
+    other = Endpoint("WorkloadEndpoint", "default/web", "node3", "cali9", ("10.244.9.9",), labels)
+    found = with_policy(state, others=[other])
+    assert [one.name for one in found.ipsets if "10.244.9.9" in one.members] == [
+        one.name for one in with_policy(state).ipsets if one.name.startswith("cali40s:")
+    ]
+
+
+def test_a_host_endpoint_by_address_needs_to_know_the_interfaces() -> None:
+    endpoint = {"kind": "HostEndpoint", "name": "e", "node": "node1", "expectedIPs": ["10.10.1.11"]}
+    state = fleet_state(policies=[endpoint])
+    assert guard.needs_interfaces(state) and not guard.needs_interfaces(fleet_state())
+    interfaces = {"eth0": ("10.10.1.11",), "eth1": ("192.0.2.1",)}
+    chains = tables(with_policy(state, interfaces))[4, "filter"].chains
+    assert "cali-fh-eth0" in chains and "cali-fh-eth1" not in chains
+    assert "cali-fh-eth0" not in tables(with_policy(state))[4, "filter"].chains
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32), st.integers(0, 2**32))
+def test_again_and_again_is_as_from_nothing(one: int, other: int) -> None:
+    """Whatever the node had before, and with the same objects for what is the same."""
+    kept = Guard()
+    worlds = [random_world(random.Random(seed)) for seed in (one, other, one)]
+    for world in worlds:
+        state = state_of(world)
+        assert kept.with_policy(state) == with_policy(state)
+    state = state_of(worlds[-1])
+    first, second = kept.with_policy(state), kept.with_policy(state)
+    for before, after in zip(first.iptables, second.iptables):
+        assert all(after.chains[name] is rules for name, rules in before.chains.items())
+
+
+def test_other_settings_are_other_rules() -> None:
+    kept = Guard()
+    state = fleet_state()
+    accepting = fleet_state(default_endpoint_to_host_action="Accept")
+    assert kept.with_policy(state) == with_policy(state)
+    assert kept.with_policy(accepting) == with_policy(accepting) != with_policy(state)

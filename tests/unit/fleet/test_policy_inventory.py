@@ -1,0 +1,228 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Policy in an inventory: from lists and files to what each node is told. Wrong ones are in bad_inventories.yml."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_sources import Document
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains import settings as chains
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import EndpointPort, Failsafe
+
+from tests.unit.fleet.fleets import build, hosts, pool, states, stored, workload
+
+WEB = {"kind": "NetworkPolicy", "name": "web", "selector": "app == 'web'", "ingress": [{"action": "Allow"}]}
+FROM_APP = {
+    "kind": "GlobalNetworkPolicy",
+    "metadata": {"name": "db"},
+    "spec": {
+        "selector": "app == 'db'",
+        "ingress": [
+            {
+                "action": "Allow",
+                "protocol": "TCP",
+                "source": {"selector": "app == 'app'"},
+                "destination": {"ports": ["sql"]},
+            }
+        ],
+    },
+}
+TIERS = [
+    workload("web", "node1", labels={"app": "web"}),
+    workload("app", "node2", labels={"app": "app"}),
+    workload("db", "node3", labels={"app": "db"}, ports=[{"name": "sql", "protocol": "TCP", "port": 5432}]),
+]
+
+
+def policy_of(node: str, *pools: t.Any, **rest: t.Any) -> PolicyState:
+    found = states(build(*pools, **rest))[node]
+    assert stored(found) == found
+    assert found.policy is not None
+    return found.policy
+
+
+def document(content: t.Any) -> Document:
+    lines = {"": 3, "spec.tier": 7, "metadata.name": 4}
+    return Document(content, "policy/web.yml", lambda path: lines.get(path, 3))
+
+
+def test_without_policy_nothing_is_different() -> None:
+    plain = build()
+    assert plain.policy is None
+    assert all(state.policy is None for state in states(plain).values())
+    off = build(policies=[WEB], policy_enabled=False)
+    assert (off.digest, states(off)) == (plain.digest, states(plain))
+
+
+def test_a_node_is_told_all_policies_and_of_other_nodes_whom_rules_mean() -> None:
+    found = policy_of("node1", workloads=TIERS, policies=[WEB, FROM_APP])
+    assert [policy.name for policy in found.policy_set.policies] == ["db", "default/web"]
+    names = {endpoint.name: endpoint.node for endpoint in found.endpoints}
+    assert names == {"default/web": "node1", "default/app": "node2", "default/db": "node3"}
+    only_selector = dict(FROM_APP["spec"]["ingress"][0], destination={})
+    without_port = {**FROM_APP, "spec": {**FROM_APP["spec"], "ingress": [only_selector]}}
+    found = policy_of("node1", workloads=TIERS, policies=[WEB, without_port])
+    assert {endpoint.name for endpoint in found.endpoints} == {"default/web", "default/app"}
+
+
+def test_addresses_ports_and_profiles_of_workloads() -> None:
+    found = policy_of("node3", workloads=TIERS, policies=[FROM_APP])
+    db = next(endpoint for endpoint in found.endpoints if endpoint.name == "default/db")
+    fleet = build(workloads=TIERS)
+    assert db.addresses == (fleet.ipam_of("node3").workloads["db"],)
+    assert db.ports == (EndpointPort("sql", "tcp", 5432),)
+    assert db.profiles == ("projectcalico-default-allow",)
+    assert ("projectcalico.org/namespace", "default") in db.labels
+
+
+def test_profiles_of_ones_own_and_for_all() -> None:
+    strict = {"kind": "Profile", "name": "strict", "labelsToApply": {"zone": "x"}}
+    workloads = [
+        workload("a", "node1"),
+        workload("b", "node1", profiles=["strict"]),
+        workload("c", "node1", profiles=[]),
+    ]
+    found = policy_of("node1", workloads=workloads, policies=[strict], workload_profiles=[])
+    assert [(one.name, one.profiles) for one in found.endpoints] == [
+        ("default/a", ()),
+        ("default/b", ("strict",)),
+        ("default/c", ()),
+    ]
+    assert [profile.name for profile in found.policy_set.profiles] == ["projectcalico-default-allow", "strict"]
+
+
+def test_sets_that_no_rule_means_stay_away() -> None:
+    sets = [
+        {"kind": "GlobalNetworkSet", "name": "office", "nets": ["192.0.2.0/28"], "labels": {"app": "app"}},
+        {"kind": "NetworkSet", "name": "other", "nets": ["198.51.100.0/24"]},
+    ]
+    found = policy_of("node1", workloads=TIERS, policies=[FROM_APP, *sets])
+    assert [one.name for one in found.policy_set.network_sets] == ["office"]
+
+
+def test_what_stands_beside_a_node_is_its_own() -> None:
+    eth0 = {"kind": "HostEndpoint", "name": "node2-eth0", "interfaceName": "eth0"}
+    fleet = build(own={"node2": {"calico_node_policies": [eth0]}})
+    found = {
+        name: [one.name for one in state.policy.endpoints if one.kind == "HostEndpoint"]
+        for name, state in states(fleet).items()
+        if state.policy
+    }
+    assert found == {"node1": [], "node2": ["node2-eth0"], "node3": [], "node4": []}
+
+
+def test_documents_of_files_count_as_well() -> None:
+    tier = {"kind": "Tier", "metadata": {"name": "platform"}, "spec": {"order": 10}}
+    content = {**FROM_APP, "spec": {**FROM_APP["spec"], "tier": "platform"}}
+    read = inventory.read(hosts(policies=[WEB]), [document(content), document(tier)])
+    assert read.policy is not None
+    assert [(policy.name, policy.tier) for policy in read.policy.policy_set.policies] == [
+        ("db", "platform"),
+        ("default/web", "default"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            {**FROM_APP, "spec": {**FROM_APP["spec"], "tier": "platfrom"}},
+            "policy/web.yml:7: GlobalNetworkPolicy db: spec.tier platfrom does not exist. Define a Tier of that "
+            "name, or write default.",
+        ),
+        (
+            {"kind": "NetworkPolicy", "metadata": {"name": "web"}, "spec": {}},
+            "policy/web.yml:4: NetworkPolicy web: metadata.name web is also the name of another NetworkPolicy of "
+            "namespace default, calico_policies[0]. Rename one.",
+        ),
+        (
+            {"kind": "IPPool", "metadata": {"name": "pool"}},
+            "policy/web.yml:3: IPPool: kind IPPool is no policy. It belongs into calico_ip_pools.",
+        ),
+        (["a"], "policy/web.yml:3: document ['a'] is not a dictionary. Write the fields of one resource there."),
+        (
+            {"kind": "GlobalNetworkPolicy", "metadata": {"name": "a"}, "spec": {"ingress": [{"action": "Alow"}]}},
+            "policy/web.yml:3: GlobalNetworkPolicy a: spec.ingress[0].action Alow is not one of Allow, Deny, "
+            "Log, Pass. Did you mean Allow?",
+        ),
+    ],
+)
+def test_errors_name_file_and_line(content: t.Any, message: str) -> None:
+    with pytest.raises(FleetError) as caught:
+        inventory.read(hosts(policies=[WEB]), [document(content)])
+    assert str(caught.value) == message
+
+
+# --- switches -------------------------------------------------------------------------------------------------------
+
+
+def test_staged_and_audited() -> None:
+    fleet = build(
+        policies=[WEB, FROM_APP],
+        staged_policies=["default/web"],
+        own={"node2": {"calico_node_policy_audit": True}},
+    )
+    found = states(fleet)
+    policies = found["node1"].policy.policy_set.policies if found["node1"].policy else ()
+    assert {policy.name: policy.staged for policy in policies} == {"db": False, "default/web": True}
+    assert {name: state.policy.settings.audit for name, state in found.items() if state.policy} == {
+        "node1": False,
+        "node2": True,
+        "node3": False,
+        "node4": False,
+    }
+
+
+def test_enabled_without_any_resource() -> None:
+    found = policy_of("node1", policy_enabled=True)
+    assert [tier.name for tier in found.policy_set.tiers] == ["default"]
+    assert found.settings.default_endpoint_to_host_action == "Drop"
+
+
+def test_nobody_is_locked_out() -> None:
+    inbound = policy_of("node1", policies=[WEB]).settings.failsafe_inbound
+    assert inbound == chains.FAILSAFE_INBOUND
+    moved = [host if host.name != "node1" else host_at(2222, host) for host in hosts(policies=[WEB])]
+    read = inventory.read(moved).policy
+    assert read is not None
+    assert Failsafe("tcp", 2222) in read.settings_of("node1").failsafe_inbound
+    assert Failsafe("tcp", 2222) not in read.settings_of("node2").failsafe_inbound
+
+
+def host_at(port: int, host: inventory.Host) -> inventory.Host:
+    return inventory.Host(host.name, host.variables, ssh_port=port)
+
+
+def test_failsafes_of_ones_own() -> None:
+    settings = policy_of(
+        "node1",
+        policies=[WEB],
+        failsafe_inbound_host_ports=[{"port": 22, "net": "10.0.0.0/8"}, {"protocol": "UDP", "port": 500}],
+        failsafe_outbound_host_ports=[],
+    ).settings
+    assert settings.failsafe_inbound == (Failsafe("tcp", 22, "10.0.0.0/8"), Failsafe("udp", 500))
+    assert settings.failsafe_outbound == ()
+
+
+def test_the_sessions_port_is_that_of_the_fleet() -> None:
+    settings = policy_of("node1", pool("direct"), policies=[WEB], bgp_listen_port=1790).settings
+    for failsafes in (settings.failsafe_inbound, settings.failsafe_outbound):
+        assert Failsafe("tcp", 1790) in failsafes
+        assert Failsafe("tcp", 179) not in failsafes
+
+
+def test_the_plan_has_another_name_with_another_policy() -> None:
+    digests = {
+        build().digest,
+        build(policies=[WEB]).digest,
+        build(policies=[FROM_APP]).digest,
+        build(policies=[WEB], policy_log_group=0).digest,
+        build(policies=[WEB], own={"node1": {"calico_node_policy_audit": True}}).digest,
+    }
+    assert len(digests) == 5
