@@ -99,6 +99,8 @@ class Matching(RuleBasedStateMachine):
     def nothing_is_kept_of_what_is_gone(self) -> None:
         if not self.items:
             assert not any((self.index._groups, self.index._groups_by_demand, self.index._items_by_profile))
+        known = self.index._groups.keys()
+        assert all(selector.groups.keys() <= known for selector in self.index._selectors.values())
         if not self.selectors:
             assert not self.index._selectors_by_demand
 

@@ -161,6 +161,9 @@ class History(RuleBasedStateMachine):
         self.programmed = NodePolicy()
         self.sets: dict = {}
         self.new_policies(rng)
+        for endpoint in random_world(rng).endpoints:
+            self.endpoints[endpoint.kind, endpoint.name] = endpoint
+            self.index.update_endpoint(endpoint)
 
     @rule(rng=st.randoms(use_true_random=False))
     def new_policies(self, rng: random.Random) -> None:
@@ -173,6 +176,20 @@ class History(RuleBasedStateMachine):
         values = list(getattr(self.policies, part))
         if values:
             del values[rng.randrange(len(values))]
+        self.policies = dataclasses.replace(self.policies, **{part: tuple(values)})
+        self.index.update_policy_set(self.policies)
+
+    @rule(rng=st.randoms(use_true_random=False))
+    def one_policy_or_profile_is_another(self, rng: random.Random) -> None:
+        """With all else of it as it was: rules, or a profile's labels."""
+        others = random_world(rng).policy_set
+        part, what = rng.choice((("policies", "ingress"), ("policies", "egress"), ("profiles", "labels")))
+        values = list(getattr(self.policies, part))
+        donors = getattr(others, part)
+        if values and donors:
+            place = rng.randrange(len(values))
+            other = getattr(rng.choice(donors), what)
+            values[place] = dataclasses.replace(values[place], **{what: other})
         self.policies = dataclasses.replace(self.policies, **{part: tuple(values)})
         self.index.update_policy_set(self.policies)
 
@@ -231,7 +248,7 @@ class History(RuleBasedStateMachine):
 
 
 TestHistory = History.TestCase
-TestHistory.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
+TestHistory.settings = settings(max_examples=20, stateful_step_count=12, deadline=None)
 
 
 def workload(name: str, node: str = NODE, **fields: t.Any) -> Endpoint:
