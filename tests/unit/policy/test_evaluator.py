@@ -271,6 +271,19 @@ def test_30_a_named_port_and_a_selector_are_what_both_mean() -> None:
     assert out_to(rule, tcp(W0, SERVER, 80), tcp(W0, OTHER, 80)) == ["allow", "deny"]
 
 
+def test_30_of_two_at_one_address_the_port_is_that_of_the_selected() -> None:
+    twins = (
+        workload(7, role="server", addresses=("10.65.0.7",)),
+        workload(8, role="other", addresses=("10.65.0.7",), ports=HTTP),
+    )
+    entity = Entity(selector='role == "server"', ports=(NamedPort("http"),))
+    asked = Asked(
+        Policy("p", types=("Egress",), egress=(Rule("Allow", protocol="tcp", destination=entity),)),
+        endpoints=(W0, *twins),
+    )
+    assert asked.out_of(W0, tcp(W0, "10.65.0.7", 80)) == "deny"
+
+
 def test_31_or_inside_a_field_and_between_fields_and_none_of_the_negated() -> None:
     many = tuple(port(number) for number in range(1000, 1040))
     entity = Entity(nets=("10.65.0.0/30", "10.99.0.0/16"), not_nets=("10.99.1.0/24",), not_ports=(port(7),))

@@ -194,6 +194,12 @@ def test_38_before_dnat_it_is_the_port_before_dnat_that_counts() -> None:
     assert (opened(32010), opened(8055)) == ("allow", "deny")
 
 
+def test_38_the_next_host_sees_what_the_first_translated() -> None:
+    fleet = Fleet(host("node1"), pre_dnat(DENY_WEB))
+    assert fleet.says(tcp(A, C, 8055), before_dnat=tcp(A, "203.0.113.1", 80)) == "allow"
+    assert fleet.says(tcp(A, C, 80), before_dnat=tcp(A, "203.0.113.1", 8055)) == "deny"
+
+
 def test_38_before_dnat_workloads_meet_the_endpoint_of_all_interfaces_only() -> None:
     deny = pre_dnat(Rule("Deny"))
     assert Fleet(host("node0"), deny).says(tcp(A, B), tcp(HOST0, A), tcp(OUTSIDE, A)) == "allow allow deny"
@@ -201,6 +207,9 @@ def test_38_before_dnat_workloads_meet_the_endpoint_of_all_interfaces_only() -> 
     # What it allows is not asked about again by policy for the host; of a workload's own it says nothing.
     allow = pre_dnat(Rule("Allow"))
     assert Fleet(host("node0"), allow).says(tcp(OUTSIDE, HOST0)) == "allow"
+    forwarded = for_hosts(Rule("Deny"), apply_on_forward=True, name="forwarded")
+    assert Fleet(host("node0"), forwarded).says(tcp(OUTSIDE, A)) == "deny"
+    assert Fleet(host("node0"), forwarded, allow).says(tcp(OUTSIDE, A)) == "allow"
     closed = Policy("p", selector='role == "a"')
     assert Fleet(host("node0"), allow, closed).says(tcp(OUTSIDE, A)) == "deny"
 
@@ -214,6 +223,8 @@ def test_39_untracked_policy_comes_before_everything_but_failsafes() -> None:
     fleet = Fleet(host("node0", profiles=("open",)), out)
     reply = Flow(6, HOST0, OUTSIDE, 22, 40000)
     assert fleet.says(tcp(HOST0, OUTSIDE), reply, tcp(A, OUTSIDE)) == "deny allow allow"
+    fleet = Fleet(host("node0", profiles=("open",)), deny)
+    assert fleet.says(Flow(6, OUTSIDE, HOST0, 179, 40000), Flow(6, OUTSIDE, HOST0, 180, 40000)) == "allow deny"
     allow = for_hosts(Rule("Allow"), do_not_track=True, apply_on_forward=True)
     assert Fleet(host("node0"), allow).says(tcp(OUTSIDE, HOST0), tcp(HOST0, OUTSIDE)) == "allow deny"
 

@@ -41,7 +41,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from tests.unit.policy.random_policies import NODE, OTHER_NODE, World, random_world
+from tests.unit.policy.random_policies import NODE, OTHER_NODE, RANDOMS, World, random_world
 
 INTERFACES = [
     {},
@@ -152,7 +152,7 @@ def reference(policies: PolicySet, endpoints: t.Iterable[Endpoint], interfaces: 
 class History(RuleBasedStateMachine):
     """Worlds flow into each other by single changes. What was programmed by reports alone is compared as well."""
 
-    @initialize(rng=st.randoms(use_true_random=False))
+    @initialize(rng=RANDOMS)
     def begin(self, rng: random.Random) -> None:
         self.index = PolicyIndex(NODE)
         self.policies = PolicySet()
@@ -165,12 +165,12 @@ class History(RuleBasedStateMachine):
             self.endpoints[endpoint.kind, endpoint.name] = endpoint
             self.index.update_endpoint(endpoint)
 
-    @rule(rng=st.randoms(use_true_random=False))
+    @rule(rng=RANDOMS)
     def new_policies(self, rng: random.Random) -> None:
         self.policies = random_world(rng).policy_set
         self.index.update_policy_set(self.policies)
 
-    @rule(rng=st.randoms(use_true_random=False))
+    @rule(rng=RANDOMS)
     def one_part_of_the_policies(self, rng: random.Random) -> None:
         part = rng.choice(("policies", "profiles", "network_sets"))
         values = list(getattr(self.policies, part))
@@ -179,7 +179,7 @@ class History(RuleBasedStateMachine):
         self.policies = dataclasses.replace(self.policies, **{part: tuple(values)})
         self.index.update_policy_set(self.policies)
 
-    @rule(rng=st.randoms(use_true_random=False))
+    @rule(rng=RANDOMS)
     def one_policy_or_profile_is_another(self, rng: random.Random) -> None:
         """With all else of it as it was: rules, or a profile's labels."""
         others = random_world(rng).policy_set
@@ -193,7 +193,7 @@ class History(RuleBasedStateMachine):
         self.policies = dataclasses.replace(self.policies, **{part: tuple(values)})
         self.index.update_policy_set(self.policies)
 
-    @rule(rng=st.randoms(use_true_random=False))
+    @rule(rng=RANDOMS)
     def an_endpoint(self, rng: random.Random) -> None:
         endpoint = rng.choice(random_world(rng).endpoints)
         if rng.random() < 0.3:
@@ -202,7 +202,7 @@ class History(RuleBasedStateMachine):
         self.endpoints[endpoint.kind, endpoint.name] = endpoint
         self.index.update_endpoint(endpoint)
 
-    @rule(pick=st.randoms(use_true_random=False))
+    @rule(pick=RANDOMS)
     def an_endpoint_leaves(self, pick: random.Random) -> None:
         if self.endpoints:
             key = pick.choice(sorted(self.endpoints))
