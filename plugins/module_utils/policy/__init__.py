@@ -17,7 +17,7 @@
 | `inherited_labels`, `bearers`, `rule_match`, `evaluator` | the plain reading, which all else is held to |
 | `packet_path`, `explanation` | what `calicoctl policy explain` asks and shows |
 | `restrictions`, `label_index` | many selectors over many items, kept up to date |
-| `set_keys`, `set_members`, `sets_in_use`, `rules_in_use`, `host_endpoints`, `policy_index` | a node's policy likewise |
+| `set_keys`, `set_members`, `sets_in_use`, `rules_in_use`, `host_endpoints`, `policy_index` | a node's policy |
 | `chains/`, `ip_sets` | a node's policy to rules of iptables and members of sets |
 
 Directions are "Ingress" and "Egress", rules count from 1. Remote endpoints are an input like all others.

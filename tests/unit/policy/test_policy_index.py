@@ -312,6 +312,17 @@ def test_a_set_that_changes_hands_stays() -> None:
     assert (changes.policies, changes.profiles) == ({"p"}, {"open"})
 
 
+def test_other_rules_of_a_policy_touch_no_endpoint() -> None:
+    index = PolicyIndex(NODE)
+    index.update_endpoint(workload("a", addresses=("10.0.0.1",)))
+    index.update_policy_set(policy_set(policies=[Policy("p")]))
+    index.commit()
+    index.update_policy_set(
+        policy_set(policies=[Policy("p", ingress=(Rule("Allow", source=Entity(selector="all()")),))])
+    )
+    assert index.commit() == Changes(sets_added=frozenset({"all()"}), policies=frozenset({"p"}))
+
+
 def test_only_what_is_in_use_is_programmed() -> None:
     """Rules of a direction that is not in force, of policies that select nobody here, of profiles that nobody lists."""
     rules = (Rule("Allow", source=Entity(selector="has(x)")),)
