@@ -25,7 +25,7 @@ from ..dataplane import file, underlay
 from ..dataplane import node as dataplane
 from ..dataplane.change import Change
 from ..fleet.node_state import BirdRoute, NodeState
-from . import bundle, desired, lock, sessions, units, writer
+from . import bundle, desired, lock, policy_diff, sessions, units, writer
 from .local_ipam import IpamUnreadable
 from .machine import Machine
 from .store import KEPT, Store, Stored, now
@@ -49,7 +49,8 @@ class Engine:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What differs, by who sees to it. `node.expected` is what BIRD will do by itself because of this change."""
+    """What differs, by who sees to it. `node.expected` is what BIRD will do by itself because of this change. `policy`
+    says in other words what part of the node's changes come to."""
 
     target: Stored
     stored: t.Optional[Stored]
@@ -62,6 +63,7 @@ class Plan:
     units: tuple[Change, ...] = ()
     units_asked: bool = False
     last_files: frozenset[str] = frozenset()
+    policy: tuple[Change, ...] = ()
     writer: t.Any = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
@@ -73,7 +75,10 @@ class Plan:
     def shown(self) -> tuple[Change, ...]:
         """What breaks first, then what changes, then what is added; BIRD's own routes among them."""
         others = (*self.bird, *self.files, *self.engine, *self.units, *self.state)
-        return tuple(sorted((*self.node.shown(), *others), key=lambda change: "!-~+=".index(change.action)))
+        node: t.Sequence[Change] = self.node.shown()
+        if self.target.state.policy is not None or (self.stored and self.stored.state.policy is not None):
+            node = policy_diff.folded(node)
+        return tuple(sorted((*self.policy, *node, *others), key=lambda change: "!-~+=".index(change.action)))
 
     @property
     def lines(self) -> list[str]:
@@ -144,6 +149,9 @@ def plan(
         units=tuple(units.diff(wanted_units, units.observe(wanted_units, machine.systemctl))),
         units_asked=bool(wanted_units),
         last_files=frozenset(placed(machine, entry.path) for entry in target.files or () if entry.last),
+        policy=tuple(
+            policy_diff.changes(stored.state.policy if stored else None, target.state.policy, target.state.node)
+        ),
         writer=by,
     )
 

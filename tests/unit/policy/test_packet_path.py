@@ -33,8 +33,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.packet_path import Host, Path, path
-from tests.unit.policy.expected_path import Paths
 
+from tests.unit.policy.expected_path import Paths
 from tests.unit.policy.random_policies import NODE, random_flow, random_world
 
 OPEN = Profile("open", ingress=(Rule("Allow"),), egress=(Rule("Allow"),))

@@ -1,0 +1,135 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What changes in policy, as people read it: by name and rule by rule; chains and sets are counted."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+    PolicySettings,
+    PolicyState,
+    allow_all,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import policy_diff
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Endpoint,
+    Entity,
+    NamedPort,
+    NetworkSet,
+    Policy,
+    PortRange,
+    Rule,
+    Tier,
+    policy_set,
+)
+from hypothesis import given, settings
+
+from tests.unit.policy.random_policies import NODE, World, worlds
+
+FROM_WEB = Rule(
+    "Allow", protocol="tcp", source=Entity(selector='app == "web"'), destination=Entity(ports=(PortRange(80, 80),))
+)
+DB = Policy("default/db", "NetworkPolicy", selector='app == "db"', ingress=(FROM_WEB, Rule("Deny")))
+W1 = Endpoint("WorkloadEndpoint", "default/w1", "node1", "cali1", ("10.65.0.1",), (("app", "web"),))
+W2 = dataclasses.replace(W1, name="default/w2", node="node2", addresses=("10.65.1.1",))
+HOST = Endpoint("HostEndpoint", "node1-eth0", "node1", "eth0")
+
+
+def state(*policies: Policy, endpoints: tuple[Endpoint, ...] = (W1, W2, HOST), **others: object) -> PolicyState:
+    sets = [NetworkSet("office", nets=("192.0.2.0/28",), labels=(("net", "office"),))]
+    found = policy_set([Tier("platform", 10, "Pass")], policies, [allow_all()], sets)
+    return PolicyState(found, endpoints, PolicySettings(**others))  # type: ignore[arg-type]
+
+
+def lines(old: PolicyState | None, new: PolicyState | None) -> list[str]:
+    return [change.line(22) for change in policy_diff.changes(old, new, "node1")]
+
+
+def test_policy_comes_into_force() -> None:
+    assert lines(None, state(DB)) == [
+        "+ policy   tier platform           order 10, default action Pass",
+        "+ policy   default/db              2 rules",
+        "+ policy   network set office      1 net",
+        "+ policy   host endpoint node1-eth0  eth0",
+        "+ policy   workloads of this node  1",
+        "+ policy   endpoints of other nodes  1",
+        "+ policy   settings",
+    ]
+    assert [line.replace("+", "-", 1) for line in lines(None, state(DB))] == lines(state(DB), None)
+
+
+def test_nothing_changes() -> None:
+    assert policy_diff.changes(state(DB), state(DB), "node1") == []
+    assert policy_diff.changes(None, None, "node1") == []
+
+
+def test_rule_by_rule() -> None:
+    named = dataclasses.replace(FROM_WEB, destination=Entity(ports=(PortRange(80, 81), NamedPort("http"))))
+    other = dataclasses.replace(DB, order=5.5, ingress=(named, *DB.ingress[1:], Rule("Log")))
+    (change,) = policy_diff.changes(state(DB), state(other), "node1")
+    assert change.line(22) == "~ policy   default/db              2 rules  ->  3 rules    3 added, 1 removed"
+    assert change.detail.splitlines() == [
+        "--- policy default/db",
+        "+++ policy default/db",
+        "@@ -1,6 +1,8 @@",
+        " kind NetworkPolicy",
+        " tier default",
+        "+order 5.5",
+        ' selector app == "db"',
+        " types Ingress",
+        '-ingress  Allow tcp from app == "web" to ports 80',
+        '+ingress  Allow tcp from app == "web" to ports 80:81, http',
+        " ingress  Deny",
+        "+ingress  Log",
+    ]
+
+
+def test_another_order_of_the_same_rules() -> None:
+    other = dataclasses.replace(DB, ingress=DB.ingress[::-1])
+    assert lines(state(DB), state(other)) == [
+        "~ policy   default/db              2 rules  ->  2 rules    in another order"
+    ]
+
+
+def test_settings_and_endpoints() -> None:
+    moved = dataclasses.replace(W2, addresses=("10.65.1.2",))
+    changes = policy_diff.changes(state(DB), state(DB, endpoints=(W1, moved, HOST), audit=True), "node1")
+    assert [(change.subject, change.note) for change in changes] == [
+        ("endpoints of other nodes", "1 added, 1 removed"),
+        ("settings", "1 added, 1 removed"),
+    ]
+    assert "+default/w2 10.65.1.2 app=web" in changes[0].detail
+    assert "-audit off\n+audit on" in changes[1].detail
+
+
+@settings(max_examples=15)
+@given(worlds(), worlds())
+def test_what_differs_is_told_and_what_does_not_is_not(one: World, other: World) -> None:
+    old, new = (PolicyState(world.policy_set, world.endpoints) for world in (one, other))
+    told = {change.subject for change in policy_diff.changes(old, new, NODE)}
+    before, after = ({policy.name: policy for policy in world.policy_set.policies} for world in (one, other))
+    for name in before.keys() | after.keys():
+        # Annotations apart, which nothing in a random world has, all of a policy is in its words.
+        assert (name in told) == (before.get(name) != after.get(name))
+
+
+def test_chains_and_sets_are_counted() -> None:
+    plan = [
+        Change("route", "+", "10.0.0.0/8"),
+        Change("iptables", "~", "filter cali-INPUT", "2 rules", "3 rules"),
+        Change("iptables", "+", "filter cali-pi-web (IPv6)", None, "3 rules"),
+        Change("iptables", "-", "raw cali-x", "1 rule"),
+        Change("iptables", "+", "nat cali-POSTROUTING", None, "1 rule"),
+        Change("ipset", "-", "cali40s:abc", "1 member"),
+        Change("ipset", "~", "cali40all-hosts-net", "1 member", "2 members"),
+    ]
+    assert [change.line() for change in policy_diff.folded(plan)] == [
+        "+ route    10.0.0.0/8",
+        "+ iptables nat cali-POSTROUTING  1 rule",
+        "~ ipset    cali40all-hosts-net  1 member  ->  2 members",
+        "~ iptables chains of policy  2 written, 1 removed",
+        "- ipset    sets of policy  1 removed",
+    ]
