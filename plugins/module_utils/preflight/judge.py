@@ -45,9 +45,9 @@ def missing_packages(facts: Facts, state: NodeState, cni: bool = False) -> list[
     unneeded = set()
     if state.bird is None:
         unneeded.add("bird2")
-    if not state.ipsets:
+    if not (state.ipsets or state.policy):
         unneeded.add("ipset")
-    if not state.iptables:
+    if not (state.iptables or state.policy):
         unneeded.add("iptables")
     found = [name for name in facts["missing_packages"] if name not in unneeded]
     return found + [name for name in packages.CNI if cni and not facts["packages"].get(name)]
@@ -309,9 +309,11 @@ def _features(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
         if _device(state, "vxlan")
         else None,
         "veth": ("veth pairs (module veth)", "workloads", "use a kernel that has it") if state.workloads else None,
-        "ip_set": ("IP sets (module ip_set)", "firewall rules", "use a kernel that has it") if state.ipsets else None,
+        "ip_set": ("IP sets (module ip_set)", "firewall rules", "use a kernel that has it")
+        if state.ipsets or state.policy
+        else None,
         "nf_tables": ("nftables (module nf_tables)", "iptables rules", "use one that has it")
-        if state.iptables
+        if state.iptables or state.policy
         else None,
     }
     for name, use in uses.items():

@@ -17,6 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     TunnelDevice,
     WorkloadEndpoint,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge as judging
 
 WORKLOAD = WorkloadEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1450, "pool")
@@ -384,6 +385,8 @@ def test_packages_are_asked_for_by_those_who_need_them():
     bare = facts(missing_packages=["bird2", "ipset", "iptables", "python3-pyroute2"])
     assert judging.missing_packages(bare, STATE) == ["bird2", "ipset", "iptables", "python3-pyroute2"]
     assert judging.missing_packages(bare, NodeState("node7", "10.10.1.17/24")) == ["python3-pyroute2"]
+    policed = NodeState("node7", "10.10.1.17/24", policy=PolicyState())
+    assert judging.missing_packages(bare, policed) == ["ipset", "iptables", "python3-pyroute2"]
     assert judging.missing_packages(facts(), STATE) == []
     with_netcat = {**facts()["packages"], "netcat-openbsd": "1.219-1"}
     assert judging.missing_packages(facts(packages=with_netcat), STATE, cni=True) == []

@@ -1,0 +1,80 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An agent with policy: workloads that come and go are guarded, and what it programs is what the module would."""
+
+from __future__ import annotations
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState, allow_all
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import of_machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Endpoint,
+    Entity,
+    Policy,
+    Rule,
+    policy_set,
+)
+
+from tests.unit.agent.node_under_test import Node, with_state
+from tests.unit.agent.virtual_time import run
+
+FROM_APP = Policy("db", selector='app == "db"', ingress=(Rule("Allow", source=Entity(selector='app == "app"')),))
+POLICY = PolicyState(policy_set([], [FROM_APP], [allow_all()]))
+HOST = Endpoint("HostEndpoint", "by-address", "node1", "", ("10.10.1.11",))
+
+
+def members(node, prefix):
+    """Of all sets of this kind, of IPv4."""
+    saved = [line.split() for line in node.kernel.run(["ipset", "save"]).output.splitlines()]
+    return {words[2] for words in saved if words[0] == "add" and words[1].startswith(f"cali40{prefix}")}
+
+
+def test_a_workload_is_known_to_policy_as_soon_as_it_comes(tmp_path):
+    async def scenario():
+        node = Node(tmp_path, with_state(policy=POLICY), cleanup_grace=0.0)
+        agent = await node.start()
+        await node.settle()
+        assert members(node, "w:") == set()
+        db = await agent.add(node.request("db", labels={"app": "db"}))
+        app = await agent.add(node.request("app", labels={"app": "app"}))
+        await node.settle()
+        pairs = {f"{one.addresses[0]},{one.interface}" for one in (db, app)}
+        assert members(node, "w:") == pairs
+        assert members(node, "s:") == {app.addresses[0]}
+        assert agent.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0
+        assert agent.desired() == of_machine(node.machine, node.store.load().state)
+        await agent.delete("default/app")
+        await node.settle()
+        assert members(node, "w:") == pairs - {f"{app.addresses[0]},{app.interface}"}
+        assert members(node, "s:") == set()
+        assert node.differences() == []
+
+    run(scenario())
+
+
+def test_policy_that_ansible_brings_and_takes_away(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        await agent.add(node.request("db", labels={"app": "db"}))
+        planned = await agent.plan(with_state(policy=POLICY))
+        assert {change.kind for change in planned.additions} == {"ipset", "iptables"}
+        outcome = await agent.node_apply(with_state(policy=POLICY), removals=True)
+        assert outcome.in_sync and len(members(node, "w:")) == 1
+        outcome = await agent.node_apply(with_state(), removals=True)
+        assert outcome.in_sync and members(node, "") == set()
+        assert node.differences() == []
+
+    run(scenario())
+
+
+def test_a_host_endpoint_by_address_is_on_the_interface_that_has_it(tmp_path):
+    async def scenario():
+        state = with_state(policy=PolicyState(POLICY.policy_set, (HOST,)))
+        node = Node(tmp_path, state)
+        agent = await node.start()
+        tables = {(table.family, table.name): table for table in agent.desired().iptables}
+        assert "cali-fh-eth0" in tables[4, "filter"].chains
+        assert agent.desired() == of_machine(node.machine, state)
+
+    run(scenario())
