@@ -36,6 +36,7 @@ from .deletion import Deletion
 from .drift import Drift
 from .driver_thread import DriverThread, Worker
 from .events import Events
+from .guards import Guards
 from .instruments import Instruments
 from .knowledge import Knowledge
 from .metrics import Registry
@@ -91,7 +92,7 @@ class Agent:
         self._on_tick = on_tick
         self._turn = Turn()
         self._desired: t.Optional[NodeState] = None  # made anew when it is asked for after a change
-        self._guard = Guard()
+        self._guards = Guards()
         self._interfaces: Interfaces = NO_INTERFACES  # of the host, where policy depends on them
         self._handing_over = asyncio.Lock()
         self._removing = False  # a run of Ansible says that all of the desired state is known
@@ -130,7 +131,7 @@ class Agent:
         Fails for nothing: what cannot be used is told by `problems`, and what depends on it refuses in words.
         """
         await self.workloads.start(*self.knowledge.load())
-        await self._see_interfaces(self.state)
+        await self._compile(self.state)
         self._desire_anew()
         self.reconciler.mark()
 
@@ -194,7 +195,8 @@ class Agent:
 
     def _with_own(self, state: NodeState) -> NodeState:
         opened = self.knowledge.opened
-        return desired_state.desired(state, self.workloads, opened, self._guard, self._interfaces)
+        guard = self._guards.of(state.policy)
+        return desired_state.desired(state, self.workloads, opened, guard, self._interfaces)
 
     def _need_desired(self) -> NodeState:
         desired = self.desired()
@@ -212,9 +214,21 @@ class Agent:
             for kind in ("ipset", "iptables"):
                 self.reconciler.mark(kind)
 
-    async def _see_interfaces(self, state: t.Optional[NodeState]) -> None:
+    async def _compile(self, state: t.Optional[NodeState]) -> None:
+        """A thread compiles the state's policy, if it is another one than before."""
+        if state is None:
+            return
+        await self._see_interfaces(state)
+        workloads, opened, interfaces = list(self.workloads), self.knowledge.opened, self._interfaces
+
+        async def compiling(guard: Guard) -> None:
+            await self.reconciler.ask(lambda kernel: desired_state.desired(state, workloads, opened, guard, interfaces))
+
+        await self._guards.compiled(state.policy, compiling)
+
+    async def _see_interfaces(self, state: NodeState) -> None:
         """Policy for the host may depend on which interface has which address."""
-        if state is None or not needs_interfaces(state):
+        if not needs_interfaces(state):
             return
         try:
             seen = await self.reconciler.ask(lambda kernel: desired_state.interfaces_of(kernel, state))
@@ -242,7 +256,7 @@ class Agent:
 
         Raises AgentError.
         """
-        await self._see_interfaces(state or self.state)
+        await self._compile(state or self.state)
         if state is None:
             wanted = self._need_desired()
         else:
@@ -259,6 +273,7 @@ class Agent:
         until the state on the disk is complete. Raises AgentError.
         """
         async with self._handing_over:
+            await self._compile(state)
             if state is not None:
                 self.knowledge.broken.pop("state", None)
                 self.knowledge.take(state, removals)
@@ -277,7 +292,7 @@ class Agent:
 
     async def resync(self) -> Outcome:
         """Looks at everything and repairs it. Raises AgentError while it is not known what the node shall have."""
-        await self._see_interfaces(self.state)
+        await self._compile(self.state)
         self._need_desired()
         outcome = await self.reconciler.resync()
         self.last_resync = now()
