@@ -11,7 +11,7 @@ import typing as t
 
 from ..node import machine as machines
 from . import parser, refusal
-from .errors import MISUNDERSTOOD, PROBLEMS, CommandError, UsageError
+from .errors import PROBLEMS, CommandError
 from .sources import Sources
 
 
@@ -29,12 +29,9 @@ def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = Non
             status: int = parsed.run(parsed, sources)
         sys.stdout.flush()
         return status
-    except UsageError as error:
-        sys.stderr.write(f"{program}: {error}\n")
-        return MISUNDERSTOOD
     except CommandError as error:
         sys.stderr.write(f"{program}: {error}\n")
-        return PROBLEMS
+        return error.status
     except BrokenPipeError:  # `| head` has seen enough; nothing must be written at exit either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PROBLEMS

@@ -12,6 +12,16 @@ DONE, PROBLEMS, MISUNDERSTOOD = 0, 1, 2
 class CommandError(Exception):
     """The text says what, where and how to go on; the exit status is 1."""
 
+    status = PROBLEMS
+
 
 class UsageError(CommandError):
     """The command line makes no sense; the exit status is 2."""
+
+    status = MISUNDERSTOOD
+
+
+class NoVerdict(CommandError):
+    """A question with the answers 0 and 1 has no answer; the exit status is 2."""
+
+    status = 2

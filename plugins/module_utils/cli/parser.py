@@ -11,7 +11,19 @@ import re
 import sys
 import typing as t
 
-from . import agent_status, diagnostics, get, ipam, node_status, refusal, system_check, validate, version, workloads
+from . import (
+    agent_status,
+    diagnostics,
+    get,
+    ipam,
+    node_status,
+    policy_explain,
+    refusal,
+    system_check,
+    validate,
+    version,
+    workloads,
+)
 from .errors import MISUNDERSTOOD
 
 _EPILOG = "Exit status: 0 done, 1 problems were found or it failed, 2 the command line was not understood."
@@ -74,6 +86,7 @@ def build(program: str = "calicoctl") -> Parser:
     _node(commands)
     _ipam(commands)
     _workload(commands)
+    _policy(commands)
     _agent(commands)
     _files(commands)
     _refused(commands)
@@ -173,6 +186,29 @@ def _workload(commands: t.Any) -> None:
         _output(parser, "text", "json", "yaml")
     parser = _command(group, "list", workloads.show, "show all workloads of this node")
     _output(parser, "text", "json", "yaml")
+
+
+def _policy(commands: t.Any) -> None:
+    group = _group(commands, "policy", "what policy makes of a packet")
+    parser = _command(
+        group, "explain", policy_explain.run, "tell if a flow is allowed, who decides, and by which way it goes",
+        "Tell if a flow is allowed, who decides, what was tried before, and by which way it goes. It is worked out\n"
+        "from what this node has; nothing is sent. The exit status is 0 if it is allowed, 1 if it is denied, 2 if\n"
+        "there is no answer.",
+    )  # fmt: skip
+    for option, dest in (("--from", "source"), ("--to", "destination")):
+        parser.add_argument(
+            option, dest=dest, metavar="WHO", required=True, help="a workload (default/web, web), a node or an address"
+        )
+    parser.add_argument(
+        "--port", metavar="PORT/PROTOCOL", required=True, help="5432/tcp, 53/udp, icmp (a ping), 3/icmp (another type)"
+    )
+    parser.add_argument(
+        "--source-port", type=int, default=policy_explain.SOURCE_PORT, metavar="PORT",
+        help=f"that it is sent from ({policy_explain.SOURCE_PORT}, as good as any that a kernel chooses)",
+    )  # fmt: skip
+    parser.add_argument("--all", action="store_true", help="name policies that do not apply, too, and say why")
+    _output(parser, "text", "json")
 
 
 def _agent(commands: t.Any) -> None:

@@ -29,17 +29,20 @@ def explain(
     evaluator: Evaluator,
     knowledge: t.Optional[t.Mapping[str, str]] = None,
     *,
+    way: t.Sequence[str] = (),
     all_policies: bool = False,
 ) -> list[str]:
     """The lines. `knowledge` says of endpoints by name since when they are known to be as they are.
 
-    With `all_policies` those that do not apply are named as well, with the reason.
+    `way` are lines about how the packet is routed; they come before the hints. With `all_policies` those that do
+    not apply are named as well, with the reason.
     """
     lines = [_headline(path)]
     rows = [row for stage in path.stages for row in _rows(stage)]
     if all_policies:
         rows += [row for stage in path.stages for row in _not_applying(stage, evaluator)]
     lines += _table(rows)
+    lines += way
     lines += [f"hint   {hint}" for stage in path.stages for hint in _hints(stage, flow, evaluator)]
     bearers = dict.fromkeys(
         bearer.name for address in (flow.source, flow.destination) for bearer in evaluator.bearers.of(address)

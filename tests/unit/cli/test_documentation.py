@@ -22,6 +22,7 @@ from tests.unit.cli.test_agent_status import BLOCK, STATUS
 from tests.unit.cli.test_command import commands
 from tests.unit.cli.test_ipam import serve
 from tests.unit.cli.test_node_status import protocols
+from tests.unit.cli.test_policy_explain import settle
 from tests.unit.cli.test_validate import PEER, POOL
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "calicoctl.md"
@@ -32,6 +33,7 @@ _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 def documented(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
     """The node that the page is about."""
     serve(node)
+    settle(node)
     agent = node.agents[-1]
     agent.answers.update(
         {

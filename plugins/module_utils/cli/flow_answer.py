@@ -1,0 +1,138 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The answer to a FlowQuestion, for people and for machines. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ..policy import explanation
+from ..policy.evaluator import ALLOWED
+from ..policy.packet_path import Path
+from .flow_ends import FlowEnd
+from .flow_question import FlowQuestion
+from .packet_way import DIRECT, HOST, NOWHERE, OUTSIDE, TUNNEL, WORKLOAD, hop_text
+from .sources import Data
+
+
+class FlowAnswer:
+    """`when` is the time of the run that the node's state is from, ISO 8601."""
+
+    def __init__(self, asked: FlowQuestion, answer: Path, when: str) -> None:
+        self._asked = asked
+        self._answer = answer
+        self._when = when
+
+    def lines(self, all_policies: bool = False) -> list[str]:
+        asked = self._asked
+        way = [f"path   {self.way()}", *(f"note   {note}" for note in self.notes())]
+        if asked.state.policy is None:
+            return [f"ALLOW  {asked.here} has no policy: all that it can route passes", *way]
+        known = {name: text for name, text in self.knowledge().items() if text}
+        return explanation.explain(
+            self._answer, asked.flow, asked.evaluator(), known, way=way, all_policies=all_policies
+        )
+
+    def document(self) -> Data:
+        """`policy` is False on a node without policy: the verdict is that of nobody then."""
+        asked = self._asked
+        return {
+            "policy": asked.state.policy is not None,
+            "from": _end_document(asked.source),
+            "to": _end_document(asked.destination),
+            "flow": dataclasses.asdict(asked.flow),
+            **explanation.to_document(self._answer),
+            "path": {"text": self._steps(), "mtu": self._mtu()},
+            "known": self.knowledge(),
+            "notes": list(self.notes()),
+        }
+
+    def knowledge(self) -> dict[str, str]:
+        """Since when ends on other nodes are known to be as they are."""
+        asked = self._asked
+        when = self._when[:16].replace("T", " ")
+        since = f"from the run of {when} UTC" if when else "from a run that is not dated"
+        ends = (end.endpoint for end in (asked.source, asked.destination))
+        return {one.name: f"on {one.node}, {since}" for one in ends if one and one.node != asked.here}
+
+    def notes(self) -> t.Iterator[str]:
+        asked = self._asked
+        policy = asked.state.policy
+        if policy is not None and policy.settings.audit:
+            yield f"{asked.here} is in audit mode: what policy denies is logged and let through"
+        if asked.masqueraded:
+            own = asked.state.address.partition("/")[0]
+            yield f"natOutgoing: beyond {asked.here} it comes from {own}"
+        if asked.passes and not asked.arrives:
+            yield "whatever policy says, it does not arrive"
+        for end in dict.fromkeys((asked.source, asked.destination)):
+            if policy is None or end.node in ("", asked.here):
+                continue
+            if end.endpoint is None and not end.is_node:
+                yield (
+                    f"{end.address} is in a block of {end.node} and of nobody that is known here: "
+                    f"{end.node} asks policy of its own. Run this there"
+                )
+            elif self._answer.action == ALLOWED:
+                yield (
+                    f"of HostEndpoints and settings of {end.node} is known here what rules mean. "
+                    "Run this there to be certain"
+                )
+            if end is asked.source and end.is_node and asked.passes and asked.leg.kind == TUNNEL:
+                yield (
+                    f"{end.node} sends from the address of its {asked.leg.device}, which is not known here. "
+                    "Give that to --from"
+                )
+
+    def way(self) -> str:
+        mtu = self._mtu()
+        return self._steps() + (f"   mtu {mtu}" if mtu else "")
+
+    def _steps(self) -> str:
+        asked = self._asked
+        if not asked.passes:
+            return f"not through {asked.here}: from {asked.source.label} to {asked.destination.label}"
+        steps = [self._end(asked.source), asked.source.node]
+        leg = asked.leg
+        if not asked.sends:
+            coming = leg.kind in (TUNNEL, DIRECT)
+            own = asked.state.address.partition("/")[0]
+            steps += [hop_text(leg, back_to=own) if coming else asked.device, asked.here]
+        elif leg.kind in (TUNNEL, DIRECT):
+            steps += [hop_text(leg, asked.device), asked.destination.node]
+        elif leg.kind == NOWHERE:
+            where = f"blackhole {leg.destination}" if leg.destination else "no route"
+            return " -> ".join(filter(None, [*steps, f"{where}: nobody has {asked.destination.address}"]))
+        elif leg.kind == OUTSIDE:
+            steps.append(asked.device or "the underlay")
+        steps.append(self._end(asked.destination, first="interface"))
+        return " -> ".join(step for step in steps if step)
+
+    def _end(self, end: FlowEnd, first: str = "name") -> str:
+        """A workload with its interface, whichever is passed `first`; "" for a node, which is a step of its own."""
+        if end.is_node:
+            return ""
+        words = [end.label, end.endpoint.interface if end.endpoint else ""]
+        return " ".join(word for word in (words if first == "name" else words[::-1]) if word)
+
+    def _mtu(self) -> t.Optional[int]:
+        """The smallest of what is known of the way."""
+        asked = self._asked
+        if not asked.passes:
+            return None
+        mtus = {one.interface: one.mtu for one in asked.state.workloads}
+        interfaces = [end.endpoint.interface for end in (asked.source, asked.destination) if end.endpoint]
+        found = [mtus[name] for name in interfaces if name in mtus]
+        if asked.leg.mtu is not None and asked.leg.kind not in (HOST, WORKLOAD):
+            found.append(asked.leg.mtu)
+        return min(found) if found else None
+
+
+def _end_document(end: FlowEnd) -> Data:
+    return {
+        "address": end.address,
+        "node": end.node or None,
+        "workload": end.endpoint.name if end.endpoint else None,
+    }

@@ -1,0 +1,364 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl policy explain`: verdict, way and exit status, whole as they are read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import packet_way
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address, NewLink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    BirdRoute,
+    FdbEntry,
+    FleetMember,
+    Neighbor,
+    NodeState,
+    Route,
+    TunnelDevice,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+    ALLOW_ALL,
+    PolicySettings,
+    PolicyState,
+    allow_all,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Endpoint,
+    Entity,
+    Policy,
+    PortRange,
+    Rule,
+    Tier,
+    policy_set,
+)
+
+from tests.unit.cli.conftest import STATE, Node
+
+WHEN = "2026-11-21T14:02:09Z"
+
+
+def port(number: int) -> Entity:
+    return Entity(ports=(PortRange(number, number),))
+
+
+TO_DB = Rule("Allow", protocol="tcp", destination=dataclasses.replace(port(5432), selector='app == "db"'))
+POLICIES = policy_set(
+    [Tier("platform", 1.0)],
+    [
+        Policy(
+            "platform.allow-dns", tier="platform", order=1.0, selector='app == "web"', types=("Egress",),
+            egress=(Rule("Allow", protocol="udp", destination=port(53)),),
+        ),
+        Policy(
+            "platform.default-deny", tier="platform", order=2.0, selector='app == "web"', types=("Egress",),
+            egress=(Rule("Pass", protocol="tcp", destination=port(80)), Rule("Deny")),
+        ),
+        Policy("default/db-access", kind="NetworkPolicy", selector='app == "web"', types=("Egress",), egress=(TO_DB,)),
+        Policy(
+            "default/db-clients", kind="NetworkPolicy", selector='app == "db"',
+            ingress=(Rule("Allow", protocol="tcp", source=Entity(selector='tier == "back"')),),
+        ),
+    ],
+    [allow_all()],
+)  # fmt: skip
+#: The database of another node, which a rule means, and this node's own as the inventory has them.
+DB = Endpoint(
+    "WorkloadEndpoint", "default/db", "node1", "cali0d3f1c11aa2", ("10.244.3.1",), (("app", "db"),), (ALLOW_ALL,),
+    namespace="default",
+)  # fmt: skip
+DB_2 = dataclasses.replace(
+    DB, name="default/db-2", node="node3", interface="cali9ab4c1d2e3f", addresses=("10.244.70.65",)
+)
+GUARDED = dataclasses.replace(
+    STATE,
+    routes=(
+        Route("10.244.3.0/26", "blackhole"),
+        Route("10.244.3.1/32", device="cali0d3f1c11aa2"),
+    ),
+    bird_routes=(
+        BirdRoute("10.244.50.0/26", "10.10.1.12", node="node2", next_hop="10.10.1.12"),
+        BirdRoute("10.244.70.64/26", "10.10.2.13", "tunl0", True, "node3", next_hop="10.10.2.13"),
+    ),
+    policy=PolicyState(POLICIES, (DB, DB_2)),
+)
+
+
+def settled(node: Node, state: NodeState = GUARDED) -> Node:
+    """The node with this state, eth0, and the workloads web-1 and shop that came to it later."""
+    settle(node, state)
+    node.agent()
+    return node
+
+
+def settle(node: Node, state: NodeState = GUARDED) -> None:
+    """The same without an agent."""
+    kernel = node.machine.kernel
+    kernel.link_add(NewLink("eth0", "bridge"))
+    kernel.link_set("eth0", up=True)
+    kernel.address_add(Address("eth0", "10.10.1.11", 24))
+    Store(node.machine.store).save(Stored(state, None, (), "ops@control", WHEN, complete=True))
+
+
+def with_policy(*more: Endpoint, policies: t.Sequence[Policy] = (), **settings: t.Any) -> NodeState:
+    made = policy_set(POLICIES.tiers, (*POLICIES.policies, *policies), POLICIES.profiles)
+    return dataclasses.replace(GUARDED, policy=PolicyState(made, (DB, DB_2, *more), PolicySettings(**settings)))
+
+
+def explain(node: Node, line: str) -> tuple[int, str, str]:
+    source, destination, port, *more = line.split()
+    return node.run("policy", "explain", "--from", source, "--to", destination, "--port", port, *more)
+
+
+def test_denied_on_the_way_to_another_node(node: Node) -> None:
+    expected = """\
+DENY   by platform.default-deny#2 (tier platform), egress of default/web-1
+  1 platform.allow-dns     egress  no match: tcp is not udp
+  2 platform.default-deny  egress  rule 1 no match: destination port 5432 is not 80
+                                   MATCH rule 2: Deny
+path   default/web-1 cali1f2e3d4c5b6 -> node1 -> tunl0 (IPIP to 10.10.2.13) -> node3 -> \
+cali9ab4c1d2e3f default/db-2   mtu 1480
+hint   default/db-access allows this, but its tier comes later
+known  default/db-2: on node3, from the run of 2026-11-21 14:02 UTC
+"""
+    assert explain(settled(node), "web-1 db-2 5432/tcp") == (1, expected, "")
+
+
+def test_allowed_on_this_node(node: Node) -> None:
+    expected = """\
+ALLOW  by profile projectcalico-default-allow#1, egress of prod/shop, and \
+default/db-clients#1 (tier default), ingress of default/db
+  1 profile projectcalico-default-allow  egress   MATCH rule 1: Allow
+  2 default/db-clients                   ingress  MATCH rule 1: Allow
+path   prod/shop cali99aabbccdde -> node1 -> cali0d3f1c11aa2 default/db   mtu 1480
+"""
+    state = with_policy()
+    assert state.policy is not None
+    rule = Rule("Allow", source=Entity(nets=("10.244.3.3/32",)))
+    policies = [
+        dataclasses.replace(one, ingress=(rule,)) if one.name == "default/db-clients" else one
+        for one in state.policy.policy_set.policies
+    ]
+    made = policy_set(POLICIES.tiers, policies, POLICIES.profiles)
+    state = dataclasses.replace(state, policy=dataclasses.replace(state.policy, policy_set=made))
+    assert explain(settled(node, state), "shop default/db 5432/tcp") == (0, expected, "")
+
+
+def test_what_comes_from_another_node(node: Node) -> None:
+    expected = """\
+DENY   by the default of tier default, ingress of default/db
+  1 profile projectcalico-default-allow  egress   MATCH rule 1: Allow
+  2 default/db-clients                   ingress  no match: source 10.244.70.66 (default/jobs) \
+is not selected by tier == "back"
+  3 tier default                         ingress  Deny: no policy of the tier that applies decides
+path   default/jobs calijobs -> node3 -> tunl0 (IPIP to 10.10.1.11) -> node1 -> cali0d3f1c11aa2 default/db   mtu 1480
+known  default/jobs: on node3, from the run of 2026-11-21 14:02 UTC
+"""
+    jobs = dataclasses.replace(
+        DB_2, name="default/jobs", interface="calijobs", addresses=("10.244.70.66",), labels=(("app", "jobs"),)
+    )
+    assert explain(settled(node, with_policy(jobs)), "10.244.70.66 10.244.3.1 5432/tcp") == (1, expected, "")
+
+
+def test_a_workload_of_another_node_that_is_not_known_here(node: Node) -> None:
+    expected = """\
+ALLOW  by profile projectcalico-default-allow#1, egress of prod/shop
+  1 profile projectcalico-default-allow  egress  MATCH rule 1: Allow
+path   prod/shop cali99aabbccdde -> node1 -> eth0 (direct to 10.10.1.12) -> node2 -> 10.244.50.9   mtu 1480
+note   10.244.50.9 is in a block of node2 and of nobody that is known here: node2 asks policy of its own. Run this there
+"""
+    assert explain(settled(node), "shop 10.244.50.9 icmp") == (0, expected, "")
+
+
+def test_out_of_the_fleet(node: Node) -> None:
+    settled(node)
+    expected = """\
+ALLOW  by platform.allow-dns#1 (tier platform), egress of default/web-1
+  1 platform.allow-dns  egress  MATCH rule 1: Allow
+path   default/web-1 cali1f2e3d4c5b6 -> node1 -> eth0 -> 10.10.1.53   mtu 1480
+note   natOutgoing: beyond node1 it comes from 10.10.1.11
+"""
+    assert explain(node, "web-1 10.10.1.53 53/udp") == (0, expected, "")
+
+
+def test_an_address_that_nobody_has(node: Node) -> None:
+    settled(node)
+    path = "path   prod/shop cali99aabbccdde -> node1 -> "
+    note = "note   whatever policy says, it does not arrive"
+    lines = explain(node, "shop 10.244.3.40 80/tcp")[1].splitlines()
+    assert lines[2:] == [f"{path}blackhole 10.244.3.0/26: nobody has 10.244.3.40   mtu 1480", note]
+    lines = explain(node, "shop 10.244.99.1 80/tcp")[1].splitlines()
+    assert lines[2:] == [f"{path}no route: nobody has 10.244.99.1   mtu 1480", note]
+
+
+def test_hosts(node: Node) -> None:
+    """A host sends from the address of its tunnel, and a workload's packets reach another host from its node's."""
+    own = Endpoint("HostEndpoint", "node1-all", "node1", "*", profiles=(ALLOW_ALL,))
+    other = Endpoint("HostEndpoint", "node2-eth0", "node2", "eth0", ("10.10.1.12",), (("role", "host"),))
+    rule = Rule("Allow", protocol="tcp", source=Entity(nets=("10.10.1.11/32",)))
+    policies = [Policy("ssh", selector='role == "host"', ingress=(rule,))]
+    settled(node, with_policy(own, other, policies=policies))
+    assert explain(node, "node1 db-2 5432/tcp")[1].splitlines()[:3] == [
+        "DENY   by the default of tier default, ingress of default/db-2",
+        "  1 profile projectcalico-default-allow  egress   MATCH rule 1: Allow",
+        "  2 default/db-clients                   ingress  no match: source 10.244.3.0 is not selected by "
+        'tier == "back"',
+    ]
+    assert explain(node, "shop node2 8080/tcp") == (
+        0,
+        """\
+ALLOW  by profile projectcalico-default-allow#1, egress of prod/shop, and default (what is forwarded is \
+allowed unless a policy denies it), forward egress of node1-all, and ssh#1 (tier default), ingress of node2-eth0
+  1 profile projectcalico-default-allow  egress          MATCH rule 1: Allow
+  2 default                              forward egress  Allow: what is forwarded is allowed unless a policy denies it
+  3 ssh                                  ingress         MATCH rule 1: Allow
+path   prod/shop cali99aabbccdde -> node1 -> eth0 (direct to 10.10.1.12) -> node2   mtu 1480
+note   natOutgoing: beyond node1 it comes from 10.10.1.11
+note   of HostEndpoints and settings of node2 is known here what rules mean. Run this there to be certain
+""",
+        "",
+    )
+    assert explain(node, "db-2 10.10.1.12 8080/tcp")[1].splitlines()[-2:] == [
+        "path   not through node1: from default/db-2 to node2",
+        "known  default/db-2: on node3, from the run of 2026-11-21 14:02 UTC",
+    ]
+
+
+def test_a_node_without_policy(node: Node) -> None:
+    expected = """\
+ALLOW  node1 has no policy: all that it can route passes
+path   default/web-1 cali1f2e3d4c5b6 -> node1 -> tunl0 (IPIP to 10.10.2.13) -> node3 -> 10.244.70.65   mtu 1480
+"""
+    settled(node, dataclasses.replace(GUARDED, policy=None))
+    assert explain(node, "web-1 10.244.70.65 5432/tcp") == (0, expected, "")
+    document = json.loads(explain(node, "web-1 10.244.70.65 5432/tcp -o json")[1])
+    assert (document["policy"], document["verdict"], document["stages"]) == (False, "allow", [])
+
+
+def test_audit_mode_lets_it_through_and_says_so(node: Node) -> None:
+    settled(node, with_policy(audit=True))
+    status, out, dummy = explain(node, "web-1 10.10.1.53 5432/tcp")
+    assert status == 0
+    assert "note   node1 is in audit mode: what policy denies is logged and let through\n" in out
+
+
+def test_policies_that_do_not_apply(node: Node) -> None:
+    out = explain(settled(node), "web-1 10.10.1.53 53/udp --all")[1]
+    assert 'does not apply: app == "db" does not select default/web-1 (app=web, ' in out
+
+
+def test_the_source_port(node: Node) -> None:
+    rule = Rule("Allow", protocol="tcp", source=port(20))
+    state = with_policy(policies=[Policy("first", tier="platform", order=0.5, types=("Egress",), egress=(rule,))])
+    settled(node, state)
+    assert "no match: source port 40000 is not 20\n" in explain(node, "web-1 db-2 5432/tcp")[1]
+    assert (
+        "first               egress   MATCH rule 1: Allow\n" in explain(node, "web-1 db-2 5432/tcp --source-port 20")[1]
+    )
+
+
+def test_for_machines(node: Node) -> None:
+    status, out, dummy = explain(settled(node), "web-1 db-2 5432/tcp -o json")
+    document = json.loads(out)
+    assert status == 1
+    assert {name: value for name, value in document.items() if name != "stages"} == {
+        "policy": True,
+        "from": {"address": "10.244.3.2", "node": "node1", "workload": "default/web-1"},
+        "to": {"address": "10.244.70.65", "node": "node3", "workload": "default/db-2"},
+        "flow": {
+            "protocol": 6, "source": "10.244.3.2", "destination": "10.244.70.65", "source_port": 40000,
+            "destination_port": 5432, "icmp_type": None, "icmp_code": None,
+        },
+        "verdict": "deny",
+        "path": {
+            "text": "default/web-1 cali1f2e3d4c5b6 -> node1 -> tunl0 (IPIP to 10.10.2.13) -> node3 -> "
+            "cali9ab4c1d2e3f default/db-2",
+            "mtu": 1480,
+        },
+        "known": {"default/db-2": "on node3, from the run of 2026-11-21 14:02 UTC"},
+        "notes": [],
+    }  # fmt: skip
+    assert [(stage["host"], stage["endpoint"], stage["verdict"]) for stage in document["stages"]] == [
+        ("node1", "default/web-1", "deny")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("web-1 db-2 5432", "--port 5432 says no protocol. Write 5432/tcp or 5432/udp."),
+        ("web-1 db-2 tcp", "--port tcp says no port. Write it as 5432/tcp."),
+        ("web-1 db-2 0/tcp", "--port 0/tcp: '0' is no port, a number from 1 to 65535."),
+        ("web-1 db-2 x/icmp", "--port x/icmp: 'x' is no ICMP type, a number from 0 to 254."),
+        (
+            "web-1 db-2 80/http",
+            "--port 80/http: 'http' is none of the protocols icmp, icmpv6, sctp, tcp, udp. Write it as 5432/tcp.",
+        ),
+        (
+            "web-1 db-2 80/tcp --source-port 0",
+            "--source-port 0 is no port, a number from 1 to 65535.",
+        ),
+        (
+            "web-2 db-2 80/tcp",
+            "--from web-2 is no workload or node that node1 knows, and no address. Did you mean default/web-1? "
+            "Workloads: default/db, default/db-2, default/web-1, prod/shop. Nodes: node1, node2, node3. "
+            "Other nodes' workloads are known here if a rule means them; give others by address.",
+        ),
+        (
+            "web-1 10.244.3.2 80/tcp",
+            "--from and --to are both 10.244.3.2: what one sends to itself meets no policy.",
+        ),
+        (
+            "web-1 fd00::1 80/tcp",
+            "--from 10.244.3.2 and --to fd00::1 are of different families: there is no such flow.",
+        ),
+    ],
+)
+def test_what_has_no_answer(node: Node, line: str, error: str) -> None:
+    assert explain(settled(node), line) == (2, "", f"calicoctl: {error}\n")
+
+
+def test_an_ambiguous_name(node: Node) -> None:
+    twin = dataclasses.replace(DB_2, name="prod/db", addresses=("10.244.70.70",))
+    settled(node, with_policy(twin, dataclasses.replace(DB_2, name="default/node2")))
+    assert explain(node, "web-1 db 80/tcp") == (
+        2,
+        "",
+        "calicoctl: --to db is ambiguous: workload prod/db (10.244.70.70), workload default/db (10.244.3.1). "
+        "Give a workload's namespace, too, or the address.\n",
+    )
+    assert explain(node, "node2 web-1 80/tcp")[2] == (
+        "calicoctl: --from node2 is ambiguous: workload default/node2 (10.244.70.65), node node2 (10.10.1.12). "
+        "Give a workload's namespace, too, or the address.\n"
+    )
+    assert explain(node, "default/db web-1 80/tcp")[0] == 0
+
+
+def test_a_node_without_a_state(node: Node) -> None:
+    expected = "calicoctl: this node has no state yet: there is no NODE/calico/state.json. Run playbooks/site.yml.\n"
+    assert explain(node, "a b 80/tcp") == (2, "", expected)
+
+
+def test_vxlan_without_bgp() -> None:
+    state = NodeState(
+        "node1",
+        "10.10.1.11/24",
+        devices=(TunnelDevice("vxlan.calico", "vxlan", 1450, "10.10.1.11", "10.244.3.0"),),
+        neighbors=(Neighbor("vxlan.calico", "10.244.50.0", "66:2d:bf:44:a6:8b"),),
+        fdb=(FdbEntry("vxlan.calico", "66:2d:bf:44:a6:8b", "10.10.1.12"),),
+        routes=(
+            Route("10.244.50.0/26", device="vxlan.calico", gateway="10.244.50.0", onlink=True),
+            Route("10.244.60.0/26", device="{underlay}", gateway="{via 10.10.2.13}", mtu=1400),
+        ),
+        nodes=(FleetMember("node2", "10.10.1.12/24", 64512), FleetMember("node3", "10.10.2.13/24", 64512)),
+    )
+    leg = packet_way.leg_to(state, "10.244.50.7")
+    assert (leg.node, leg.mtu, packet_way.hop_text(leg)) == ("node2", 1450, "vxlan.calico (VXLAN to 10.10.1.12)")
+    leg = packet_way.leg_to(state, "10.244.60.7")
+    said = packet_way.hop_text(leg, "eth0")
+    assert (leg.node, leg.mtu, said) == ("node3", 1400, "eth0 (by the underlay's routing to 10.10.2.13)")
