@@ -362,3 +362,9 @@ def test_vxlan_without_bgp() -> None:
     leg = packet_way.leg_to(state, "10.244.60.7")
     said = packet_way.hop_text(leg, "eth0")
     assert (leg.node, leg.mtu, said) == ("node3", 1400, "eth0 (by the underlay's routing to 10.10.2.13)")
+
+
+def test_a_name_that_is_taken_on_two_nodes_is_that_of_the_workload_here(node: Node) -> None:
+    settled(node, with_policy(dataclasses.replace(DB_2, name="default/db", addresses=("10.244.70.71",))))
+    end = json.loads(explain(node, "shop default/db 80/tcp -o json")[1])["to"]
+    assert end == {"address": "10.244.3.1", "node": "node1", "workload": "default/db"}
