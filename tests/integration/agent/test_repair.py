@@ -92,6 +92,18 @@ SABOTAGES = {
     "address inside": ("nsenter --net={netns} ip address del {address}/32 dev eth0", "workload"),
     "default route inside": ("nsenter --net={netns} ip route del default", "workload"),
 }
+#: Of which the kernel tells nobody.
+POLLED = {
+    "route replaced as BIRD would",
+    "proxy_delay",
+    "NAT rule",
+    "NAT hook",
+    "chain",
+    "rule before our hook",
+    "member of a set",
+    "address inside",
+    "default route inside",
+}
 
 
 def shell(kernel: Kernel, script: str) -> None:
@@ -135,22 +147,29 @@ def shared(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.
         yield daemon
 
 
+def beats_until_counted(node: Daemon, script: str, kind: str) -> int:
+    """How long it takes, in beats of ten milliseconds that this process, too, has to get from the machine."""
+    counted = node.call("status")["drift"]["kinds"].get(kind, 0)
+    shell(node.kernel, script)
+    beats = 0
+    while node.call("status")["drift"]["kinds"].get(kind, 0) == counted:
+        time.sleep(0.01)
+        beats += 1
+        assert beats < 600, f"{script} is not noticed"
+    node.in_sync()
+    return beats
+
+
 @pytest.mark.parametrize("name", SABOTAGES)
 def test_what_somebody_breaks_is_back_and_counted(shared: Daemon, name: str) -> None:
     script, kind = SABOTAGES[name]
     workload = shared.call("workload.get", id="default/web")["workload"]
     host, address = workload["interface"], workload["addresses"][0]
     before = everything(shared, host)
-    counted = shared.call("status")["drift"]["kinds"].get(kind, 0)
     script = script.format(host=host, address=address, remote=REMOTE, netns=shared.netns("web"))
-    shell(shared.kernel, script)
-    # Counted in beats of ten milliseconds that this process, too, had to get from a machine that may be busy.
-    beats = 0
-    while shared.call("status")["drift"]["kinds"].get(kind, 0) == counted:
-        time.sleep(0.01)
-        beats += 1
-        assert beats < 300, f"{script} is not noticed"
-    shared.in_sync()
+    limit = 200 if name in POLLED else 100
+    # On a machine that is busy with other things, once in two times.
+    assert beats_until_counted(shared, script, kind) <= limit or beats_until_counted(shared, script, kind) <= limit
     after = everything(shared, host)
     if name == "rule before our hook":
         assert [line for line in after["iptables"] if "192.0.2.7" in line]
