@@ -212,7 +212,8 @@ def _set_aside(writes: dict[int, Write], line: _Line, place: Place, words: str) 
             f"The chain {write.chain} of table {place.table} could not be deleted: {words}."
             f" A rule that is not ours may refer to it ({place.program}-save | grep it); the next run tries again."
         )
-    assert isinstance(write, ChainWrite)
+    if not isinstance(write, ChainWrite):  # a hook is not set aside: its table fails as a whole
+        raise TypeError(f"{write!r} cannot be set aside")
     name = f"{write.title} (chain {write.chain})" if write.title else f"chain {write.chain}"
     text = f"{place.program}-restore refused {name} of table {place.table} at {line.text!r}: {words}."
     if write.exists:

@@ -14,6 +14,7 @@ entries, rules, routes. Then BIRD. Then removals in the reverse order. Nothing i
 from __future__ import annotations
 
 import dataclasses
+import types
 import typing as t
 
 from ..fleet.node_state import TABLE_MAIN, BirdRoute, NodeState
@@ -101,7 +102,7 @@ DRIVERS: t.Mapping[str, t.Any] = {
 
 
 #: No drivers that remember.
-NONE_REMEMBERED: t.Mapping[str, t.Any] = {}
+NONE_REMEMBERED: t.Mapping[str, t.Any] = types.MappingProxyType({})
 
 
 def plan_node(

@@ -10,6 +10,7 @@ discovery leaves a workload by IPv6.
 from __future__ import annotations
 
 import dataclasses
+import types
 import typing as t
 
 from ..policy import model
@@ -30,7 +31,7 @@ FAMILIES = (4, 6)
 #: A node without a vxlan.calico keeps workloads from encapsulating to this port (RFC 7348).
 _VXLAN_PORT = 4789
 
-NO_INTERFACES: Interfaces = {}
+NO_INTERFACES: Interfaces = types.MappingProxyType({})
 
 
 class Guard:
