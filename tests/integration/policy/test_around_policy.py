@@ -70,7 +70,7 @@ def leaves_by(node: Node, flow: Flow, comes_in_by: str = "") -> t.Optional[str]:
         node.comes_in(comes_in_by, packet(flow, 0, number))
     else:
         node.sends(flow.destination, packet(flow, 0, number))
-    return node.seen([(0, number)], patience=0.2).get((0, number))
+    return node.seen([(0, number)], patience=0.5).get((0, number))
 
 
 def test_an_endpoint_that_nobody_knows_gets_nothing_and_sends_nothing(node: Node) -> None:
