@@ -401,4 +401,6 @@ def _build(kind: t.Any, value: t.Any) -> t.Any:
             return t.cast(t.Any, kind)(**{name: _build(hints[name], entry) for name, entry in value.items()})
         except TypeError as error:
             raise ValueError(f"{t.cast(type, kind).__name__}: {error}") from error
+    if kind in (str, int, bool) and not isinstance(value, kind):
+        raise ValueError(f"{value!r} is no {kind.__name__}")
     return value
