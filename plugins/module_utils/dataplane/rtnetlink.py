@@ -174,10 +174,18 @@ class Channel:
 
     def request(self, kind: int, flags: int, body: bytes, operation: str) -> list[Message]:
         """Sends one message and returns what comes before its acknowledgement. Raises KernelError."""
+        return list(self._answers(kind, flags | NLM_F_ACK, body, operation))
+
+    def get(self, kind: int, body: bytes, operation: str) -> bytes:
+        """The body of the one message with which the kernel answers a question about one thing. Raises KernelError."""
+        for message in self._answers(kind, 0, body, operation):
+            return message.body
+        raise port.KernelError(errno.EIO, operation, "")
+
+    def _answers(self, kind: int, flags: int, body: bytes, operation: str) -> t.Iterator[Message]:
+        """Sends one message and yields what comes until it is acknowledged or refused. Raises KernelError."""
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
-        header = _HEADER.pack(16 + len(body), kind, flags | NLM_F_REQUEST | NLM_F_ACK, sequence, 0)
-        self._open().send(header + body)
-        answers: list[Message] = []
+        self._open().send(_HEADER.pack(16 + len(body), kind, flags | NLM_F_REQUEST, sequence, 0) + body)
         while True:
             data = self._receive(operation)
             for start, end, answer, answer_flags, answer_sequence in _messages(data):
@@ -187,22 +195,8 @@ class Channel:
                     number, extack = _failure(data[start:end], answer_flags)
                     if number:
                         raise port.KernelError(number, operation, extack)
-                    return answers
-                answers.append(Message(answer, data[start + 16 : end]))
-
-    def get(self, kind: int, body: bytes, operation: str) -> bytes:
-        """The body of the one message with which the kernel answers a question about one thing. Raises KernelError."""
-        self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
-        self._open().send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST, sequence, 0) + body)
-        while True:
-            data = self._receive(operation)
-            for start, end, answer, answer_flags, answer_sequence in _messages(data):
-                if answer_sequence != sequence:
-                    continue
-                if answer == _NLMSG_ERROR:
-                    number, extack = _failure(data[start:end], answer_flags)
-                    raise port.KernelError(number or errno.EIO, operation, extack)
-                return data[start + 16 : end]
+                    return
+                yield Message(answer, data[start + 16 : end])
 
     def dump(self, kind: int, body: bytes, operation: str) -> list[bytes]:
         """Whole messages, headers included, of a dump that nothing changed meanwhile. Raises KernelError."""
