@@ -13,6 +13,7 @@ import pytest
 
 from tests.integration.host_under_test import HostKernel, host_under_test
 from tests.integration.policy.node_in_namespace import Node
+from tests.integration.policy.policed_node import PolicedNode
 
 
 @pytest.fixture(params=["nft", "legacy"])
@@ -22,3 +23,12 @@ def node(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> t.Iterator[N
         made = Node(kernel, str(tmp_path / "netns"), request.param)
         yield made
         made.close()
+
+
+@pytest.fixture
+def policed(tmp_path: pathlib.Path) -> t.Iterator[PolicedNode]:
+    """The node, whose policy is written as documents and programmed by the drivers, with the host's own iptables."""
+    with host_under_test(tmp_path, HostKernel) as kernel:
+        made = PolicedNode(Node(kernel, str(tmp_path / "netns"), "nft"))
+        yield made
+        made.node.close()

@@ -1,0 +1,283 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node of node_in_namespace.py under policy that is written as Calico v3 documents.
+
+These go the way that those of an inventory go: parsed, made into policy of a NodeState, compiled by the guard, and
+programmed by the drivers of a process that stays, which write what differs from before. So connections go on while
+policy changes.
+
+    node.apply(*WORKLOADS, global_policy("deny", types=["Egress"]))
+    node.expect(allowed=[udp(W0, OUTSIDE)], denied=[udp(W1, W0)])
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import threading
+import time
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import apply_node, plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.remembered import (
+    RememberedSets,
+    RememberedTables,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import Guard
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    IptablesTable,
+    NodeState,
+    Pool,
+    TunnelDevice,
+    WorkloadEndpoint,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+    PolicySettings,
+    PolicyState,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, Flow
+
+from tests.integration.policy import nflog
+from tests.integration.policy.documents import Document, allow_all_profile
+from tests.integration.policy.node_in_namespace import WORKLOADS as WORKLOADS_OF_NODE
+from tests.integration.policy.node_in_namespace import Node, workload_interface
+from tests.integration.policy.packets import packet
+from tests.unit.policy.node_between import OWN, OWN_ADDRESSES, interface_to
+from tests.unit.policy.random_policies import NODE
+
+#: Addresses of workloads, of something beyond eth0 and beyond eth1, and of the node on these.
+W0, W1, W2, W3 = (f"10.65.0.{index + 1}" for index in range(4))
+W0_V6, W1_V6, W2_V6 = (f"fd65::{index + 1:x}" for index in range(3))
+OUTSIDE, ELSEWHERE, OUTSIDE_V6 = "192.0.2.9", "198.51.100.9", "2001:db8::7"
+HOST, HOST_ETH1, HOST_V6 = OWN["eth0"][0], OWN["eth1"][0], OWN["eth0"][1]
+
+_numbers = itertools.count(1)  # of packets, each of which is known by its own
+_ports = itertools.cycle(range(20000, 60000))
+_PATIENCE = 2.0  # seconds for what is to arrive
+_QUIET = 0.02  # seconds in which what was let through would have arrived, behind one that did
+_BETWEEN = 0.002  # seconds between the packets of a stream
+
+
+def udp(source: str, destination: str, port: int = 5000, source_port: int = 0) -> Flow:
+    """With a source port of its own, if none is said: connection tracking has not seen it before."""
+    return Flow(17, source, destination, source_port or next(_ports), port)
+
+
+def tcp(source: str, destination: str, port: int = 5000) -> Flow:
+    return Flow(6, source, destination, next(_ports), port)
+
+
+def ping(source: str, destination: str) -> Flow:
+    return icmp(128 if ":" in source else 8, source, destination)
+
+
+def icmp(kind: int, source: str, destination: str) -> Flow:
+    """A message of this type, of ICMP or ICMPv6."""
+    return Flow(58 if ":" in source else 1, source, destination, None, None, kind, 0)
+
+
+def of_protocol(number: int, source: str, destination: str) -> Flow:
+    return Flow(number, source, destination)
+
+
+def back(flow: Flow) -> Flow:
+    """The answer to it."""
+    return dataclasses.replace(
+        flow,
+        source=flow.destination,
+        destination=flow.source,
+        source_port=flow.destination_port,
+        destination_port=flow.source_port,
+    )
+
+
+def interface_of(address: str) -> str:
+    """Where packets from and to it pass, "" for the node's own."""
+    if address in OWN_ADDRESSES:
+        return ""
+    for index in range(WORKLOADS_OF_NODE):
+        if address in (f"10.65.0.{index + 1}", f"fd65::{index + 1:x}"):
+            return workload_interface(index)
+    return interface_to(address)
+
+
+class PolicedNode:
+    """`node` has no policy yet."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.state = NodeState(NODE, f"{HOST}/24")
+        self._guard = Guard()
+        self._remembered = {"ipset": RememberedSets(), "iptables": RememberedTables()}
+        self._arrived: dict[tuple[int, int], str] = {}
+
+    # --- policy
+
+    def apply(
+        self,
+        *documents: Document,
+        settings: t.Optional[PolicySettings] = None,
+        devices: t.Sequence[TunnelDevice] = (),
+        fleet: t.Sequence[str] = (),
+        pools: t.Sequence[Pool] = (),
+    ) -> None:
+        """In place of what was there before. `fleet`: addresses of its nodes, who may encapsulate."""
+        found = [resources.parse(one) for one in (allow_all_profile(), *documents)]
+        self.state = dataclasses.replace(
+            self.state,
+            devices=tuple(devices),
+            pools=tuple(pools),
+            workloads=tuple(_workloads(found)),
+            ipsets=firewall.ipsets(fleet),
+            iptables=firewall.tables(pools, devices),
+            policy=PolicyState(
+                from_resources.policy_set(found), tuple(_endpoints(found)), settings or PolicySettings()
+            ),
+        )
+        self.program()
+
+    def program(self) -> None:
+        """What the state asks for and the kernel does not have: by the drivers, as an agent does it."""
+        state = self._guard.with_policy(self.state)
+        plan = plan_node(self.node.kernel, state, ("ipset", "iptables"), remembered=self._remembered)
+        apply_node(self.node.kernel, plan)
+
+    def iptables(self, *arguments: str) -> None:
+        """What somebody else does."""
+        self.node.iptables(*arguments)
+        self.forget()
+
+    def forget(self) -> None:
+        """What is there is read again next time, as when the agent has seen that somebody else has written."""
+        for driver in self._remembered.values():
+            driver.forget()
+
+    def table(self, name: str, program: str = "iptables") -> IptablesTable:
+        """As the guard makes it."""
+        family = 6 if program.startswith("ip6") else 4
+        tables = self._guard.with_policy(self.state).iptables
+        return next(table for table in tables if (table.name, table.family) == (name, family))
+
+    # --- packets
+
+    def expect(self, allowed: t.Iterable[Flow] = (), denied: t.Iterable[Flow] = ()) -> None:
+        """Sends the first packet of each flow and sees that it leaves where its destination is, or nowhere."""
+        wanted = {flow: interface_of(flow.destination) for flow in allowed}
+        expected: dict[Flow, t.Optional[str]] = {**wanted, **dict.fromkeys(denied)}
+        seen = self.see(expected)
+        differing = [flow for flow, where in expected.items() if seen[flow] != where]
+        assert not differing, [f"{flow}: {expected[flow]!r} expected, {seen[flow]!r} seen" for flow in differing]
+
+    def see(self, flows: t.Mapping[Flow, t.Optional[str]], by: t.Optional[str] = None) -> dict[Flow, t.Optional[str]]:
+        """By which interface each leaves, "" if the node received it, None if it got nowhere; `flows` says what is
+        expected. `by`: all come in by this interface, whatever their source."""
+        numbers = {flow: self.send(flow, by) for flow in flows}
+        self._await(number for flow, number in numbers.items() if flows[flow] is not None)
+        return {flow: self._arrived.get((0, number)) for flow, number in numbers.items()}
+
+    def send(self, flow: Flow, by: t.Optional[str] = None, world: int = 0) -> int:
+        """Its number."""
+        number = next(_numbers) % 65536
+        interface = interface_of(flow.source) if by is None else by
+        if interface:
+            self.node.comes_in(interface, packet(flow, world, number))
+        else:
+            self.node.sends(flow.destination, packet(flow, world, number))
+        return number
+
+    def send_raw(self, data: bytes, by: str) -> None:
+        """A whole IP packet."""
+        self.node.comes_in(by, data)
+
+    def establish(self, flow: Flow) -> None:
+        """A packet there and one back."""
+        self.expect([flow])
+        self.expect([back(flow)])
+
+    @contextlib.contextmanager
+    def logged(self, group: int = PolicySettings.nflog_group) -> t.Iterator[list[str]]:
+        """The prefixes of what is logged meanwhile; they are there at the end."""
+        found: list[str] = []
+        with self.node.kernel._there(lambda: nflog.open_socket(group)) as opened:
+            yield found
+            found += nflog.prefixes(opened)
+
+    def _await(self, numbers: t.Iterable[int]) -> None:
+        # Behind all others goes one that always arrives: the host reaches its workloads (line 24).
+        last = self.send(udp(HOST, W3))
+        waited_for = {(0, number) for number in (*numbers, last)}
+        until = time.monotonic() + _PATIENCE
+        while not waited_for <= self._arrived.keys() and time.monotonic() < until:
+            self._collect()
+        until = time.monotonic() + _QUIET
+        while time.monotonic() < until:
+            self._collect()
+
+    def _collect(self) -> None:
+        for mark, interface in self.node.seen((), 0.0).items():
+            self._arrived.setdefault(mark, interface)
+
+    def arrived(self, world: int) -> set[int]:
+        """Numbers of a stream's packets."""
+        self._await(())
+        return {number for found, number in self._arrived if found == world}
+
+
+class Stream:
+    """Packets of a flow one after the other, for as long as the context lasts.
+
+    `fresh`: each is the first of a connection; else all are of one that has been established.
+    """
+
+    _worlds = itertools.count(1)
+
+    def __init__(self, node: PolicedNode, flow: Flow, fresh: bool = False) -> None:
+        self.sent: list[int] = []
+        self._node = node
+        self._flow = flow
+        self._fresh = fresh
+        self._world = next(self._worlds)
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Stream:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *dummy: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.wait(_BETWEEN):
+            port = next(_ports) if self._fresh else self._flow.source_port
+            self.sent.append(self._node.send(dataclasses.replace(self._flow, source_port=port), world=self._world))
+
+    def lost(self) -> list[int]:
+        """Positions of packets, after the end."""
+        arrived = self._node.arrived(self._world)
+        return [position for position, number in enumerate(self.sent) if number not in arrived]
+
+    def got_through(self) -> list[int]:
+        arrived = self._node.arrived(self._world)
+        return [position for position, number in enumerate(self.sent) if number in arrived]
+
+
+def _workloads(found: t.Iterable[resources.Resource]) -> t.Iterator[WorkloadEndpoint]:
+    for one in found:
+        if isinstance(one, resources.WorkloadEndpoint) and one.node == NODE:
+            address = one.ipNetworks[0].partition("/")[0]
+            yield WorkloadEndpoint(one.name, one.interfaceName, address, 1500, "pool", one.namespace)
+
+
+def _endpoints(found: t.Iterable[resources.Resource]) -> t.Iterator[Endpoint]:
+    for one in found:
+        if isinstance(one, resources.WorkloadEndpoint):
+            yield from_resources.workload_endpoint(one)
+        elif isinstance(one, resources.HostEndpoint):
+            yield from_resources.host_endpoint(one)
