@@ -25,6 +25,7 @@ from ..dataplane.node import NodePlan
 from ..fleet.attachment import Workload
 from ..fleet.guard import NO_INTERFACES, Guard, needs_interfaces
 from ..fleet.node_state import NodeState
+from ..fleet.remote_endpoints import RemoteEndpoints
 from ..node import desired as desired_state
 from ..node.local_ipam import LocalIpam
 from ..node.machine import Machine
@@ -196,7 +197,8 @@ class Agent:
     def _with_own(self, state: NodeState) -> NodeState:
         opened = self.knowledge.opened
         guard = self._guards.of(state.policy)
-        return desired_state.desired(state, self.workloads, opened, guard, self._interfaces)
+        others = self.knowledge.remote.endpoints
+        return desired_state.desired(state, self.workloads, opened, guard, self._interfaces, others)
 
     def _need_desired(self) -> NodeState:
         desired = self.desired()
@@ -214,17 +216,20 @@ class Agent:
             for kind in ("ipset", "iptables"):
                 self.reconciler.mark(kind)
 
-    async def _compile(self, state: t.Optional[NodeState]) -> None:
-        """A thread compiles the state's policy, if it is another one than before."""
+    async def _compile(self, state: t.Optional[NodeState], remote: t.Optional[RemoteEndpoints] = None) -> None:
+        """A thread compiles the state's policy, if it is another one than before, or `remote` is about to be known."""
         if state is None:
             return
         await self._see_interfaces(state)
         workloads, opened, interfaces = list(self.workloads), self.knowledge.opened, self._interfaces
+        others = (remote or self.knowledge.remote).endpoints
 
         async def compiling(guard: Guard) -> None:
-            await self.reconciler.ask(lambda kernel: desired_state.desired(state, workloads, opened, guard, interfaces))
+            await self.reconciler.ask(
+                lambda kernel: desired_state.desired(state, workloads, opened, guard, interfaces, others)
+            )
 
-        await self._guards.compiled(state.policy, compiling)
+        await self._guards.compiled(state.policy, compiling, anew=remote is not None)
 
     async def _see_interfaces(self, state: NodeState) -> None:
         """Policy for the host may depend on which interface has which address."""
@@ -289,6 +294,17 @@ class Agent:
                 return await self.resync()
             finally:
                 self._removing = False
+
+    async def reload_remote_endpoints(self) -> Outcome:
+        """Reads again what is known of other nodes' workloads, and has policy count on it. Raises AgentError where the
+        node has no state yet."""
+        async with self._handing_over:
+            remote = self.knowledge.read_remote()
+            if remote is not self.knowledge.remote:
+                await self._compile(self.state, remote)
+                self.knowledge.remote = remote
+                self._workloads_changed()
+            return await self.resync()
 
     async def resync(self) -> Outcome:
         """Looks at everything and repairs it. Raises AgentError while it is not known what the node shall have."""

@@ -32,13 +32,18 @@ class Guards:
         return found[1]
 
     async def compiled(
-        self, policy: t.Optional[PolicyState], compiling: t.Callable[[Guard], t.Awaitable[t.Any]]
+        self,
+        policy: t.Optional[PolicyState],
+        compiling: t.Callable[[Guard], t.Awaitable[t.Any]],
+        anew: bool = False,
     ) -> None:
-        """Has `compiling` bring a Guard to a policy that none knows yet."""
-        if policy is None or self._known(policy):
+        """Has `compiling` bring a Guard to a policy that none knows yet; with `anew` to any, in the former one's
+        place."""
+        if policy is None or (self._known(policy) and not anew):
             return
         guard = Guard()
         await compiling(guard)
+        self._kept = [kept for kept in self._kept if kept[0] != policy]
         self._keep(policy, guard)
 
     def _known(self, policy: PolicyState) -> t.Optional[tuple[PolicyState, Guard]]:

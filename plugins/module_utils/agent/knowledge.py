@@ -14,6 +14,8 @@ import typing as t
 
 from ..fleet.attachment import Workload
 from ..fleet.node_state import NodeState
+from ..fleet.remote_endpoints import RemoteEndpoints
+from ..node import remote_endpoints
 from ..node.endpoints import Endpoints
 from ..node.local_ipam import IpamNotWritten, IpamUnreadable, LocalIpam
 from ..node.machine import Machine
@@ -31,6 +33,7 @@ class Knowledge:
         self.state: t.Optional[NodeState] = None
         self.complete = False
         self.records = Endpoints(machine.workloads)
+        self.remote = RemoteEndpoints()  # what is known of other nodes' workloads beside the inventory's
         #: What is wrong and does not go away by itself, by what it concerns: state, ipam, records and more.
         self.broken: dict[str, str] = {}
         self._store = Store(machine.store)
@@ -40,6 +43,7 @@ class Knowledge:
         """At the start. The workloads that stand, and those of which something was under way."""
         self.load_state()
         self._load_ipam()
+        self.remote = self.read_remote()
         standing, problems = self.records.load()
         unfinished, more = self.records.unfinished()
         if problems or more:
@@ -49,6 +53,7 @@ class Knowledge:
     def reload(self) -> None:
         """The state again, and what could not be read before."""
         self.load_state()
+        self.remote = self.read_remote()
         if "ipam" in self.broken:
             self._load_ipam()
 
@@ -62,6 +67,16 @@ class Knowledge:
         self.broken.pop("state", None)
         if stored is not None:
             self.take(stored.state, stored.complete)
+
+    def read_remote(self) -> RemoteEndpoints:
+        """What the disk says of other nodes' workloads; what was known, where that cannot be read."""
+        try:
+            found = remote_endpoints.load(self.machine.store)
+        except remote_endpoints.RemoteUnreadable as error:
+            self.broken["remote endpoints"] = str(error)
+            return self.remote
+        self.broken.pop("remote endpoints", None)
+        return found if found != self.remote else self.remote
 
     def take(self, state: NodeState, complete: bool) -> None:
         self.state, self.complete = state, complete

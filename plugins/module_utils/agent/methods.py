@@ -45,6 +45,7 @@ class Methods:
             "node.plan": Method(self.plan, reserved=("state",)),
             "node.apply": Method(self.apply, changes=True),
             "resync": Method(self.resync, changes=True),
+            "remote_endpoints.reload": Method(self.reload_remote_endpoints, changes=True),
             "status": Method(self.status),
             "ipam.show": Method(self.ipam_show),
             "ipam.check": Method(self.ipam_check),
@@ -91,6 +92,10 @@ class Methods:
     async def resync(self, params: Data, peer: Peer) -> Data:
         _known(params, "resync", set())
         return done(await self._agent.resync())
+
+    async def reload_remote_endpoints(self, params: Data, peer: Peer) -> Data:
+        _known(params, "remote_endpoints.reload", set())
+        return done(await self._agent.reload_remote_endpoints())
 
     async def status(self, params: Data, peer: Peer) -> Data:
         _known(params, "status", set())

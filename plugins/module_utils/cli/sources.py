@@ -14,6 +14,8 @@ from ..agent.client import Client, NotRunning
 from ..agent.protocol import AgentError
 from ..fleet.attachment import Workload
 from ..fleet.node_state import NodeState
+from ..fleet.remote_endpoints import RemoteEndpoints
+from ..node import remote_endpoints
 from ..node.endpoints import Endpoints
 from ..node.local_ipam import IpamUnreadable, LocalIpam
 from ..node.machine import Machine
@@ -119,6 +121,15 @@ class Sources:
             for problem in problems:
                 self._warn(problem)
         return sorted(found, key=lambda workload: workload.id)
+
+    def remote_endpoints(self) -> RemoteEndpoints:
+        """What this node knows of other nodes' workloads beside the inventory's; nothing, with a warning, where that
+        cannot be read."""
+        try:
+            return remote_endpoints.load(self.machine.store)
+        except remote_endpoints.RemoteUnreadable as error:
+            self._warn(str(error))
+            return RemoteEndpoints()
 
     def ipam(self) -> Data:
         """{"usage": one entry per block, "allocations": [...]}"""

@@ -77,7 +77,8 @@ class Guard:
         for kind, name in self._endpoints.keys() - endpoints.keys():
             index.remove_endpoint(kind, name)
         for key, endpoint in endpoints.items():
-            if self._endpoints.get(key) != endpoint:
+            known = self._endpoints.get(key)
+            if known is not endpoint and known != endpoint:
                 index.update_endpoint(endpoint)
         self._endpoints = endpoints
         index.commit()
@@ -101,14 +102,28 @@ def needs_interfaces(state: NodeState) -> bool:
 
 def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint] = ()) -> t.Iterator[Endpoint]:
     """Those that policy on this node may be about: the inventory's, `others`, and the node's own workloads as they are.
-    One of another node that has the name of one here is told apart from it by its node."""
+
+    `others` are what other nodes had some time ago: an address that has become that of a workload here, or of one that
+    the inventory places elsewhere, is no longer theirs. One of another node that has the name of one here, or of one
+    before it, is told apart from that by its node.
+    """
     planned = {one.name: one for one in policy.endpoints if _is_own_workload(one, state.node)}
     here = {f"{workload.namespace}/{workload.name}": workload for workload in state.workloads}
-    elsewhere = (one for one in others if one.node != state.node)
-    for one in (*policy.endpoints, *elsewhere):
+    names = set(here)
+    taken = {workload.address for workload in state.workloads}
+    for one in policy.endpoints:
         if not _is_own_workload(one, state.node):
-            same_name = one.kind == model.WORKLOAD_ENDPOINT and one.name in here
-            yield dataclasses.replace(one, name=f"{one.name} on {one.node}") if same_name else one
+            taken.update(one.addresses)
+            yield _told_apart(one, names)
+    for one in others:
+        if one.node == state.node:
+            continue
+        if taken.isdisjoint(one.addresses):
+            yield _told_apart(one, names)
+            continue
+        left = tuple(address for address in one.addresses if address not in taken)
+        if left:
+            yield _told_apart(dataclasses.replace(one, addresses=left), names)
     for name, workload in here.items():
         known = planned.get(name)
         if known is not None and known.interface == workload.interface:
@@ -116,6 +131,16 @@ def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endp
         else:
             profiles = policy.settings.workload_profiles
             yield workload_endpoint(state.node, workload, workload.interface, workload.address, profiles)
+
+
+def _told_apart(endpoint: Endpoint, names: set[str]) -> Endpoint:
+    """With a name that no workload in `names` has, to which it is added."""
+    if endpoint.kind != model.WORKLOAD_ENDPOINT:
+        return endpoint
+    if endpoint.name in names:
+        endpoint = dataclasses.replace(endpoint, name=f"{endpoint.name} on {endpoint.node}")
+    names.add(endpoint.name)
+    return endpoint
 
 
 def _is_own_workload(endpoint: Endpoint, node: str) -> bool:

@@ -41,6 +41,7 @@ FILES = (
     "fleet/policy_json.py",
     "fleet/policy_state.py",
     "fleet/policy_tables.py",
+    "fleet/remote_endpoints.py",
     "naming.py",
     "release.py",
     "selectors.py",

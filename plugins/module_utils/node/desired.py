@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
 from ..dataplane.kernel import Kernel
@@ -12,6 +13,8 @@ from ..fleet.attachment import Workload, with_workloads
 from ..fleet.guard import NO_INTERFACES, Guard, needs_interfaces
 from ..fleet.node_state import NodeState
 from ..policy.host_endpoints import Interfaces
+from ..policy.model import Endpoint
+from . import remote_endpoints
 from .endpoints import Endpoints
 from .local_ipam import LocalIpam
 
@@ -29,10 +32,12 @@ def desired(
     opened: t.Collection[str],
     guard: t.Optional[Guard] = None,
     interfaces: Interfaces = NO_INTERFACES,
+    others: t.Iterable[Endpoint] = (),
 ) -> NodeState:
     """`endpoints` are the workloads that stand, `opened` the CIDRs of spare blocks that the node opened, `interfaces`
-    those of the host (see `interfaces_of`). `guard` is that of one who asks again and again."""
-    return (guard or Guard()).with_policy(with_workloads(state, endpoints, opened), interfaces)
+    those of the host (see `interfaces_of`), `others` what is known of other nodes' workloads beside the inventory's
+    (see remote_endpoints.py). `guard` is that of one who asks again and again."""
+    return (guard or Guard()).with_policy(with_workloads(state, endpoints, opened), interfaces, others)
 
 
 def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:
@@ -56,4 +61,13 @@ def of_machine(machine: Machine, state: NodeState) -> NodeState:
         raise RecordsUnreadable(" ".join(problems))
     ipam = LocalIpam(machine.ipam)
     ipam.load()
-    return desired(state, workloads, ipam.opened, interfaces=interfaces_of(machine.kernel, state))
+    interfaces = interfaces_of(machine.kernel, state)
+    return desired(state, workloads, ipam.opened, interfaces=interfaces, others=_others(machine, state))
+
+
+def _others(machine: Machine, state: NodeState) -> tuple[Endpoint, ...]:
+    """One that cannot be read holds nothing up: calicoctl tells of it, and the next sync mends it."""
+    with contextlib.suppress(remote_endpoints.RemoteUnreadable):
+        if state.policy is not None:
+            return remote_endpoints.load(machine.store).endpoints
+    return ()

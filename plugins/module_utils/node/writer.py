@@ -157,6 +157,10 @@ class Through:
         """Has it look at everything and repair it. Raises as `apply`."""
         self._raise_problems(self._ask("resync"))
 
+    def reload_remote_endpoints(self) -> None:
+        """Has it read again what is known of other nodes' workloads, and its policy count on it. Raises as `apply`."""
+        self._raise_problems(self._ask("remote_endpoints.reload"))
+
     def _hand_over(self, packed: str, removals: bool) -> None:
         self._raise_problems(self._ask("node.apply", state=packed, removals=removals))
 

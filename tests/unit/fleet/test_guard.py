@@ -147,3 +147,45 @@ def test_other_settings_are_other_rules() -> None:
     accepting = fleet_state(default_endpoint_to_host_action="Accept")
     assert kept.with_policy(state) == with_policy(state)
     assert kept.with_policy(accepting) == with_policy(accepting) != with_policy(state)
+
+
+def other(name: str, node: str, *addresses: str, app: str = "app") -> Endpoint:
+    labels = (("app", app), ("projectcalico.org/namespace", "default"))
+    return Endpoint("WorkloadEndpoint", f"default/{name}", node, "cali9", addresses, labels, namespace="default")
+
+
+def meant(state: NodeState, *others: Endpoint) -> set[str]:
+    """Members of the sets of selectors."""
+    ipsets = with_policy(state, others=others).ipsets
+    return {member for one in ipsets if one.name.startswith("cali40s:") for member in one.members}
+
+
+def test_an_address_that_is_a_workload_s_of_the_plan_is_nobody_else_s() -> None:
+    """What others told is older than what is known here for certain: here `web` has it, on node2 `app` does."""
+    state = fleet_state(
+        policies=[{**ALLOW_FROM_APP, "ingress": [{"action": "Allow", "source": {"selector": "has(app)"}}]}]
+    )
+    (own,) = [one.address for one in state.workloads]
+    (planned,) = [one.addresses[0] for one in state.policy.endpoints if one.node == "node2"]
+    before = meant(state)
+    stale = [other("gone", "node2", own, app="gone"), other("gone-too", "node3", planned, "10.244.9.9", app="gone")]
+    assert meant(state, *stale) == before | {"10.244.9.9"}
+    names = {one.name: one.addresses for one in guard.all_endpoints(state, state.policy, stale)}
+    assert "default/gone" not in names and names["default/gone-too"] == ("10.244.9.9",)
+
+
+def test_workloads_of_one_name_on_several_nodes_are_several() -> None:
+    state = fleet_state()
+    others = [
+        other("web", "node3", "10.244.9.1"),
+        other("app", "node3", "10.244.9.2"),
+        other("app", "node4", "10.244.9.3"),
+    ]
+    assert meant(state, *others) == meant(state) | {"10.244.9.1", "10.244.9.2", "10.244.9.3"}
+    names = [one.name for one in guard.all_endpoints(state, state.policy, others) if one.node in ("node3", "node4")]
+    assert names == ["default/web on node3", "default/app on node3", "default/app on node4"]
+
+
+def test_a_workload_of_this_node_is_never_taken_from_what_others_tell() -> None:
+    state = fleet_state()
+    assert meant(state, other("ghost", "node1", "10.244.9.1")) == meant(state)
