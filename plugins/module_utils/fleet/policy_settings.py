@@ -38,6 +38,9 @@ def read(get: t.Callable[[str], t.Any], profiles: t.Collection[str]) -> PolicySe
         failsafe_inbound=_failsafes(get, "calico_failsafe_inbound_host_ports", chains.FAILSAFE_INBOUND, port),
         failsafe_outbound=_failsafes(get, "calico_failsafe_outbound_host_ports", chains.FAILSAFE_OUTBOUND, port),
         workload_profiles=workload_profiles,
+        drop_invalid=not get("calico_disable_conntrack_invalid_check"),
+        allow_vxlan_from_workloads=get("calico_allow_vxlan_packets_from_workloads"),
+        allow_ipip_from_workloads=get("calico_allow_ipip_packets_from_workloads"),
         nflog_group=get("calico_policy_log_group"),
         mark_mask=mask,
     )

@@ -41,6 +41,9 @@ class PolicySettings:
     failsafe_inbound: tuple[Failsafe, ...] = chains.FAILSAFE_INBOUND
     failsafe_outbound: tuple[Failsafe, ...] = chains.FAILSAFE_OUTBOUND
     workload_profiles: tuple[str, ...] = (ALLOW_ALL,)
+    drop_invalid: bool = True
+    allow_vxlan_from_workloads: bool = False
+    allow_ipip_from_workloads: bool = False
     nflog_group: int = 179
     audit: bool = False
     mark_mask: int = DEFAULT_MASK

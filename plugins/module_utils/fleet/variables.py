@@ -150,6 +150,28 @@ VARIABLES: tuple[Variable, ...] = (
         choices=("Drop", "Return", "Accept"),
     ),
     Variable(
+        "calico_disable_conntrack_invalid_check",
+        FLEET,
+        "bool",
+        "Whether policy is asked about packets too that connection tracking finds invalid, as of connections that take "
+        "another way back. False: they are dropped.",
+        default=False,
+    ),
+    Variable(
+        "calico_allow_vxlan_packets_from_workloads",
+        FLEET,
+        "bool",
+        "Whether workloads may send VXLAN packets. What is inside them is past their policy.",
+        default=False,
+    ),
+    Variable(
+        "calico_allow_ipip_packets_from_workloads",
+        FLEET,
+        "bool",
+        "Whether workloads may send IPIP packets. What is inside them is past their policy.",
+        default=False,
+    ),
+    Variable(
         "calico_iptables_filter_allow_action",
         FLEET,
         "str",

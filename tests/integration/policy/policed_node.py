@@ -128,6 +128,7 @@ class PolicedNode:
     ) -> None:
         """In place of what was there before. `fleet`: addresses of its nodes, who may encapsulate."""
         found = [resources.parse(one) for one in (allow_all_profile(), *documents)]
+        policy_set = from_resources.policy_set(found)
         self.state = dataclasses.replace(
             self.state,
             devices=tuple(devices),
@@ -135,9 +136,7 @@ class PolicedNode:
             workloads=tuple(_workloads(found)),
             ipsets=firewall.ipsets(fleet),
             iptables=firewall.tables(pools, devices),
-            policy=PolicyState(
-                from_resources.policy_set(found), tuple(_endpoints(found)), settings or PolicySettings()
-            ),
+            policy=PolicyState(policy_set, tuple(_endpoints(found)), settings or PolicySettings()),
         )
         self.program()
 
@@ -156,6 +155,12 @@ class PolicedNode:
         """What is there is read again next time, as when the agent has seen that somebody else has written."""
         for driver in self._remembered.values():
             driver.forget()
+
+    def written(self) -> int:
+        """The kernel's count of transactions of nftables."""
+        mark = self.node.kernel.ruleset_mark()
+        assert mark is not None
+        return mark
 
     def table(self, name: str, program: str = "iptables") -> IptablesTable:
         """As the guard makes it."""

@@ -219,6 +219,9 @@ def test_22_workloads_send_no_encapsulated_packets_unless_they_may(policed: Poli
     to_workload = [of_protocol(4, OUTSIDE, W1), udp(OUTSIDE, W0, 4789)]
     policed.apply(*WORKLOADS)
     policed.expect(to_workload, denied=encapsulated)
+    settings = PolicySettings(allow_ipip_from_workloads=True, allow_vxlan_from_workloads=True)
+    policed.apply(*WORKLOADS, settings=settings)
+    policed.expect([*to_workload, *encapsulated])
 
 
 @pytest.mark.parametrize(("action", "passes"), [("Drop", False), ("Return", True), ("Accept", True)])

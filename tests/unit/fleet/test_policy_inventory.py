@@ -210,6 +210,17 @@ def test_failsafes_of_ones_own() -> None:
     assert settings.failsafe_outbound == ()
 
 
+def test_what_workloads_may_send_whatever_policy_says() -> None:
+    def switches(**variables: bool) -> tuple[bool, bool, bool]:
+        found = policy_of("node1", pool("direct"), policies=[WEB], **variables).settings
+        return found.drop_invalid, found.allow_vxlan_from_workloads, found.allow_ipip_from_workloads
+
+    assert switches() == (True, False, False)
+    assert switches(disable_conntrack_invalid_check=True) == (False, False, False)
+    assert switches(allow_vxlan_packets_from_workloads=True) == (True, True, False)
+    assert switches(allow_ipip_packets_from_workloads=True) == (True, False, True)
+
+
 def test_the_sessions_port_is_that_of_the_fleet() -> None:
     settings = policy_of("node1", pool("direct"), policies=[WEB], bgp_listen_port=1790).settings
     for failsafes in (settings.failsafe_inbound, settings.failsafe_outbound):
