@@ -48,14 +48,15 @@ def compile_targets(
     mode: t.Optional[str] = None,
     as_observed: bool = False,
     given: t.Mapping[str, OwnIpam] = MappingProxyType({}),
+    may_be_new: bool = False,
 ) -> Compiled:
     """`observed`: the stored states of the nodes that could be read (None: it has none yet). `given`: what they gave
-    away by themselves. `copies_complete` is False
-    where nobody asked the nodes (ad hoc): then the lockfile has to be there. `as_observed` compiles with the modes that
-    the nodes had, not those of the inventory. Raises FleetError."""
+    away by themselves. `copies_complete` is False where nobody asked the nodes (ad hoc): then the lockfile has to be
+    there, unless the fleet `may_be_new`. `as_observed` compiles with the modes that the nodes had, not those of the
+    inventory. Raises FleetError."""
     hosts = inventory_source.hosts(task_vars)
     try:
-        return _compile(hosts, task_vars, observed, copies_complete, pool, mode, as_observed, given)
+        return _compile(hosts, task_vars, observed, copies_complete, pool, mode, as_observed, given, may_be_new)
     except FleetError as error:
         error.origin = error.origin or origin(error.variable, hosts)
         raise
@@ -70,6 +71,7 @@ def _compile(
     mode: t.Optional[str],
     as_observed: bool,
     given: t.Mapping[str, OwnIpam],
+    may_be_new: bool,
 ) -> Compiled:
     documents = policy_files.documents(fleet_variable(hosts, policy_files.VARIABLE), task_vars)
     inventory = read_inventory(hosts, documents)
@@ -81,7 +83,7 @@ def _compile(
         inventory = with_modes(inventory, overrides)
     path = lockfile_store.path_for(fleet_variable(hosts, "calico_lockfile"), task_vars)
     previous = lockfile_store.read(path)
-    if previous is None and not copies_complete:
+    if previous is None and not copies_complete and not may_be_new:
         raise FleetError(
             "lockfile",
             path,

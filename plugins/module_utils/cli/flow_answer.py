@@ -18,28 +18,31 @@ from .sources import Data
 
 
 class FlowAnswer:
-    """`when` is the time of the run that the node's state is from, ISO 8601."""
+    """`notices` are notes on the network that was asked."""
 
-    def __init__(self, asked: FlowQuestion, answer: Path, when: str) -> None:
+    def __init__(self, asked: FlowQuestion, notices: t.Sequence[str] = ()) -> None:
         self._asked = asked
-        self._answer = answer
-        self._when = when
+        self._notices = notices
+        self._answer = asked.answer()
+
+    @property
+    def path(self) -> Path:
+        return self._answer
 
     def lines(self, all_policies: bool = False) -> list[str]:
         asked = self._asked
         way = [f"path   {self.way()}", *(f"note   {note}" for note in self.notes())]
-        if asked.state.policy is None:
-            return [f"ALLOW  {asked.here} has no policy: all that it can route passes", *way]
-        known = {name: text for name, text in self.knowledge().items() if text}
+        if asked.policy is None:
+            return [f"ALLOW  {asked.known.who} has no policy: all that can be routed passes", *way]
         return explanation.explain(
-            self._answer, asked.flow, asked.evaluator(), known, way=way, all_policies=all_policies
+            self._answer, asked.flow, asked.evaluator, self.knowledge(), way=way, all_policies=all_policies
         )
 
     def document(self) -> Data:
-        """`policy` is False on a node without policy: the verdict is that of nobody then."""
+        """`policy` is False where there is none: the verdict is that of nobody then."""
         asked = self._asked
         return {
-            "policy": asked.state.policy is not None,
+            "policy": asked.policy is not None,
             "from": _end_document(asked.source),
             "to": _end_document(asked.destination),
             "flow": dataclasses.asdict(asked.flow),
@@ -50,41 +53,60 @@ class FlowAnswer:
         }
 
     def knowledge(self) -> dict[str, str]:
-        """Since when ends on other nodes are known to be as they are."""
+        """Since when ends that are not looked at now are known to be as they are."""
         asked = self._asked
-        when = self._when[:16].replace("T", " ")
-        since = f"from the run of {when} UTC" if when else "from a run that is not dated"
-        ends = (end.endpoint for end in (asked.source, asked.destination))
-        return {one.name: f"on {one.node}, {since}" for one in ends if one and one.node != asked.here}
+        ends = dict.fromkeys(end.endpoint for end in (asked.source, asked.destination) if end.endpoint)
+        found = {one.name: asked.known.since(one) for one in ends}
+        return {name: text for name, text in found.items() if text}
 
     def notes(self) -> t.Iterator[str]:
         asked = self._asked
-        policy = asked.state.policy
-        if policy is not None and policy.settings.audit:
-            yield f"{asked.here} is in audit mode: what policy denies is logged and let through"
+        for node in asked.nodes:
+            policy = asked.policy_of(node)
+            if node in asked.known.states and policy is not None and policy.settings.audit:
+                yield f"{node} is in audit mode: what policy denies is logged and let through"
         if asked.masqueraded:
             own = asked.state.address.partition("/")[0]
             yield f"natOutgoing: beyond {asked.here} it comes from {own}"
         if asked.passes and not asked.arrives:
             yield "whatever policy says, it does not arrive"
-        for end in dict.fromkeys((asked.source, asked.destination)):
-            if policy is None or end.node in ("", asked.here):
-                continue
-            if end.endpoint is None and not end.is_node:
-                yield (
-                    f"{end.address} is in a block of {end.node} and of nobody that is known here: "
-                    f"{end.node} asks policy of its own. Run this there"
-                )
-            elif self._answer.action == ALLOWED:
-                yield (
-                    f"of HostEndpoints and settings of {end.node} is known here what rules mean. "
-                    "Run this there to be certain"
-                )
-            if end is asked.source and end.is_node and asked.passes and asked.leg.kind == TUNNEL:
+        for end in () if asked.policy is None else dict.fromkeys((asked.source, asked.destination)):
+            yield from self._notes_on(end)
+        yield from self._notices
+
+    def _notes_on(self, end: FlowEnd) -> t.Iterator[str]:
+        asked = self._asked
+        if end.node in ("", asked.known.at):
+            return
+        if end.endpoint is None and not end.is_node:
+            where = "of nobody that is known here" if asked.known.at else "of no workload of the inventory"
+            there = "this" if asked.known.at else "calicoctl policy explain"
+            yield (
+                f"{end.address} is in a block of {end.node} and {where}: {end.node} asks policy of its own. "
+                f"Run {there} there"
+            )
+        elif end.node not in asked.known.states and self._answer.action == ALLOWED:
+            yield (
+                f"of HostEndpoints and settings of {end.node} is known here what rules mean. "
+                "Run this there to be certain"
+            )
+        elif end.node in asked.known.states and asked.source.node != asked.destination.node:
+            yield from self._assumed_underlay(end.node)
+        if end.node not in asked.known.states and end is asked.source and end.is_node and asked.passes:
+            if asked.leg.kind == TUNNEL:
                 yield (
                     f"{end.node} sends from the address of its {asked.leg.device}, which is not known here. "
                     "Give that to --from"
                 )
+
+    def _assumed_underlay(self, node: str) -> t.Iterator[str]:
+        underlay = self._asked.known.underlay(node)
+        if underlay.assumed:
+            address = self._asked.known.members[node]
+            yield (
+                f"{underlay.interface} of HostEndpoint {underlay.assumed.name} is taken to be where {node} has "
+                f"{address}; with expectedIPs: [{address}] it would be certain"
+            )
 
     def way(self) -> str:
         mtu = self._mtu()

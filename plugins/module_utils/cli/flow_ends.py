@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who is meant by `--from web-1`: a workload, a node or an address, as far as this node knows them. Pure."""
+"""Who is meant by `--from web-1`: a workload, a node, a HostEndpoint or an address, as far as they are known. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import difflib
 import ipaddress
 import typing as t
 
-from ..fleet.node_state import NodeState
-from ..policy.model import WORKLOAD_ENDPOINT, Endpoint
+from ..policy.model import HOST_ENDPOINT, WILDCARD, WORKLOAD_ENDPOINT, Endpoint
 from .errors import NoVerdict
-from .packet_way import HOST, leg_to
+from .known_network import KnownNetwork
 
 _SHOWN = 10
 
@@ -21,22 +20,29 @@ _SHOWN = 10
 @dataclasses.dataclass(frozen=True)
 class FlowEnd:
     """`node` is where the address is, "" outside the fleet. Without `endpoint` and not `is_node` it is nobody's that is
-    known here."""
+    known. `addresses` are all that it may be meant by, `address` among them."""
 
     label: str
     address: str
     node: str = ""
     endpoint: t.Optional[Endpoint] = None
     is_node: bool = False
+    addresses: tuple[str, ...] = ()
+
+    def of_version(self, version: int) -> t.Optional[FlowEnd]:
+        """The same by an address of IPv4 or IPv6, None where it has none."""
+        for address in (self.address, *self.addresses):
+            if (":" in address) == (version == 6):
+                return dataclasses.replace(self, address=address)
+        return None
 
 
 class FlowEnds:
-    """Finds them. `own` are addresses of this host that its state does not speak of."""
+    """Finds them."""
 
-    def __init__(self, state: NodeState, endpoints: t.Iterable[Endpoint], own: t.Collection[str] = ()) -> None:
-        self._state = state
-        self._own = own
-        self._workloads = [one for one in endpoints if one.kind == WORKLOAD_ENDPOINT and one.addresses]
+    def __init__(self, known: KnownNetwork) -> None:
+        self._known = known
+        self._workloads = [one for one in known.endpoints if one.kind == WORKLOAD_ENDPOINT and one.addresses]
 
     def find(self, option: str, text: str) -> FlowEnd:
         """`text` is a name or an address, `option` where it was written. Raises NoVerdict: unknown, or ambiguous."""
@@ -49,18 +55,16 @@ class FlowEnds:
     def _at(self, address: str) -> FlowEnd:
         for one in self._workloads:
             if address in one.addresses:
-                return _workload(one, address)
-        leg = leg_to(self._state, address)
-        if leg.kind == HOST or address in self._own:
-            return FlowEnd(self._state.node, address, self._state.node, is_node=True)
-        is_node = any(found.address == address for found in self._nodes())
-        return FlowEnd(leg.node if is_node else address, address, leg.node, is_node=is_node)
+                return FlowEnd(one.name, address, one.node, one)
+        node, is_node = self._known.place(address)
+        return FlowEnd(node if is_node else address, address, node, is_node=is_node)
 
     def _named(self, option: str, text: str) -> FlowEnd:
         exact = [one for one in self._workloads if one.name == text]
         same = exact or [one for one in self._workloads if text in (_plain(one), _plain(one).partition("/")[2])]
-        found = [_workload(one, one.addresses[0]) for one in same]
-        found += [node for node in self._nodes() if node.label == text]
+        found = [FlowEnd(one.name, one.addresses[0], one.node, one, addresses=one.addresses) for one in same]
+        nodes = [node for node in self._nodes() if node.label == text]
+        found += nodes or [self._host(option, one) for one in self._host_endpoints() if one.name == text]
         if len(found) == 1:
             return found[0]
         if found:
@@ -69,26 +73,45 @@ class FlowEnds:
         raise NoVerdict(self._unknown(option, text))
 
     def _nodes(self) -> t.Iterator[FlowEnd]:
-        state = self._state
-        addresses = {member.name: member.address for member in state.nodes}
-        for name, address in {**addresses, state.node: state.address}.items():
-            yield FlowEnd(name, address.partition("/")[0], name, is_node=True)
+        for name, address in self._known.members.items():
+            underlay = self._known.interfaces.get(name, {}).get(self._known.underlay(name).interface, ())
+            expected = (one for owner in self._known.host_endpoints(name) for one in owner.addresses)
+            more = (one for one in (*underlay, *expected) if not ipaddress.ip_address(one).is_link_local)
+            yield FlowEnd(name, address, name, is_node=True, addresses=(address, *more))
+
+    def _host_endpoints(self) -> t.Iterator[Endpoint]:
+        return (one for one in self._known.endpoints if one.kind == HOST_ENDPOINT)
+
+    def _host(self, option: str, endpoint: Endpoint) -> FlowEnd:
+        """The node, by an address of the endpoint's interface."""
+        known, node = self._known, endpoint.node
+        addresses = endpoint.addresses or known.interfaces.get(node, {}).get(endpoint.interface, ())
+        if not addresses and endpoint.interface in (WILDCARD, known.underlay(node).interface):
+            addresses = (known.members.get(node, ""),)
+        if not any(addresses):
+            raise NoVerdict(
+                f"{option} {endpoint.name}: {known.who} does not say which address interface {endpoint.interface} of "
+                f"{node} has. Give the address, or write it into expectedIPs of the HostEndpoint."
+            )
+        return FlowEnd(node, addresses[0], node, is_node=True, addresses=tuple(addresses))
 
     def _unknown(self, option: str, text: str) -> str:
         workloads = sorted(one.name for one in self._workloads)
-        nodes = [node.label for node in self._nodes()]
+        nodes = list(self._known.members)
+        hosts = sorted(one.name for one in self._host_endpoints())
         bare = {name.partition("/")[2]: name for name in workloads}
-        near = difflib.get_close_matches(text, [*workloads, *bare, *nodes], 1)
+        near = difflib.get_close_matches(text, [*workloads, *bare, *nodes, *hosts], 1)
         hint = f" Did you mean {bare.get(near[0], near[0])}?" if near else ""
-        return (
-            f"{option} {text} is no workload or node that {self._state.node} knows, and no address.{hint} Workloads: "
-            f"{_listed(workloads)}. Nodes: {_listed(nodes)}. Other nodes' workloads are known here if a rule means "
-            "them; give others by address."
+        others = f" HostEndpoints: {_listed(hosts)}." if hosts else ""
+        rest = (
+            "Other nodes' workloads are known here if a rule means them; give others by address."
+            if self._known.at
+            else "Workloads that agents attach between runs are not known to it; give those by address."
         )
-
-
-def _workload(endpoint: Endpoint, address: str) -> FlowEnd:
-    return FlowEnd(endpoint.name, address, endpoint.node, endpoint)
+        return (
+            f"{option} {text} is no workload or node that {self._known.who} knows, and no address.{hint} Workloads: "
+            f"{_listed(workloads)}. Nodes: {_listed(nodes)}.{others} {rest}"
+        )
 
 
 def _plain(endpoint: Endpoint) -> str:

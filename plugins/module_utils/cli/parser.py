@@ -14,6 +14,7 @@ import typing as t
 from . import (
     agent_status,
     diagnostics,
+    flow_question,
     get,
     ipam,
     node_status,
@@ -204,8 +205,8 @@ def _policy(commands: t.Any) -> None:
         "--port", metavar="PORT/PROTOCOL", required=True, help="5432/tcp, 53/udp, icmp (a ping), 3/icmp (another type)"
     )
     parser.add_argument(
-        "--source-port", type=int, default=policy_explain.SOURCE_PORT, metavar="PORT",
-        help=f"that it is sent from ({policy_explain.SOURCE_PORT}, as good as any that a kernel chooses)",
+        "--source-port", type=int, default=flow_question.SOURCE_PORT, metavar="PORT",
+        help=f"that it is sent from ({flow_question.SOURCE_PORT}, as good as any that a kernel chooses)",
     )  # fmt: skip
     parser.add_argument("--all", action="store_true", help="name policies that do not apply, too, and say why")
     _output(parser, "text", "json")

@@ -18,60 +18,73 @@ from ..fleet.guard import all_endpoints
 from ..fleet.node_state import NodeState
 from ..fleet.policy_state import PolicyState
 from ..policy.evaluator import DENIED
+from ..policy.model import Endpoint
 from .errors import DONE, PROBLEMS, CommandError, NoVerdict, UsageError
 from .flow_answer import FlowAnswer
-from .flow_ends import FlowEnds
-from .flow_kind import FlowKind, flow_kind
-from .flow_question import FlowQuestion
-from .packet_way import leg_to
+from .flow_question import Asked, question
+from .known_network import KnownNetwork, Place
+from .packet_way import HOST, leg_to, member_at
 from .sources import Sources
-
-#: What a flow is sent from unless it is said: kernels choose from 32768 on (ip_local_port_range).
-SOURCE_PORT = 40000
 
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
-    kind = flow_kind(arguments.port)
-    if not 1 <= arguments.source_port <= 65535:
-        raise UsageError(f"--source-port {arguments.source_port} is no port, a number from 1 to 65535.")
+    asked = Asked(arguments.source, arguments.destination, arguments.port, arguments.source_port)
     try:
-        stored = sources.stored()
-        question = _question(arguments, kind, stored.state, sources)
+        asked.kind()
+        answer = FlowAnswer(question(_known(sources), asked))
     except KernelError as error:
         raise NoVerdict(f"the addresses of this host cannot be read: {error}.") from error
+    except UsageError:
+        raise
     except CommandError as error:
         raise NoVerdict(str(error)) from error
-    found = question.answer()
-    answer = FlowAnswer(question, found, stored.when)
     if arguments.output == "json":
         sys.stdout.write(json.dumps(answer.document(), indent=2) + "\n")
     else:
         sys.stdout.write("".join(f"{line}\n" for line in answer.lines(arguments.all)))
-    return PROBLEMS if found.action == DENIED else DONE
+    return PROBLEMS if answer.path.action == DENIED else DONE
 
 
-def _question(arguments: argparse.Namespace, kind: FlowKind, planned: NodeState, sources: Sources) -> FlowQuestion:
-    state = with_workloads(planned, sources.workloads(), ())
+def _known(sources: Sources) -> KnownNetwork:
+    """What this node knows: its workloads and interfaces as they are, of others what the last run said. Raises
+    CommandError, KernelError."""
+    stored = sources.stored()
+    state = with_workloads(stored.state, sources.workloads(), ())
     kernel = sources.machine.kernel
     interfaces: dict[str, list[str]] = {}
     for held in kernel.addresses():
         if not held.device.startswith("cali"):
             interfaces.setdefault(held.device, []).append(held.address)
-    endpoints = tuple(all_endpoints(state, state.policy or PolicyState()))
-    ends = FlowEnds(state, endpoints, {address for held in interfaces.values() for address in held})
-    source, destination = ends.find("--from", arguments.source), ends.find("--to", arguments.destination)
-    if source.address == destination.address:
-        raise NoVerdict(f"--from and --to are both {source.address}: what one sends to itself meets no policy.")
-    if (":" in source.address) != (":" in destination.address):
-        raise NoVerdict(
-            f"--from {source.address} and --to {destination.address} are of different families: there is no such flow."
-        )
-    remote = destination if source.node == state.node else source
-    next_hop = leg_to(state, remote.address).next_hop or remote.address
-    route = kernel.route_to(next_hop) if remote.node != state.node else None
-    device = (route.device if route else "") or ""
-    sport = arguments.source_port if kind.port is not None else None
-    return FlowQuestion(
-        state, endpoints, {name: tuple(held) for name, held in interfaces.items()}, device,
-        source, destination, kind, sport,
-    )  # fmt: skip
+    own = {address for held in interfaces.values() for address in held}
+    when = stored.when[:16].replace("T", " ")
+    run = f"the run of {when} UTC" if when else "a run that is not dated"
+
+    def place(address: str) -> Place:
+        leg = leg_to(state, address)
+        if leg.kind == HOST or address in own:
+            return Place(state.node, True)
+        return Place(leg.node, member_at(state, address) is not None)
+
+    def device_to(address: str) -> str:
+        route = kernel.route_to(address)
+        return (route.device if route else "") or ""
+
+    def since(endpoint: Endpoint) -> str:
+        return "" if endpoint.node == state.node else f"on {endpoint.node}, from {run}"
+
+    return KnownNetwork(
+        who=state.node,
+        at=state.node,
+        members=_members(state),
+        states={state.node: state},
+        endpoints=tuple(all_endpoints(state, state.policy or PolicyState())),
+        place=place,
+        interfaces={state.node: {name: tuple(held) for name, held in interfaces.items()}},
+        device_to=device_to,
+        since=since,
+    )
+
+
+def _members(state: NodeState) -> dict[str, str]:
+    found = {member.name: member.address for member in state.nodes}
+    return {name: address.partition("/")[0] for name, address in {**found, state.node: state.address}.items()}

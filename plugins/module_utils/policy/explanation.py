@@ -47,8 +47,11 @@ def explain(
     bearers = dict.fromkeys(
         bearer.name for address in (flow.source, flow.destination) for bearer in evaluator.bearers.of(address)
     )
-    lines += [f"known  {name}: {knowledge[name]}" for name in bearers if knowledge and name in knowledge]
-    return lines
+    since: dict[str, list[str]] = {}
+    for name in bearers:
+        if knowledge and name in knowledge:
+            since.setdefault(knowledge[name], []).append(name)
+    return lines + [f"known  {', '.join(names)}: {text}" for text, names in since.items()]
 
 
 def to_document(path: Path) -> dict[str, t.Any]:

@@ -231,7 +231,7 @@ note   of HostEndpoints and settings of node2 is known here what rules mean. Run
 
 def test_a_node_without_policy(node: Node) -> None:
     expected = """\
-ALLOW  node1 has no policy: all that it can route passes
+ALLOW  node1 has no policy: all that can be routed passes
 path   default/web-1 cali1f2e3d4c5b6 -> node1 -> tunl0 (IPIP to 10.10.2.13) -> node3 -> 10.244.70.65   mtu 1480
 """
     settled(node, dataclasses.replace(GUARDED, policy=None))

@@ -1,0 +1,72 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_answer import FlowAnswer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_question import (
+    SOURCE_PORT,
+    Asked,
+    question,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import fleet_source
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.inventory_network import known_network
+
+_OPTIONS = ("from", "to", "port")
+
+
+class ActionModule(ActionBase):
+    """Ask what policy makes of a flow, of the inventory alone; see the module of this name."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        dummy, args = self.validate_argument_spec(
+            {
+                **{option: {"type": "str", "required": True} for option in _OPTIONS},
+                "source_port": {"type": "int", "default": SOURCE_PORT},
+                "verbose": {"type": "bool", "default": False},
+                "output": {"type": "str", "choices": ["text", "json", "none"], "default": "text"},
+                "expect": {"type": "str", "choices": ["allow", "deny"]},
+            }
+        )
+        try:
+            answer = _ask(task_vars or {}, args)
+        except FleetError as error:
+            result.update(failed=True, msg=str(error), variable=error.variable, origin=error.origin)
+            return result
+        except CommandError as error:
+            result.update(failed=True, msg=str(error))
+            return result
+        document = answer.document()
+        lines = answer.lines(args["verbose"])
+        printed = {"text": lines, "json": json.dumps(document, indent=2).splitlines(), "none": []}
+        for line in printed[args["output"]]:
+            Display().display(line)
+        verdict = document["verdict"]
+        if args["expect"] not in (None, verdict):
+            # What was printed is not printed once more with the failure.
+            result.update(failed=True, msg=f"expected {args['expect']}: {lines[0]}", verdict=verdict)
+            return result
+        result.update(changed=False, verdict=verdict, lines=lines, answer=document)
+        return result
+
+
+def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> FlowAnswer:
+    """Raises FleetError, CommandError."""
+    asked = Asked(*(args[option] for option in _OPTIONS), args["source_port"], _OPTIONS)
+    asked.kind()
+    compiled = fleet_source.compile_targets(task_vars, {}, copies_complete=False, may_be_new=True)
+    notices = []
+    if not compiled.before:
+        notices.append(f"{compiled.lockfile} does not exist yet: addresses are those that a first run would plan")
+    return FlowAnswer(question(known_network(compiled.fleet), asked), notices)

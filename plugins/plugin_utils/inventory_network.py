@@ -1,0 +1,85 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A compiled fleet as the network that questions about flows are asked of; no host is touched."""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+from collections.abc import Iterator, Mapping
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.known_network import KnownNetwork, Place
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import all_endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
+
+WHO = "the inventory"
+#: Of endpoints, since when they are known to be as they are.
+SINCE = "as the inventory has it"
+
+
+class NodeStates(Mapping[str, NodeState]):
+    """{node: its state}, compiled when it is asked for: a question is about two nodes of many."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._compiled: dict[str, NodeState] = {}
+
+    def __getitem__(self, node: str) -> NodeState:
+        if node not in self._compiled:
+            if node not in self._fleet.nodes:
+                raise KeyError(node)
+            self._compiled[node] = compiler.node_state(self._fleet, node)
+        return self._compiled[node]
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._fleet.nodes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fleet.nodes)
+
+    def __len__(self) -> int:
+        return len(self._fleet.nodes)
+
+
+def known_network(fleet: Fleet) -> KnownNetwork:
+    """All nodes, with all that the inventory says of them."""
+    states = NodeStates(fleet)
+    members = {name: node.address for name, node in fleet.nodes.items()}
+    place_of_node = {address: Place(name, True) for name, address in members.items()}
+    blocks: list[tuple[ipaddress.IPv4Network, str]] = []
+    for name, node in fleet.nodes.items():
+        if not node.workload_node:
+            continue
+        ipam = fleet.ipam_of(name)
+        place_of_node.update({address: Place(name, True) for address in ipam.tunnels.values()})
+        blocks += [(ipaddress.IPv4Network(block.cidr), name) for block in (*ipam.blocks, *ipam.spare_blocks)]
+
+    def place(address: str) -> Place:
+        if address in place_of_node or ":" in address:
+            return place_of_node.get(address, Place())
+        at = ipaddress.IPv4Address(address)
+        return Place(next((name for block, name in blocks if at in block), ""))
+
+    return KnownNetwork(
+        who=WHO,
+        at="",
+        members=members,
+        states=states,
+        endpoints=tuple(_endpoints(fleet, states)),
+        place=place,
+        since=lambda dummy: SINCE,
+    )
+
+
+def _endpoints(fleet: Fleet, states: Mapping[str, NodeState]) -> t.Iterator[Endpoint]:
+    if fleet.policy is not None:
+        for own in fleet.policy.own.values():
+            yield from own
+        return
+    for node in fleet.workloads:
+        yield from all_endpoints(states[node], PolicyState())
