@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """IP sets. Ours are named `cali40...`, those of IPv6 `cali60...`; `cali4t...` and `cali6t...` while being filled.
 
-A new set is filled before anything refers to it. A set that changes gets its additions before its deletions; when most
-of it changes, or it has become too small, a second set is filled and swapped in, so that no packet meets a half of
-either. All of it is one `ipset restore`; a set that is refused does not keep the others from being written.
+Two steps, between which a node's chains are written: `fill` makes sets and adds members, `drain` takes members out. So
+chains find all that they refer to, and a member that moves from one set to another is in one of them at every moment.
+Where most of a set goes, or it has become too small, a second set is filled and swapped in. Each step is one `ipset
+restore`; a set that is refused does not keep the others from being written, and a new one is not left half filled.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 import typing as t
 
 from ..fleet.node_state import IpSet
-from .change import Change, Failures, ObserveError
+from .change import ApplyError, Change, Failures, ObserveError
 from .kernel import Completed, Kernel
 
 PREFIX = "cali40"
@@ -69,10 +70,7 @@ def wanted(ipset: IpSet) -> Observed:
             members.update(_HALVES[member])
         else:
             members.add(canonical(member, ipv6))
-    most = _MAX_ELEMENTS
-    while most < len(members):
-        most *= 2
-    return Observed(ipset.type, frozenset(members), most)
+    return Observed(ipset.type, frozenset(members), _maximum(members))
 
 
 def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
@@ -150,28 +148,87 @@ class _Line(t.NamedTuple):
 def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float], None] = time.sleep) -> None:
     """Raises ApplyError with each set that was refused; all others are as they should be."""
     failures = Failures()
-    _write(kernel, [change for change in changes if change.action in ("+", "~")], failures)
+    for step in (fill, drain):
+        try:
+            step(kernel, changes)
+        except ApplyError as error:
+            failures.extend(error)
     _delete(kernel, [change for change in changes if change.action == "-"], failures, sleep)
     failures.raise_if_any()
 
 
-def _write(kernel: Kernel, changes: t.Sequence[Change], failures: Failures) -> None:
-    """Again without the set at which it was refused: every line may be repeated."""
+def fill(kernel: Kernel, changes: t.Sequence[Change]) -> None:
+    """Makes sets, and adds members to those that change. Raises ApplyError."""
+    failures = Failures()
+    for change in _write(kernel, [change for change in changes if change.action in ("+", "~")], _fill, failures):
+        kernel.run(["ipset", "destroy", _made(change)])
+    failures.raise_if_any()
+
+
+def drain(kernel: Kernel, changes: t.Sequence[Change]) -> None:
+    """Takes out of the sets that change, and were filled, the members that they shall not have. Raises ApplyError."""
+    failures = Failures()
+    _write(kernel, [change for change in changes if change.action == "~"], _drain, failures)
+    failures.raise_if_any()
+
+
+def filled(change: Change) -> Observed:
+    """What a set is after `fill`."""
+    _name, want = change.new
+    have: t.Optional[Observed] = change.old
+    if have is None or have.type != want.type:
+        return t.cast(Observed, want)
+    return Observed(have.type, have.members | want.members, _room(have, want))
+
+
+def drained(change: Change) -> Observed:
+    """What it is after `drain`."""
+    _name, want = change.new
+    have: t.Optional[Observed] = change.old
+    if have is None or have.type != want.type or _room(have, want) == want.max_elements:
+        return t.cast(Observed, want)
+    return t.cast(Observed, want._replace(max_elements=_room(have, want)))
+
+
+def _room(have: Observed, want: Observed) -> int:
+    """For the members of both: what there is, or if that is not enough, more."""
+    if len(have.members) + len(want.members) <= have.max_elements:
+        return have.max_elements
+    both = have.members | want.members
+    return have.max_elements if len(both) <= have.max_elements else _maximum(both)
+
+
+def _maximum(members: t.Sized) -> int:
+    most = _MAX_ELEMENTS
+    while most < len(members):
+        most *= 2
+    return most
+
+
+def _write(
+    kernel: Kernel, changes: t.Sequence[Change], text_of: t.Callable[[Change], list[str]], failures: Failures
+) -> list[Change]:
+    """Again without the set at which it was refused: every line may be repeated. Those of which a half may be done."""
     left = list(changes)
+    halves: list[Change] = []
     while left:
-        lines = [_Line(text, change) for change in left for text in _fill(change)]
+        lines = [_Line(text, change) for change in left for text in text_of(change)]
+        if not lines:
+            break
         # A member that is already there, or already gone, is no reason to stop.
         done = kernel.run(["ipset", "-exist", "restore"], stdin="".join(f"{line.text}\n" for line in lines))
         if done.code == 0:
-            return
+            break
         found = _ERROR_LINE.search(done.errors)
         number = int(found.group(1)) if found else 0
         if found is None or not 0 < number <= len(lines) or len(changes) - len(left) >= _MOST_REFUSED:
             failures.add(left[-1], _reason(done, len(lines)))
-            return
+            return [*halves, *left] if done.code != 127 else halves
         bad = lines[number - 1]
         failures.add(bad.change, _refused(bad, found.group(2).rstrip(".")))
+        halves.append(bad.change)
         left = [change for change in left if change is not bad.change]
+    return halves
 
 
 def _fill(change: Change) -> list[str]:
@@ -181,14 +238,35 @@ def _fill(change: Change) -> list[str]:
         return [_create(name, want), *_add(name, want.members)]
     if have.type != want.type:
         return [f"destroy {name}", _create(name, want), *_add(name, want.members)]
-    come, gone = sorted(want.members - have.members), sorted(have.members - want.members)
-    if have.max_elements >= len(want.members) and (len(gone) <= _FEW or len(gone) * 2 <= len(have.members)):
-        if len(have.members) + len(come) > have.max_elements:
-            return [*_delete_members(name, gone), *_add(name, come)]
-        # Both sides meet in the meantime: what is new is in before what is old leaves.
-        return [*_add(name, come), *_delete_members(name, gone)]
-    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-    temporary = (TEMPORARY_IPV6 if is_ipv6(name) else TEMPORARY) + digest
+    if _room(have, want) != have.max_elements:
+        return _swap(name, filled(change))
+    return _add(name, want.members - have.members)
+
+
+def _drain(change: Change) -> list[str]:
+    name, want = change.new
+    have: Observed = change.old
+    if have.type != want.type:
+        return []
+    gone = have.members - want.members
+    if len(gone) > _FEW and len(gone) * 2 > len(have.members):
+        return _swap(name, drained(change))
+    return [f"del {name} {member}" for member in sorted(gone)]
+
+
+def _made(change: Change) -> str:
+    """The set that `fill` makes for a change, to which nothing refers before it has come through."""
+    name, want = change.new
+    have: t.Optional[Observed] = change.old
+    return name if have is None or have.type != want.type else _temporary(name)
+
+
+def _temporary(name: str) -> str:
+    return (TEMPORARY_IPV6 if is_ipv6(name) else TEMPORARY) + hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def _swap(name: str, want: Observed) -> list[str]:
+    temporary = _temporary(name)
     return [
         _create(temporary, want),
         f"flush {temporary}",
@@ -205,10 +283,6 @@ def _create(name: str, want: Observed) -> str:
 
 def _add(name: str, members: t.Iterable[str]) -> list[str]:
     return [f"add {name} {member}" for member in sorted(members)]
-
-
-def _delete_members(name: str, members: t.Iterable[str]) -> list[str]:
-    return [f"del {name} {member}" for member in members]
 
 
 def _delete(kernel: Kernel, changes: t.Sequence[Change], failures: Failures, sleep: t.Callable[[float], None]) -> None:

@@ -7,8 +7,9 @@
     print("\\n".join(plan.lines()))
     apply_node(kernel, plan, bird=...)     # bird: called when all additions stand, before anything is removed
 
-Order of the additions: sets, iptables, devices and workloads, sysctls, workloads set up, neighbours and forwarding
-entries, rules, routes. Then BIRD. Then removals in the reverse order. Nothing is removed unless all additions stand.
+Order of the additions: sets filled, iptables, sets drained, devices and workloads, sysctls, workloads set up,
+neighbours and forwarding entries, rules, routes. Then BIRD. Then removals in the reverse order. Nothing is removed
+unless all additions stand.
 """
 
 from __future__ import annotations
@@ -220,18 +221,15 @@ def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], N
     """
     ready_to_write(kernel, plan.changes)
     failures = Failures()
-    aside: t.Optional[iptables.SetAside] = None  # what is refused of the guard is closed: the rest may be made
+    aside = _apply_firewall(kernel, {group.name: group for group in plan.groups if group.name in _FIREWALL})
     for group in plan.groups:
+        if group.name in _FIREWALL:
+            continue
         changes = [change for change in group.changes if change.action in "+~!"]
         if changes:
-            try:
-                _apply(kernel, group.driver, changes, failures)
-            except iptables.SetAside as error:
-                aside = error
+            _apply(kernel, group.driver, changes, failures)
         if group.name == "sysctl":
             _activate(kernel, plan.additions, failures)
-        if group.name == "iptables":
-            failures.raise_if_any()  # without its guard nothing is made reachable
     if aside is not None:
         if not failures.failures:
             raise aside
@@ -249,9 +247,34 @@ def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], N
     failures.raise_if_any()
 
 
-def _apply(kernel: Kernel, driver: t.Any, changes: t.Sequence[Change], failures: Failures) -> None:
+def _apply_firewall(kernel: Kernel, groups: t.Mapping[str, _Group]) -> t.Optional[iptables.SetAside]:
+    """Additions of sets and iptables. What was refused of single chains, which are closed: the rest may be made.
+
+    Raises ApplyError: without its guard nothing is made reachable. Members that shall not be in a set are taken out of
+    it all the same, but for those of workloads' interfaces: in another set, or by other chains, they may not be yet.
+    """
+    additions = {name: [change for change in group.changes if change.action in "+~!"] for name, group in groups.items()}
+    failures = Failures()
+    aside: t.Optional[iptables.SetAside] = None
+    sets = additions.get("ipset", [])
+    if sets:
+        _apply(kernel, groups["ipset"].driver, sets, failures, "fill")
+    if additions.get("iptables"):
+        try:
+            _apply(kernel, groups["iptables"].driver, additions["iptables"], failures)
+        except iptables.SetAside as error:
+            aside = error
+    if failures.failures:
+        sets = [change for change in sets if "iface" not in change.new[1].type]
+    if sets:
+        _apply(kernel, groups["ipset"].driver, sets, failures, "drain")
+    failures.raise_if_any()
+    return aside
+
+
+def _apply(kernel: Kernel, driver: t.Any, changes: t.Sequence[Change], failures: Failures, step: str = "apply") -> None:
     try:
-        driver.apply(kernel, changes)
+        getattr(driver, step)(kernel, changes)
     except iptables.SetAside:
         raise
     except ApplyError as error:

@@ -163,6 +163,28 @@ class RememberedSets:
 
         return ipset.diff(desired, observed, want)
 
+    def fill(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
+        """As ipset.fill."""
+        self._written(kernel, changes, ipset.fill, "+~", ipset.filled)
+
+    def drain(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
+        """As ipset.drain."""
+        self._written(kernel, changes, ipset.drain, "~", ipset.drained)
+
+    def _written(
+        self,
+        kernel: Kernel,
+        changes: t.Sequence[Change],
+        step: t.Callable[[Kernel, t.Sequence[Change]], None],
+        actions: str,
+        after: t.Callable[[Change], ipset.Observed],
+    ) -> None:
+        observed, self._observed = self._observed, None  # whatever fails, it is not known what is there then
+        step(kernel, changes)
+        if observed is not None:
+            known = {change.subject: after(change) for change in changes if change.action in actions}
+            self._observed = {**observed, **known}
+
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """As ipset.apply."""
         observed, self._observed = self._observed, None
@@ -186,8 +208,7 @@ def _sets_after(
     after = dict(observed)
     for change in changes:
         if change.action in ("+", "~"):
-            name, want = change.new
-            after[name] = want
+            after[change.subject] = ipset.drained(change)
         elif change.action == "-" and change.subject not in kept:
             after.pop(change.subject, None)
     return after
