@@ -38,6 +38,7 @@ class Stream:
     address: str
     size: int | str = 64
     pps: float = 500
+    port: int = UDP_PORT
 
     def __str__(self) -> str:
         return (
@@ -55,6 +56,7 @@ class Transfer:
     dst_netns: str | None
     address: str
     rate: int = 50_000
+    port: int = TCP_PORT
 
     def __str__(self) -> str:
         return f"{self.src}/{self.src_netns or 'host'} > {self.dst}/{self.dst_netns or 'host'} {self.address} tcp"
@@ -238,11 +240,11 @@ class Streams:
             target = self._hosts.setdefault(entry.dst, _Host(lab, entry.dst))
             common = {"id": number, "netns": entry.src_netns, "address": entry.address}
             if isinstance(entry, Stream):
-                source.spec["send"].append({**common, "port": UDP_PORT, "size": entry.size, "pps": entry.pps, **pace})
-                target.place("receive", entry.dst_netns, UDP_PORT)
+                source.spec["send"].append({**common, "port": entry.port, "size": entry.size, "pps": entry.pps, **pace})
+                target.place("receive", entry.dst_netns, entry.port)
             else:
-                source.spec["connect"].append({**common, "port": TCP_PORT, "rate": entry.rate})
-                target.place("listen", entry.dst_netns, TCP_PORT)
+                source.spec["connect"].append({**common, "port": entry.port, "rate": entry.rate})
+                target.place("listen", entry.dst_netns, entry.port)
 
     def start(self) -> Streams:
         """Open all sockets on all hosts, then send from all of them; returns once everybody sends."""

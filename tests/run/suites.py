@@ -120,8 +120,8 @@ SUITES: tuple[Suite, ...] = (
             *("env", "HOST_ROUTING_LAB=scenarios"),
             *PYTEST,
             "tests/lab/scenarios",
-            # Suites of their own, with labs of their own: lab-modes, lab-installation and lab-agent.
-            *(f"--ignore=tests/lab/scenarios/test_{name}.py" for name in ("modes", "installation", "agent")),
+            # Suites of their own, with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy.
+            *(f"--ignore=tests/lab/scenarios/test_{name}.py" for name in ("modes", "installation", "agent", "policy")),
         ),
         limit=2700,
         covers=("tests/lab/scenarios",),
@@ -154,6 +154,15 @@ SUITES: tuple[Suite, ...] = (
         (*PYTEST, "tests/lab/scenarios/test_agent.py"),
         limit=1500,
         clean_up=("tests/lab/lab", "down", "--name", "scenarios-agent"),
+        part="lab",
+        root=True,
+    ),
+    Suite(
+        "lab-policy",
+        "a shop of three tiers: exactly what is allowed passes, while policy, labels, mode and agents change",
+        (*PYTEST, "tests/lab/scenarios/test_policy.py"),
+        limit=1200,
+        clean_up=("tests/lab/lab", "down", "--name", "scenarios-policy"),
         part="lab",
         root=True,
     ),

@@ -55,10 +55,12 @@ def write(
     pools: Sequence[Mapping[str, object]],
     workloads: Sequence[Mapping[str, object]],
     nodes: Sequence[str] = ("node1", "node2", "node3", "node4"),
+    labels: Mapping[str, Mapping[str, str]] = {},
     **variables: object,
 ) -> str:
     """Writes the inventory into `folder`, over one that stands there, and returns its path for `-i`. The lockfile of
-    the fleet lies beside it. `variables` go without calico_ in front."""
+    the fleet lies beside it. `labels` are those of nodes, beside their racks; `variables` go without calico_ in
+    front."""
     group = folder / "group_vars" / "all"
     group.mkdir(parents=True, exist_ok=True)
     shutil.copy(CONNECTION, group / "connection.yml")
@@ -71,7 +73,7 @@ def write(
     hosts = {
         name: {
             "calico_node_address": f"{NODES[name].address}/24",
-            "calico_node_labels": {"rack": f"rack{NODES[name].rack}"},
+            "calico_node_labels": {"rack": f"rack{NODES[name].rack}", **labels.get(name, {})},
         }
         for name in nodes
     }

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who reaches whom: real TCP connections and UDP datagrams between places of the lab, many at the same time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from .handle import BaseLab
+from .topology import LabError
+
+HERE = Path(__file__).parent
+#: Where the scripts lie on a host: one needs the other.
+_FOLDER = "/run/lab-reach"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A network namespace `netns` of the host `where`, None: the host itself; others reach it by `address`."""
+
+    where: str
+    netns: str | None
+    address: str
+
+    def __str__(self) -> str:
+        return f"{self.where}/{self.netns or 'host'}"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    source: Place
+    target: Place
+    protocol: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.source} > {self.target} {self.target.address}:{self.port}/{self.protocol}"
+
+
+@contextlib.contextmanager
+def serving(lab: BaseLab, places: Iterable[Place], ports: Sequence[int]) -> Iterator[None]:
+    """In all places somebody answers on each of the ports, by TCP and by UDP, while the with block runs."""
+    by_host: dict[str, list[Place]] = {}
+    for place in places:
+        by_host.setdefault(place.where, []).append(place)
+    with contextlib.ExitStack() as stack:
+        running = []
+        for where, here in by_host.items():
+            _bring(lab, where)
+            process = stack.enter_context(lab.popen(where, ["python3", f"{_FOLDER}/reach_here.py", "serve"], bufsize=0))
+            assert process.stdin and process.stdout
+            # Closing its stdin ends it; leaving the Popen waits for that.
+            stack.callback(process.stdin.close)
+            document = [{"netns": place.netns, "ports": list(ports)} for place in here]
+            process.stdin.write(json.dumps(document).encode() + b"\n")
+            running.append((where, process.stdout))
+        for where, said in running:
+            if said.readline() != b"ready\n":
+                raise LabError(f"{where}: the servers did not start.")
+        yield
+
+
+def attempt(lab: BaseLab, attempts: Sequence[Attempt], expected: Iterable[Attempt]) -> set[Attempt]:
+    """Those that came through. What is `expected` to is given more time, so that a busy machine is no failure."""
+    wanted = set(expected)
+    by_host: dict[str, list[Attempt]] = {}
+    for one in attempts:
+        by_host.setdefault(one.source.where, []).append(one)
+
+    def on_host(item: tuple[str, list[Attempt]]) -> list[Attempt]:
+        where, here = item
+        _bring(lab, where)
+        document = [
+            {
+                "netns": one.source.netns,
+                "address": one.target.address,
+                "protocol": one.protocol,
+                "port": one.port,
+                "expected": one in wanted,
+            }
+            for one in here
+        ]
+        command = ["python3", f"{_FOLDER}/reach_here.py", "try"]
+        answers = json.loads(lab.exec(where, command, input=json.dumps(document) + "\n").stdout)
+        return [one for one, reached in zip(here, answers) if reached]
+
+    with ThreadPoolExecutor(4) as pool:
+        return {one for found in pool.map(on_host, by_host.items()) for one in found}
+
+
+def _bring(lab: BaseLab, where: str) -> None:
+    lab.put(where, HERE / "traffic.py", f"{_FOLDER}/lab_traffic.py")
+    lab.put(where, HERE / "reach_here.py", f"{_FOLDER}/reach_here.py")

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs on a host of the lab: servers in its network namespaces, and attempts to reach others, told in JSON on stdin.
+
+    python3 reach_here.py serve   [{"netns": "web-1" or null, "ports": [80]}] -> the line "ready"; ends with its stdin.
+                                  On each port TCP is accepted and UDP sent back.
+    python3 reach_here.py try     [{"netns": ..., "address": ..., "protocol": "tcp" or "udp", "port": 80,
+                                    "expected": true}] -> [true, ...], whether a connection came about or an answer came
+
+All attempts are made at the same time. Those that are not expected to succeed are given MOMENT seconds, the others
+PATIENCE. Nothing of the collection is used here; standard library alone, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import socket
+import sys
+import time
+import typing as t
+
+from lab_traffic import inside
+
+MOMENT, PATIENCE = 1.2, 15.0
+AGAIN = 0.3  # seconds until a datagram is sent once more
+
+
+def _server(kind: int, port: int) -> socket.socket:
+    made = socket.socket(socket.AF_INET, kind)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(("0.0.0.0", port))
+    if kind == socket.SOCK_STREAM:
+        made.listen(256)
+    made.setblocking(False)
+    return made
+
+
+def serve(places: t.Sequence[t.Dict[str, t.Any]]) -> None:
+    servers = {}
+    for place in places:
+        for port in place["ports"]:
+            for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+                made = inside(place["netns"], lambda kind=kind, port=port: _server(kind, port))
+                servers[made.fileno()] = made
+    poll = select.poll()
+    for handle in (0, *servers):
+        poll.register(handle, select.POLLIN | select.POLLHUP)
+    print("ready", flush=True)
+    while True:
+        for handle, _events in poll.poll():
+            if handle not in servers:
+                if not os.read(0, 4096):
+                    return
+                continue
+            server = servers[handle]
+            try:
+                if server.type == socket.SOCK_STREAM:
+                    server.accept()[0].close()
+                else:
+                    data, sender = server.recvfrom(2048)
+                    server.sendto(data, sender)
+            except OSError:
+                pass  # whoever asked has gone
+
+
+class Attempt:
+    """`reached` is None as long as nothing is known."""
+
+    def __init__(self, wanted: t.Dict[str, t.Any]) -> None:
+        self.expected: bool = wanted["expected"]
+        self.reached: t.Optional[bool] = None
+        kind = socket.SOCK_STREAM if wanted["protocol"] == "tcp" else socket.SOCK_DGRAM
+        self.socket: socket.socket = inside(wanted["netns"], lambda: socket.socket(socket.AF_INET, kind))
+        self.socket.setblocking(False)
+        number = self.socket.connect_ex((wanted["address"], wanted["port"]))
+        if number not in (0, errno.EINPROGRESS):
+            self.reached = False
+        self.tcp = kind == socket.SOCK_STREAM
+
+    def send(self) -> None:
+        if not self.tcp and self.reached is None:
+            self._quietly(lambda: self.socket.send(b"anybody there?"))
+
+    def look(self) -> None:
+        if self.tcp:
+            self.reached = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+        else:
+            self._quietly(lambda: self.socket.recv(2048))
+            self.reached = True
+
+    def _quietly(self, work: t.Callable[[], object]) -> None:
+        """A datagram that somebody refused tells so by the next call."""
+        try:
+            work()
+        except OSError:
+            self.reached = False
+
+
+def try_all(wanted: t.Sequence[t.Dict[str, t.Any]]) -> t.List[bool]:
+    attempts = [Attempt(one) for one in wanted]
+    began, again = time.monotonic(), 0.0
+    while True:
+        now = time.monotonic() - began
+        if now >= again:
+            for attempt in attempts:
+                attempt.send()
+            again = now + AGAIN
+        open_ones = {one.socket.fileno(): one for one in attempts if one.reached is None}
+        missing = any(one.expected for one in open_ones.values())
+        if not open_ones or now > PATIENCE or now > MOMENT and not missing:
+            return [bool(one.reached) for one in attempts]
+        poll = select.poll()
+        for handle, one in open_ones.items():
+            poll.register(handle, select.POLLOUT if one.tcp else select.POLLIN)
+        for handle, _events in poll.poll(50):
+            open_ones[handle].look()
+
+
+if __name__ == "__main__":
+    asked = json.loads(sys.stdin.readline())
+    if sys.argv[1] == "serve":
+        serve(asked)
+    else:
+        print(json.dumps(try_all(asked)))

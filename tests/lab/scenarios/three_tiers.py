@@ -1,0 +1,170 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The shop of inventories/three-tier-policy on the lab's hosts: its places, who is to reach whom, and how an inventory
+of it with other policies is written.
+
+Whatever holds for TCP there holds for UDP here as well, so that streams of packets can be counted.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.lab.checks import Pool
+from tests.lab.fleet import workloads
+from tests.lab.handle import BaseLab
+from tests.lab.reach import Attempt, Place
+from tests.lab.topology import OUTSIDE_ADDRESS
+
+from . import inventory
+
+SHIPPED = Path(__file__).resolve().parents[3] / "inventories" / "three-tier-policy" / "group_vars" / "all"
+#: Of web, app and db, and one that nobody opens.
+PORTS = (80, 8080, 5432, 9100)
+POOL = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=True)
+
+Resource = dict[str, Any]
+
+
+def _shipped(name: str, variable: str) -> list[Resource]:
+    return yaml.safe_load((SHIPPED / name).read_text("utf-8"))[variable]
+
+
+def by_udp_too(rules: Sequence[Resource]) -> list[Resource]:
+    return [
+        {**rule, "protocol": protocol} if "protocol" in rule else rule
+        for rule in rules
+        for protocol in (("TCP", "UDP") if rule.get("protocol") == "TCP" else (rule.get("protocol", ""),))
+    ]
+
+
+def _with_udp(resource: Resource) -> Resource:
+    """Of a policy its rules, of a workload its named ports."""
+    more = {name: by_udp_too(resource[name]) for name in ("ingress", "egress", "ports") if name in resource}
+    return {**resource, **more}
+
+
+def shipped_policies() -> list[Resource]:
+    return [_with_udp(one) for one in _shipped("policies.yml", "calico_policies")]
+
+
+def shipped_workloads() -> list[Resource]:
+    return [_with_udp(one) for one in _shipped("calico.yml", "calico_workloads")]
+
+
+class Shop:
+    """An inventory of which a test changes something and runs it again. `labels` are those of nodes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.policies = shipped_policies()
+        self.workloads = shipped_workloads()
+        self.labels: dict[str, dict[str, str]] = {}
+        self.variables: dict[str, object] = {}
+
+    def write(self) -> str:
+        return inventory.write(
+            self.folder,
+            [inventory.pool(POOL)],
+            self.workloads,
+            bgp_peers=inventory.ROUTER,
+            policies=self.policies,
+            labels=self.labels,
+            **self.variables,
+        )
+
+    def policy(self, name: str) -> Resource:
+        return next(one for one in self.policies if one["name"] == name)
+
+    def replace(self, name: str, **fields: object) -> None:
+        self.policies = [{**one, **fields} if one["name"] == name else one for one in self.policies]
+
+    def relabel(self, workload: str, **labels: str) -> None:
+        self.workloads = [
+            {**one, "labels": {**one["labels"], **labels}} if one["name"] == workload else one for one in self.workloads
+        ]
+
+    def copy(self) -> Shop:
+        return copy.deepcopy(self)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A workload, or somebody outside: `name` is "" then. `tier` is its label app."""
+
+    name: str
+    tier: str
+    place: Place
+    of_inventory: bool = True
+
+    @property
+    def node(self) -> str:
+        return self.place.where
+
+    def known_to(self, node: str) -> bool:
+        """Whether selectors find it there."""
+        return self.of_inventory or self.node == node
+
+
+OUTSIDER = Member("", "outside", Place("outside", None, OUTSIDE_ADDRESS))
+
+
+def members(lab: BaseLab, declared: Sequence[Mapping[str, Any]]) -> list[Member]:
+    """The inventory's workloads, as the nodes have stored them."""
+    tiers = {one["name"]: one["labels"]["app"] for one in declared}
+    return [
+        Member(found.name, tiers[found.name], Place(found.node, found.name, found.address)) for found in workloads(lab)
+    ]
+
+
+def attach(lab: BaseLab, node: str, name: str, tier: str) -> Member:
+    """A workload that the inventory does not know, by the node's agent."""
+    added = lab.json(
+        node,
+        f"ip netns add {name} && calicoctl workload add {name} --netns {name} --label app={tier} -o json",
+    )
+    [address] = added["addresses"]  # type: ignore[call-overload]
+    return Member(name, tier, Place(node, name, address), of_inventory=False)
+
+
+def allowed(source: Member, target: Member, port: int) -> bool:
+    """By the words of the inventory's comments, and by hand: nothing here knows how policy works."""
+    if source.tier == "guest" and not (target.tier == "web" and target.known_to(source.node)):
+        return False
+    if source.tier == "web" and not (port == 8080 and target.tier == "app" and target.known_to(source.node)):
+        return False
+    if source.tier == "app" and not (port == 5432 and target.tier == "db" and target.known_to(source.node)):
+        return False
+    if source.tier == "db":
+        return False
+    if target.tier == "web":
+        return port == 80
+    if target.tier == "app":
+        return port == 8080 and source.tier == "web" and source.known_to(target.node)
+    if target.tier == "db":
+        return port == 5432 and source.tier == "app" and source.known_to(target.node)
+    return True
+
+
+def matrix(found: Sequence[Member], protocols: Sequence[str] = ("tcp", "udp")) -> dict[Attempt, tuple[Member, Member]]:
+    """Everybody and somebody outside to everybody else, on all ports."""
+    return {
+        Attempt(source.place, target.place, protocol, port): (source, target)
+        for source in (*found, OUTSIDER)
+        for target in found
+        if source is not target
+        for protocol in protocols
+        for port in PORTS
+    }
+
+
+def routed_outside(lab: BaseLab) -> None:
+    """Somebody outside, who has no route to the pool otherwise, has one: the router knows the blocks."""
+    lab.outside_exec(["ip", "route", "replace", POOL.cidr, "via", "192.0.2.1"])
