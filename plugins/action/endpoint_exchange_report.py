@@ -1,0 +1,39 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import exchange_lines, run_results
+
+
+class ActionModule(ActionBase):
+    """Say in a few lines what an exchange of workloads brought; see the module of this name."""
+
+    _requires_connection = False
+
+    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        dummy, args = self.validate_argument_spec(
+            {
+                "asked": {"type": "str", "required": True},
+                "taken": {"type": "str", "required": True},
+                "strict": {"type": "bool", "default": False},
+            }
+        )
+        hosts = list(task_vars.get("ansible_play_hosts_all", []))
+        asked, taken = (run_results.of_hosts(task_vars, args[name], hosts) for name in ("asked", "taken"))
+        lines = exchange_lines.lines(hosts, asked, taken, self._task.check_mode)
+        for line in lines:
+            Display().display(line)
+        problems = exchange_lines.problems(hosts, asked, taken)
+        if problems and args["strict"]:
+            count = "1 node is" if len(problems) == 1 else f"{len(problems)} nodes are"
+            result.update(failed=True, msg=f"{count} not in step with the others, see above.")
+            return result
+        result.update(changed=False, lines=lines, problems=problems)
+        return result

@@ -1,0 +1,33 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import exchange_parts
+
+
+class ActionModule(ActionBase):
+    """Send a node what it is told of the others; see the module of this name."""
+
+    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        args = dict(self._task.args)
+        folder = args.pop("exchange", None)
+        if folder is not None and "told" not in args:
+            part = exchange_parts.load(folder, task_vars["inventory_hostname"])
+            if part is None:
+                result.update(skipped=True, skip_reason="This host told nothing of itself in this run.")
+                return result
+            args.update(part)
+        elif folder is not None:
+            args["exchange"] = folder
+        answer = self._execute_module(
+            module_name="baremetal.host_routing.remote_endpoints", module_args=args, task_vars=task_vars
+        )
+        answer.pop("invocation", None)  # all workloads of the fleet, maybe, for each host
+        result.update(answer)
+        return result

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of an action that runs on the controller; the code is in plugins/action."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: endpoint_exchange
+short_description: Work out what each node is to be told of other nodes' workloads
+version_added: 0.2.0
+description:
+  - Takes what all hosts of the play registered from M(baremetal.host_routing.remote_endpoints_info), and keeps for each
+    what it does not know yet in a folder that lasts as long as the run. Run it once.
+  - Nodes of the inventory that are not in the play, or did not answer, are left as the others know them.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes.controller
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+options:
+  asked:
+    description:
+      - Name of the variable in which M(baremetal.host_routing.remote_endpoints_info) was registered.
+    type: str
+    required: true
+seealso:
+  - module: baremetal.host_routing.remote_endpoints_info
+  - module: baremetal.host_routing.remote_endpoints
+  - module: baremetal.host_routing.endpoint_exchange_report
+"""
+
+EXAMPLES = r"""
+- name: Ask each node
+  baremetal.host_routing.remote_endpoints_info:
+  register: asked
+
+- name: Work out what each lacks
+  baremetal.host_routing.endpoint_exchange:
+    asked: asked
+  register: exchange
+  run_once: true
+
+- name: Tell each node
+  baremetal.host_routing.remote_endpoints:
+    exchange: "{{ exchange.path }}"
+"""
+
+RETURN = r"""
+path:
+  description: Folder on the controller, for M(baremetal.host_routing.remote_endpoints).
+  returned: success
+  type: str
+answered:
+  description: The hosts that answered.
+  returned: success
+  type: list
+  elements: str
+"""

@@ -1,0 +1,59 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of an action that runs on the controller; the code is in plugins/action."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: endpoint_exchange_report
+short_description: Say what an exchange of workloads between nodes brought
+version_added: 0.2.0
+description:
+  - Prints which nodes could not be asked or told, and one line for the fleet.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes.controller
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+options:
+  asked:
+    description:
+      - Name of the variable in which M(baremetal.host_routing.remote_endpoints_info) was registered.
+    type: str
+    required: true
+  taken:
+    description:
+      - Name of the variable in which M(baremetal.host_routing.remote_endpoints) was registered.
+    type: str
+    required: true
+  strict:
+    description:
+      - Whether it is a failure when a node could not be asked or told.
+    type: bool
+    default: false
+seealso:
+  - module: baremetal.host_routing.endpoint_exchange
+"""
+
+EXAMPLES = r"""
+- name: Report
+  baremetal.host_routing.endpoint_exchange_report:
+    asked: asked
+    taken: taken
+  run_once: true
+"""
+
+RETURN = r"""
+lines:
+  description: What was printed.
+  returned: success
+  type: list
+  elements: str
+problems:
+  description: Which nodes could not be asked or told, and why, in words.
+  returned: success
+  type: list
+  elements: str
+"""

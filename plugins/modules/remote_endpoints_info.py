@@ -1,0 +1,104 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: remote_endpoints_info
+short_description: Read what a node tells others of its workloads, and what it knows of theirs
+version_added: 0.2.0
+description:
+  - Returns the workloads that came to the node between runs, as policy knows them, and of which other nodes it knows
+    such workloads. Inventory workloads are not among them, for every node knows those by its plan.
+  - It is read from the disk of the node, whether an agent runs there or not.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.attributes.info_module
+seealso:
+  - module: baremetal.host_routing.remote_endpoints
+  - module: baremetal.host_routing.endpoint_exchange
+"""
+
+EXAMPLES = r"""
+- name: Read what the node knows
+  baremetal.host_routing.remote_endpoints_info:
+  register: node
+"""
+
+RETURN = r"""
+node:
+  description: Name of the node in the fleet, empty on a host without a state.
+  returned: always
+  type: str
+  sample: node1
+endpoints:
+  description: Its own workloads that came between runs.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{kind: WorkloadEndpoint, name: default/web-1, node: node1, addresses: [10.244.3.2], labels: {app: web}}]
+digest:
+  description: Hash that names them.
+  returned: always
+  type: str
+  sample: 6cd0c2f4b9f3a1d8
+known:
+  description: By the name of another node, when it was last asked, how many workloads it told of, and their hash.
+  returned: always
+  type: dict
+  sample: {node2: {collected: "2026-11-22T06:00:00Z", endpoints: 3, digest: 1f2e3d4c5b6a7988}}
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_json import to_plain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import (
+    Collected,
+    RemoteEndpoints,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import endpoint_exchange, machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.remote_endpoints import (
+    RemoteUnreadable,
+    load,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import StoreError
+
+
+def known(remote: RemoteEndpoints) -> dict[str, t.Any]:
+    return {
+        node: {"collected": told.when, "endpoints": len(told.endpoints), "digest": told.digest}
+        for node, told in remote.nodes.items()
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    here = machine.here()
+    remote = RemoteEndpoints()
+    try:
+        node, endpoints, problems = endpoint_exchange.own(here)
+    except StoreError as error:
+        module.fail_json(msg=str(error))
+    finally:
+        here.kernel.close()
+    try:
+        remote = load(here.store)
+    except RemoteUnreadable as error:
+        problems = [*problems, str(error)]
+    for problem in problems:
+        module.warn(problem)
+    module.exit_json(
+        changed=False,
+        node=node,
+        endpoints=to_plain(endpoints),
+        digest=Collected("", endpoints).digest,
+        known=known(remote),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each node is told of the others, kept for the length of a run in a private folder on the controller."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import typing as t
+import urllib.parse
+
+from ansible import constants
+
+Part = dict[str, t.Any]
+
+
+def save(parts: t.Mapping[str, Part]) -> str:
+    """The folder's path. It is 0700 and goes when ansible-playbook ends."""
+    folder = tempfile.mkdtemp(prefix="host_routing-", dir=constants.DEFAULT_LOCAL_TMP)
+    for host, part in parts.items():
+        with open(_path(folder, host), "w", encoding="utf-8") as stream:
+            json.dump(part, stream)
+    return folder
+
+
+def load(folder: str, host: str) -> t.Optional[Part]:
+    """None for a host that did not answer."""
+    try:
+        with open(_path(folder, host), encoding="utf-8") as stream:
+            return t.cast(Part, json.load(stream))
+    except FileNotFoundError:
+        return None
+
+
+def _path(folder: str, host: str) -> str:
+    return os.path.join(folder, f"part-{urllib.parse.quote(host, safe='')}.json")
