@@ -31,7 +31,7 @@ WORKLOADS = 4
 _BEYOND = "beyond"
 _ETHERTYPE = {4: 0x0800, 6: 0x86DD}
 _PACKET_OUTGOING = 4
-_PROTOCOLS = (1, 6, 17, 58, 132, 136, 253, 254)
+_PROTOCOLS = (1, 4, 6, 17, 58, 132, 136, 253, 254)
 _SYSCTLS = {
     "net.ipv4.ip_forward": 1,
     "net.ipv6.conf.all.forwarding": 1,
@@ -115,6 +115,13 @@ class Node:
 
     def iptables(self, *arguments: str) -> None:
         self._must([f"iptables-{self.backend}", "-w", "10", *arguments])
+
+    def rename(self, interface: str, name: str) -> None:
+        """On both sides, as if another one had come in its place."""
+        for kernel in (self.kernel, self.beyond):
+            done = kernel.run(["ip", "-batch", "-"], f"link set {interface} down name {name}\nlink set {name} up\n")
+            assert done.code == 0, done.errors
+        self._macs[name] = self._macs[interface]
 
     def forget_connections(self) -> None:
         # IPCTNL_MSG_CT_DELETE of nothing in particular, which is everything.
