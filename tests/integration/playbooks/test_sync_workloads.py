@@ -1,0 +1,99 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""playbooks/sync_workloads.yml as people run it, on "hosts" that are this machine with folders of their own."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import stat
+import subprocess
+import sys
+
+import pytest
+import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.remote_endpoints import load
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
+
+from tests.unit.agent.node_under_test import with_state
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+NODES = ("node1", "node2", "node3")
+
+
+class Sandbox:
+    """Three nodes, each with a workload of its own; node3 is `down` when a run says so."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.hosts: dict[str, dict[str, object]] = {}
+        for index, node in enumerate(NODES, 1):
+            root = folder / node
+            store = root / "lib" / "calico"
+            Store(str(store)).save(Stored(with_state(node=node), complete=True))
+            self.endpoints(node).save(
+                Workload("default/web", "web", interface="cali1", addresses=(f"10.244.{index}.2",), labels={"on": node})
+            )
+            interpreter = root / "python"
+            interpreter.write_text(
+                f"#!/bin/sh\nexec unshare --mount --net sh -c 'mount --bind {root}/lib /var/lib &&"
+                f' mount --bind {root}/run /run && exec {sys.executable} "$@"\' sh "$@"\n'
+            )
+            interpreter.chmod(interpreter.stat().st_mode | stat.S_IXUSR)
+            self.hosts[node] = {"ansible_connection": "local", "ansible_python_interpreter": str(interpreter)}
+
+    def endpoints(self, node: str) -> Endpoints:
+        return Endpoints(str(self.folder / node / "run" / "calico" / "workloads"))
+
+    def known(self, node: str) -> dict[str, list[tuple[str, ...]]]:
+        remote = load(str(self.folder / node / "lib" / "calico"))
+        return {name: [one.addresses for one in told.endpoints] for name, told in remote.nodes.items()}
+
+    def play(self, *options: str, down: bool = False) -> tuple[int, list[str], dict[str, int]]:
+        """The exit status, the lines of the report, and how many tasks changed each host."""
+        hosts = dict(self.hosts)
+        if down:
+            hosts["node3"] = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_connection": "ssh"}
+        inventory = self.folder / "hosts.yml"
+        inventory.write_text(yaml.safe_dump({"calico_nodes": {"hosts": hosts}}))
+        program = str(pathlib.Path(sys.executable).parent / "ansible-playbook")
+        done = subprocess.run(
+            [program, "playbooks/sync_workloads.yml", "-i", str(inventory), *options],
+            cwd=ROOT,
+            env={**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_PIPELINING": "1"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
+        said = [line for line in done.stdout.splitlines() if re.match(r"! |synced |incomplete |to sync ", line)]
+        assert said, done.stdout + done.stderr
+        changed = re.findall(r"^(\w+) .*changed=(\d+)", done.stdout, re.MULTILINE)
+        return done.returncode, said, {host: int(count) for host, count in changed}
+
+
+@pytest.fixture
+def sandbox(tmp_path: pathlib.Path) -> Sandbox:
+    return Sandbox(tmp_path)
+
+
+def test_nodes_learn_of_each_other(sandbox: Sandbox) -> None:
+    tail = "3 workloads that came between runs"
+    added = [f"to sync  3/3 nodes · {tail} · 3 added"]
+    assert sandbox.play("--check", "--diff") == (0, added, dict.fromkeys(NODES, 1))
+    assert sandbox.known("node1") == {}
+    assert sandbox.play() == (0, [f"synced  3/3 nodes · {tail} · 3 added"], dict.fromkeys(NODES, 1))
+    assert sandbox.known("node1") == {"node2": [("10.244.2.2",)], "node3": [("10.244.3.2",)]}
+    # A workload goes, and one node cannot be asked.
+    sandbox.endpoints("node2").remove("default/web")
+    status, said, changed = sandbox.play("-e", "strict=true", down=True)
+    assert (status, changed) == (2, {"node1": 1, "node2": 0, "node3": 0})
+    assert said[0].startswith("! node3 could not be asked (unreachable: ")
+    assert said[1] == "incomplete  2/3 nodes · 1 workload that came between runs · 1 gone"
+    assert sandbox.known("node1") == {"node2": [], "node3": [("10.244.3.2",)]}
+    assert sandbox.known("node3") == {"node1": [("10.244.1.2",)], "node2": [("10.244.2.2",)]}
