@@ -20,12 +20,14 @@ from ..policy.from_resources import namespaced_labels
 from ..policy.host_endpoints import Interfaces
 from ..policy.model import Endpoint
 from ..policy.policy_index import PolicyIndex
-from .node_state import IptablesTable, NodeState, WorkloadEndpoint
+from .node_state import IpSet, IptablesTable, NodeState, WorkloadEndpoint
 from .policy_state import PolicySettings, PolicyState
 from .policy_tables import PolicyTables
 
 if t.TYPE_CHECKING:
     from .inventory import Workload
+
+_Key = tuple[str, str]  # of an endpoint: kind, name
 
 FAMILIES = (4, 6)
 #: A node without a vxlan.calico keeps workloads from encapsulating to this port (RFC 7348).
@@ -40,10 +42,15 @@ class Guard:
 
     def __init__(self) -> None:
         self._index: t.Optional[PolicyIndex] = None
-        self._endpoints: dict[tuple[str, str], Endpoint] = {}
+        self._elsewhere = _Elsewhere()
+        self._endpoints: tuple[t.Mapping[_Key, Endpoint], dict[_Key, Endpoint]] = ({}, {})  # elsewhere and here
+        self._planned: t.Mapping[str, Endpoint] = {}  # here, by the inventory
+        self._own: dict[str, tuple[WorkloadEndpoint, Endpoint]] = {}  # here, by interface, and made of what
+        self._policy: t.Optional[PolicyState] = None
         self._settings: t.Optional[Settings] = None
         self._compilers: tuple[Compiler, ...] = ()
-        self._tables = PolicyTables()
+        self._rendering = PolicyTables()
+        self._programmed: t.Optional[tuple[tuple[IptablesTable, ...], list[IpSet]]] = None
 
     def with_policy(
         self, state: NodeState, interfaces: Interfaces = NO_INTERFACES, others: t.Iterable[Endpoint] = ()
@@ -56,33 +63,80 @@ class Guard:
         """
         if state.policy is None:
             return state
-        index = self._fed(state, state.policy, interfaces, others)
+        if self._index is None or self._index.node != state.node:
+            self._index, self._programmed = PolicyIndex(state.node), None
+            self._elsewhere, self._endpoints, self._policy = _Elsewhere(), ({}, {}), None
         settings = chain_settings(state, state.policy.settings)
         if settings != self._settings:
-            self._settings = settings
+            self._settings, self._programmed = settings, None
             self._compilers = tuple(Compiler(settings, family) for family in FAMILIES)
-        node = index.node_policy()
-        tables, sets = self._tables.render(node, [compiler.compile(node) for compiler in self._compilers])
+        self._index.update_interfaces(interfaces)
+        self._index.update_policy_set(state.policy.policy_set)
+        self._feed(self._index, state, state.policy, tuple(others))
+        if self._index.commit() or self._programmed is None:
+            node = self._index.node_policy()
+            compiled = [compiler.compile(node) for compiler in self._compilers]
+            self._programmed = self._rendering.render(node, compiled)
+        tables, sets = self._programmed
         return dataclasses.replace(state, iptables=_merged(state.iptables, tables), ipsets=(*state.ipsets, *sets))
 
-    def _fed(
-        self, state: NodeState, policy: PolicyState, interfaces: Interfaces, others: t.Iterable[Endpoint]
-    ) -> PolicyIndex:
-        if self._index is None or self._index.node != state.node:
-            self._index, self._endpoints = PolicyIndex(state.node), {}
-        index = self._index
-        index.update_interfaces(interfaces)
-        index.update_policy_set(policy.policy_set)
-        endpoints = {(one.kind, one.name): one for one in all_endpoints(state, policy, others)}
-        for kind, name in self._endpoints.keys() - endpoints.keys():
-            index.remove_endpoint(kind, name)
-        for key, endpoint in endpoints.items():
-            known = self._endpoints.get(key)
-            if known is not endpoint and known != endpoint:
-                index.update_endpoint(endpoint)
-        self._endpoints = endpoints
-        index.commit()
-        return index
+    def _feed(self, index: PolicyIndex, state: NodeState, policy: PolicyState, others: tuple[Endpoint, ...]) -> None:
+        """Tells the index which endpoints came, went or are other ones. Those elsewhere, of which there may be ten
+        thousand, are gone through when they or what they depend on are others than the last time."""
+        if policy is not self._policy:
+            self._policy, self._planned, self._own = policy, planned(policy, state.node), {}
+        elsewhere = self._elsewhere.of(state, policy, others)
+        here = {(one.kind, one.name): one for one in self._here(state, policy)}
+        before_elsewhere, before_here = self._endpoints
+        self._endpoints = elsewhere, here
+        parts = [(before_here, here)]
+        if elsewhere is not before_elsewhere:
+            parts.append((dict(before_elsewhere), dict(elsewhere)))
+        for before, after in parts:
+            for key in before.keys() - after.keys():
+                index.remove_endpoint(*key)
+        for before, after in parts:
+            for key, endpoint in after.items():
+                known = before.get(key)
+                if known is not endpoint and known != endpoint:
+                    index.update_endpoint(endpoint)
+
+    def _here(self, state: NodeState, policy: PolicyState) -> t.Iterator[Endpoint]:
+        """As `here`, with the same objects as the last time for workloads that are the same objects."""
+        before, self._own = self._own, {}
+        for workload in state.workloads:
+            known = before.get(workload.interface)
+            if known is None or known[0] is not workload:
+                known = workload, own_endpoint(state.node, workload, policy, self._planned)
+            self._own[workload.interface] = known
+            yield known[1]
+
+
+class _Elsewhere:
+    """Endpoints that are not this node's workloads, by kind and name, as the same object while they are the same.
+
+    They depend on the node's own workloads as far as these have a name or an address of theirs.
+    """
+
+    def __init__(self) -> None:
+        self._made_of: t.Any = None
+        self._names: frozenset[str] = frozenset()
+        self._addresses: frozenset[str] = frozenset()
+        self._found: dict[_Key, Endpoint] = {}
+
+    def of(self, state: NodeState, policy: PolicyState, others: tuple[Endpoint, ...]) -> t.Mapping[_Key, Endpoint]:
+        known = self._made_of
+        if known is None or known[0] is not policy or known[1] != others:
+            known = None
+            everybody = [*policy.endpoints, *others]
+            self._names = frozenset(one.name for one in everybody if not _is_own_workload(one, state.node))
+            self._addresses = frozenset(address for one in others for address in one.addresses)
+        names = self._names.intersection([f"{one.namespace}/{one.name}" for one in state.workloads])
+        addresses = self._addresses.intersection([one.address for one in state.workloads])
+        if known is None or known[2:] != (names, addresses):
+            self._found = {(one.kind, one.name): one for one in elsewhere(state, policy, others)}
+            self._made_of = policy, others, names, addresses
+        return self._found
 
 
 def with_policy(
@@ -107,9 +161,16 @@ def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endp
     the inventory places elsewhere, is no longer theirs. One of another node that has the name of one here, or of one
     before it, is told apart from that by its node.
     """
-    planned = {one.name: one for one in policy.endpoints if _is_own_workload(one, state.node)}
-    here = {f"{workload.namespace}/{workload.name}": workload for workload in state.workloads}
-    names = set(here)
+    yield from elsewhere(state, policy, others)
+    by_inventory = planned(policy, state.node)
+    here = {f"{one.namespace}/{one.name}": one for one in state.workloads}
+    for workload in here.values():
+        yield own_endpoint(state.node, workload, policy, by_inventory)
+
+
+def elsewhere(state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint]) -> t.Iterator[Endpoint]:
+    """Of all_endpoints, those that are not the node's own workloads."""
+    names = {f"{workload.namespace}/{workload.name}" for workload in state.workloads}
     taken = {workload.address for workload in state.workloads}
     for one in policy.endpoints:
         if not _is_own_workload(one, state.node):
@@ -124,13 +185,21 @@ def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endp
         left = tuple(address for address in one.addresses if address not in taken)
         if left:
             yield _told_apart(dataclasses.replace(one, addresses=left), names)
-    for name, workload in here.items():
-        known = planned.get(name)
-        if known is not None and known.interface == workload.interface:
-            yield known
-        else:
-            profiles = policy.settings.workload_profiles
-            yield workload_endpoint(state.node, workload, workload.interface, workload.address, profiles)
+
+
+def planned(policy: PolicyState, node: str) -> dict[str, Endpoint]:
+    """The node's workloads that the inventory knows, by name."""
+    return {one.name: one for one in policy.endpoints if _is_own_workload(one, node)}
+
+
+def own_endpoint(
+    node: str, workload: WorkloadEndpoint, policy: PolicyState, by_inventory: t.Mapping[str, Endpoint]
+) -> Endpoint:
+    """One of the node's own workloads as it is; `by_inventory` is `planned`."""
+    known = by_inventory.get(f"{workload.namespace}/{workload.name}")
+    if known is not None and known.interface == workload.interface:
+        return known
+    return workload_endpoint(node, workload, workload.interface, workload.address, policy.settings.workload_profiles)
 
 
 def _told_apart(endpoint: Endpoint, names: set[str]) -> Endpoint:

@@ -21,19 +21,29 @@ class PolicyTables:
     drivers know it."""
 
     def __init__(self) -> None:
-        self._memory = Memory()
+        self._of_chains, self._of_sets = Memory(), Memory()
+        self._rendered: tuple[list[t.Any], tuple[IptablesTable, ...]] = ([], ())  # what of, and the tables
 
     def render(self, node: NodePolicy, compiled: t.Sequence[Tables]) -> tuple[tuple[IptablesTable, ...], list[IpSet]]:
         """`compiled`: of both families, or one, from `node`."""
-        self._memory.begin()
-        titles = _titles(node)
-        tables = tuple(self._table(one, name, titles) for one in compiled for name in one.tables)
-        return tables, [self._set(found) for one in compiled for found in one.sets]
+        self._of_sets.begin()
+        sets = [self._set(found) for one in compiled for found in one.sets]
+        return self._all_tables(node, compiled), sets
+
+    def _all_tables(self, node: NodePolicy, compiled: t.Sequence[Tables]) -> tuple[IptablesTable, ...]:
+        made_of = [one.tables for one in compiled]
+        known, tables = self._rendered
+        if len(known) != len(made_of) or any(one is not other for one, other in zip(known, made_of)):
+            self._of_chains.begin()
+            titles = _titles(node)
+            tables = tuple(self._table(one, name, titles) for one in compiled for name in one.tables)
+            self._rendered = made_of, tables
+        return tables
 
     def _table(self, compiled: Tables, name: str, titles: t.Mapping[str, str]) -> IptablesTable:
         table = compiled.tables[name]
         chains = {
-            chain: self._memory.recall((compiled.family, name, chain), rules, lambda: _rendered(rules))  # noqa: B023
+            chain: self._of_chains.recall((compiled.family, name, chain), rules, lambda: _rendered(rules))  # noqa: B023
             for chain, rules in table.chains.items()
         }
         hooks = tuple(Hook(hook.chain, hook.rule.render(), hook.last) for hook in table.hooks)
@@ -41,7 +51,7 @@ class PolicyTables:
         return IptablesTable(name, chains, hooks, compiled.family, known)
 
     def _set(self, found: t.Any) -> IpSet:
-        return self._memory.recall(found.name, found, lambda: IpSet(found.name, found.type, found.members))
+        return self._of_sets.recall(found.name, found, lambda: IpSet(found.name, found.type, found.members))
 
 
 def _rendered(rules: tuple[Rule, ...]) -> tuple[str, ...]:

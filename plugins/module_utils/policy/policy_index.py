@@ -106,12 +106,16 @@ class PolicyIndex:
 
     def update_interfaces(self, interfaces: Interfaces) -> None:
         """These are the host's interfaces now, without those of workloads."""
+        if interfaces == self._interfaces:
+            return
         self._interfaces = interfaces
         self._unsettled |= {key for key in self._local if key[0] == HOST_ENDPOINT}
 
     def update_policy_set(self, policy_set: PolicySet) -> None:
         """Policies, tiers, profiles and network sets are these now, and no others."""
         before, self._policy_set = self._policy_set, policy_set
+        if before is policy_set:
+            return
         self._rules_unsettled = self._rules_unsettled or before != policy_set
         for network_set in _gone(before.network_sets, policy_set.network_sets):
             self._sets.remove_owner((_NETWORK_SET, network_set.name))

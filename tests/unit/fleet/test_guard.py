@@ -141,6 +141,55 @@ def test_again_and_again_is_as_from_nothing(one: int, other: int) -> None:
         assert all(after.chains[name] is rules for name, rules in before.chains.items())
 
 
+@given(st.integers(0, 10**9))
+@settings(max_examples=12, deadline=None)
+def test_whatever_comes_and_goes_it_is_as_from_nothing(seed: int) -> None:
+    """Workloads here, endpoints of others under their names and addresses, interfaces, the plan itself."""
+    chance = random.Random(seed)
+    kept = Guard()
+    worlds = [state_of(random_world(random.Random(seed + number))) for number in range(2)]
+    state, others, interfaces = worlds[0], (), {}
+    for _step in range(10):
+        what = chance.randrange(6)
+        if what == 0:
+            state = chance.choice(worlds)
+        elif what == 1 and state.workloads:
+            kept_ones = tuple(one for one in state.workloads if chance.random() < 0.7)
+            state = dataclasses.replace(state, workloads=kept_ones)
+        elif what == 2 and state.workloads:
+            labels = {"app": chance.choice(["web", "db"])}
+            changed = chance.choice(state.workloads)
+            workloads = [dataclasses.replace(one, labels=labels) if one is changed else one for one in state.workloads]
+            state = dataclasses.replace(state, workloads=tuple(workloads))
+        elif what == 3:
+            known = [endpoint for world in worlds for endpoint in world.policy.endpoints]
+            others = tuple(
+                dataclasses.replace(one, node="elsewhere")
+                for one in chance.sample(known, min(len(known), 3))
+                if one.kind == "WorkloadEndpoint"
+            )
+        elif what == 4:
+            interfaces = {"eth0": chance.sample(["10.0.0.1", "10.0.0.2"], chance.randrange(3))}
+        else:  # the host's own endpoints, by the same policies
+            hosts = [Endpoint("HostEndpoint", "h", NODE, chance.choice(["eth0", "*"]), ("10.0.0.1",))]
+            endpoints = [one for one in state.policy.endpoints if one.kind != "HostEndpoint"]
+            more = tuple(chance.sample(hosts, chance.randrange(2)))
+            state = dataclasses.replace(state, policy=dataclasses.replace(state.policy, endpoints=(*endpoints, *more)))
+        assert kept.with_policy(state, interfaces, others) == with_policy(state, interfaces, others)
+
+
+def test_a_workload_more_of_a_known_group_changes_no_chain() -> None:
+    kept = Guard()
+    state = fleet_state()
+    (known,) = state.workloads
+    more = dataclasses.replace(known, name="other", interface="cali999", address="10.99.0.9")
+    before = kept.with_policy(state)
+    after = kept.with_policy(dataclasses.replace(state, workloads=(known, more)))
+    assert all(one is other for one, other in zip(before.iptables, after.iptables))
+    changed = [one for one, other in zip(after.ipsets, before.ipsets) if one is not other]
+    assert {one.name[:8] for one in changed} == {"cali40w:"}
+
+
 def test_other_settings_are_other_rules() -> None:
     kept = Guard()
     state = fleet_state()

@@ -5,18 +5,22 @@
 
 from __future__ import annotations
 
-from ..node_policy import NodePolicy
+import typing as t
+
+from ..ip_sets import IpSet
+from ..node_policy import LocalEndpoint, NodePolicy
 from . import filter_table, mangle_table, raw_table
 from .marks import marks
 from .memory import Memory
-from .node_chains import NodeChains
+from .node_chains import NodeChains, member_sets, sorted_out
 from .settings import Settings
-from .tables import Tables
+from .tables import Table, Tables
+from .workload_groups import Group, Groups
 
 
 class Compiler:
     """Compiles for IP version 4 or 6, again and again: what has not changed since the last time is not made anew, and
-    is the same object then.
+    is the same object then. Workloads that come to groups and leave them change sets alone, and cost no more than that.
     """
 
     def __init__(self, settings: Settings, family: int) -> None:
@@ -24,14 +28,32 @@ class Compiler:
         self.settings = settings
         self.family = family
         self._marks = marks(settings.mark_mask)
-        self._memory = Memory()
+        self._groups = Groups()
+        self._of_chains, self._of_sets = Memory(), Memory()
+        self._made_of: t.Any = None  # all that the chains depend on
+        self._tables: t.Mapping[str, Table] = {}
+        self._nets: tuple[IpSet, ...] = ()
 
     def compile(self, node: NodePolicy) -> Tables:
         """Raises KeyError when an endpoint names a policy that `node` does not have."""
-        self._memory.begin()
-        chains = NodeChains(node, self.settings, self._marks, self.family, self._memory)
+        hosts, workloads = sorted_out(node.endpoints)
+        groups = self._groups.of(workloads)
+        made_of = list(groups), hosts, node.policies, node.profiles
+        if made_of != self._made_of:
+            self._made_of = None
+            self._make_chains(node, hosts, groups)
+            self._made_of = made_of
+        self._of_sets.begin()
+        sets = {one.name: one for one in self._nets}
+        sets.update((one.name, one) for one in member_sets(node, groups, self.family, self._of_sets))
+        return Tables(self.family, self._tables, tuple(sets[name] for name in sorted(sets)))
+
+    def _make_chains(self, node: NodePolicy, hosts: t.Sequence[LocalEndpoint], groups: t.Mapping[str, Group]) -> None:
+        self._of_chains.begin()
+        chains = NodeChains(node, hosts, groups, self.settings, self._marks, self.family, self._of_chains)
         tables = [one.table(chains) for one in (raw_table, mangle_table, filter_table)]
-        return Tables(self.family, {table.name: table for table in tables if table.hooks}, chains.sets())
+        self._tables = {table.name: table for table in tables if table.hooks}
+        self._nets = chains.sets()
 
 
 def compile_node(node: NodePolicy, settings: Settings, family: int) -> Tables:

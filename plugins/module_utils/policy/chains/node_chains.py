@@ -25,16 +25,25 @@ DIRECTIONS = (INGRESS, EGRESS)
 
 
 class NodeChains:
-    def __init__(self, node: NodePolicy, settings: Settings, marks: Marks, family: int, memory: Memory) -> None:
+    """`hosts` and `groups` are the node's endpoints, as `sorted_out` gives them."""
+
+    def __init__(
+        self,
+        node: NodePolicy,
+        hosts: t.Sequence[LocalEndpoint],
+        groups: t.Mapping[str, Group],
+        settings: Settings,
+        marks: Marks,
+        family: int,
+        memory: Memory,
+    ) -> None:
         self.node = node
         self.settings = settings
         self.marks = marks
         self.family = family
-        self.hosts = _one_per_interface(one for one in node.endpoints if one.endpoint.kind == HOST_ENDPOINT)
-        self.groups = workload_groups.groups(
-            _one_per_interface(one for one in node.endpoints if one.endpoint.kind != HOST_ENDPOINT)
-        )
-        self.dispatch = workload_groups.tree(self.groups)
+        self.hosts = hosts
+        self.groups = groups
+        self.dispatch = workload_groups.tree(groups)
         self.workload_interfaces = tuple(f"{prefix}+" for prefix in settings.interface_prefixes)
         self._marking = marking_chains(marks)
         self._memory = memory
@@ -73,17 +82,8 @@ class NodeChains:
         return self._memory.recall(("workloads", group.id, direction), (self._staged, self._profiles), made)
 
     def sets(self) -> tuple[IpSet, ...]:
-        """All that the tables refer to that were made so far, sorted by name."""
-        for selector, members in self.node.selector_members.items():
-            self._set(ip_sets.selector_set(selector, self.family), ip_sets.addresses, members)
-        for key, pairs in self.node.named_port_members.items():
-            self._set(ip_sets.named_port_set(key, self.family), ip_sets.addresses_and_ports, (key.protocol, pairs))
-        for name, of_group in workload_groups.members(self.groups, self.dispatch):
-            self._set(ip_sets.workloads_set(name, self.family), ip_sets.addresses_and_interfaces, of_group)
-        return tuple(self._sets[name] for name in sorted(self._sets))
-
-    def _set(self, name: str, make: t.Callable[[str, int, t.Any], IpSet], members: t.Any) -> None:
-        self._sets[name] = self._memory.recall(("set", name), members, lambda: make(name, self.family, members))
+        """Lists of CIDRs that the rules made so far refer to."""
+        return tuple(self._sets.values())
 
     def _of_owner(self, writer: Writer, name: str) -> tuple[Rule, ...]:
         owner, direction = self._owners[name]
@@ -98,9 +98,25 @@ class NodeChains:
         return chain.rules
 
 
-def _one_per_interface(endpoints: t.Iterable[LocalEndpoint]) -> list[LocalEndpoint]:
-    """Of several for one interface, the first: that with the lowest name."""
-    found: dict[str, LocalEndpoint] = {}
+def member_sets(node: NodePolicy, groups: t.Mapping[str, Group], family: int, memory: Memory) -> t.Iterator[IpSet]:
+    """The sets that have members: of selectors, named ports and groups of workloads."""
+
+    def recall(name: str, make: t.Callable[[str, int, t.Any], IpSet], members: t.Any) -> IpSet:
+        return memory.recall(name, members, lambda: make(name, family, members))
+
+    for selector, members in node.selector_members.items():
+        yield recall(ip_sets.selector_set(selector, family), ip_sets.addresses, members)
+    for key, pairs in node.named_port_members.items():
+        yield recall(ip_sets.named_port_set(key, family), ip_sets.addresses_and_ports, (key.protocol, pairs))
+    for name, of_group in workload_groups.members(groups, workload_groups.tree(groups)):
+        yield recall(ip_sets.workloads_set(name, family), ip_sets.addresses_and_interfaces, of_group)
+
+
+def sorted_out(endpoints: t.Iterable[LocalEndpoint]) -> tuple[list[LocalEndpoint], list[LocalEndpoint]]:
+    """Host endpoints and workloads. Of several for one interface, the first: that with the lowest name."""
+    hosts: dict[str, LocalEndpoint] = {}
+    workloads: dict[str, LocalEndpoint] = {}
     for endpoint in endpoints:
-        found.setdefault(endpoint.interface, endpoint)
-    return list(found.values())
+        of_kind = hosts if endpoint.endpoint.kind == HOST_ENDPOINT else workloads
+        of_kind.setdefault(endpoint.interface, endpoint)
+    return list(hosts.values()), list(workloads.values())

@@ -36,19 +36,29 @@ class Group(t.NamedTuple):
     members: tuple[tuple[str, str], ...]
 
 
-def groups(workloads: t.Iterable[LocalEndpoint]) -> dict[str, Group]:
-    """{id: group}, sorted."""
-    lists: dict[str, tuple[tuple[TierPolicies, ...], tuple[str, ...]]] = {}
-    members: dict[str, list[tuple[str, str]]] = {}
-    ids: dict[t.Any, str] = {}
-    for workload in workloads:
-        key = (workload.tiers, workload.profiles)
-        group_id = ids.get(key)
-        if group_id is None:
-            group_id = ids[key] = _id(*key)
-            lists[group_id] = key
-        members.setdefault(group_id, []).extend((one, workload.interface) for one in workload.endpoint.addresses)
-    return {name: Group(name, *lists[name], tuple(members[name])) for name in sorted(lists)}
+class Groups:
+    """The groups of a node's workloads, again and again: what has not changed since the last time is not made anew."""
+
+    def __init__(self) -> None:
+        # By interface: the workload, its group, and its members.
+        self._known: dict[str, tuple[LocalEndpoint, str, tuple[tuple[str, str], ...]]] = {}
+
+    def of(self, workloads: t.Iterable[LocalEndpoint]) -> dict[str, Group]:
+        """{id: group}, sorted. `workloads` are of as many interfaces."""
+        before, self._known = self._known, {}
+        lists: dict[str, LocalEndpoint] = {}
+        members: dict[str, list[tuple[str, str]]] = {}
+        for workload in workloads:
+            known = before.get(workload.interface)
+            if known is None or known[0] is not workload:
+                pairs = tuple((one, workload.interface) for one in workload.endpoint.addresses)
+                known = workload, _id(workload.tiers, workload.profiles), pairs
+            self._known[workload.interface] = known
+            lists.setdefault(known[1], workload)
+            members.setdefault(known[1], []).extend(known[2])
+        return {
+            name: Group(name, lists[name].tiers, lists[name].profiles, tuple(members[name])) for name in sorted(lists)
+        }
 
 
 def _id(tiers: tuple[TierPolicies, ...], profiles: tuple[str, ...]) -> str:
