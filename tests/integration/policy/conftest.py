@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shutil
 import typing as t
@@ -25,10 +26,21 @@ def node(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> t.Iterator[N
         made.close()
 
 
-@pytest.fixture
-def policed(tmp_path: pathlib.Path) -> t.Iterator[PolicedNode]:
-    """The node, whose policy is written as documents and programmed by the drivers, with the host's own iptables."""
+@pytest.fixture(params=["nft", "legacy"])
+def policed(
+    request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> t.Iterator[PolicedNode]:
+    """The node, whose policy is written as documents and programmed by the drivers; the host's own iptables is of
+    either backend, as after `update-alternatives --set iptables`."""
+    programs = shutil.which(f"xtables-{request.param}-multi", path="/usr/sbin:/sbin")
+    assert programs, "install iptables to run these tests"
+    alternatives = tmp_path / "alternatives"
+    alternatives.mkdir()
+    for name in ("iptables", "ip6tables"):
+        for program in (name, f"{name}-save", f"{name}-restore"):
+            (alternatives / program).symlink_to(programs)
+    monkeypatch.setenv("PATH", f"{alternatives}:{os.environ['PATH']}")
     with host_under_test(tmp_path, HostKernel) as kernel:
-        made = PolicedNode(Node(kernel, str(tmp_path / "netns"), "nft"))
+        made = PolicedNode(Node(kernel, str(tmp_path / "netns"), request.param))
         yield made
-        made.node.close()
+        made.close()

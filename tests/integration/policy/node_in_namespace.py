@@ -9,6 +9,7 @@ them is what was forwarded or sent. What the node itself received is seen by raw
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 import struct
@@ -113,6 +114,10 @@ class Node:
             text = restore_text(one) + (more if one.family == 4 else "")
             self._must([f"{program}-{self.backend}-restore", "-w", "10"], text)
 
+    def restore(self, text: str) -> None:
+        """Of somebody else's, for IPv4, beside all that is there."""
+        self._must([f"iptables-{self.backend}-restore", "-w", "10", "--noflush"], text)
+
     def iptables(self, *arguments: str) -> None:
         self._must([f"iptables-{self.backend}", "-w", "10", *arguments])
 
@@ -161,6 +166,15 @@ class Node:
             if not got:
                 time.sleep(0.005)
         return found
+
+    @contextlib.contextmanager
+    def watching(self, interface: str) -> t.Iterator[socket.socket]:
+        """What comes out there, as frames."""
+        with self.beyond._there(_frame_socket) as made:
+            made.bind((interface, 3))
+            made.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING: what comes in there
+            made.settimeout(1.0)
+            yield made
 
     def _drain(self, found: dict[tuple[int, int], str]) -> bool:
         before = len(found)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import socket
 import threading
 import time
 import typing as t
@@ -29,7 +30,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.r
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import Guard
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
-    IptablesTable,
     NodeState,
     Pool,
     TunnelDevice,
@@ -46,7 +46,7 @@ from tests.integration.policy import nflog
 from tests.integration.policy.documents import Document, allow_all_profile
 from tests.integration.policy.node_in_namespace import WORKLOADS as WORKLOADS_OF_NODE
 from tests.integration.policy.node_in_namespace import Node, workload_interface
-from tests.integration.policy.packets import packet
+from tests.integration.policy.packets import packet, tag
 from tests.unit.policy.node_between import OWN, OWN_ADDRESSES, interface_to
 from tests.unit.policy.random_policies import NODE
 
@@ -115,6 +115,12 @@ class PolicedNode:
         self._guard = Guard()
         self._remembered = {"ipset": RememberedSets(), "iptables": RememberedTables()}
         self._arrived: dict[tuple[int, int], str] = {}
+        self._open = contextlib.ExitStack()
+        self._watched: dict[str, socket.socket] = {}
+
+    def close(self) -> None:
+        self._open.close()
+        self.node.close()
 
     # --- policy
 
@@ -140,6 +146,11 @@ class PolicedNode:
         )
         self.program()
 
+    def without_policy(self) -> None:
+        """As if there had never been any."""
+        self.state = NodeState(NODE, self.state.address)
+        self.program()
+
     def program(self) -> None:
         """What the state asks for and the kernel does not have: by the drivers, as an agent does it."""
         state = self._guard.with_policy(self.state)
@@ -156,17 +167,9 @@ class PolicedNode:
         for driver in self._remembered.values():
             driver.forget()
 
-    def written(self) -> int:
-        """The kernel's count of transactions of nftables."""
-        mark = self.node.kernel.ruleset_mark()
-        assert mark is not None
-        return mark
-
-    def table(self, name: str, program: str = "iptables") -> IptablesTable:
-        """As the guard makes it."""
-        family = 6 if program.startswith("ip6") else 4
-        tables = self._guard.with_policy(self.state).iptables
-        return next(table for table in tables if (table.name, table.family) == (name, family))
+    def written(self) -> t.Optional[int]:
+        """The kernel's count of transactions of nftables; None for the other backend, which does not count."""
+        return self.node.kernel.ruleset_mark() if self.node.backend == "nft" else None
 
     # --- packets
 
@@ -184,6 +187,25 @@ class PolicedNode:
         numbers = {flow: self.send(flow, by) for flow in flows}
         self._await(number for flow, number in numbers.items() if flows[flow] is not None)
         return {flow: self._arrived.get((0, number)) for flow, number in numbers.items()}
+
+    def sources(self, flows: t.Iterable[Flow]) -> dict[Flow, str]:
+        """Whom those beyond take for their senders, of IPv4; "" of what does not get there."""
+        found = {}
+        for flow in flows:
+            with self.node.watching(interface_of(flow.destination)) as frames:
+                self.send(flow)
+                found[flow] = _source(frames)
+        return found
+
+    def takes(self, flow: Flow) -> float:
+        """Seconds until a packet of it is through the node."""
+        interface = interface_of(flow.destination)
+        if interface not in self._watched:
+            self._watched[interface] = self._open.enter_context(self.node.watching(interface))
+        began = time.perf_counter()
+        self.send(flow)
+        assert _source(self._watched[interface]) == flow.source
+        return time.perf_counter() - began
 
     def send(self, flow: Flow, by: t.Optional[str] = None, world: int = 0) -> int:
         """Its number."""
@@ -271,6 +293,17 @@ class Stream:
     def got_through(self) -> list[int]:
         arrived = self._node.arrived(self._world)
         return [position for position, number in enumerate(self.sent) if number in arrived]
+
+
+def _source(frames: socket.socket) -> str:
+    """Of the next packet of ours."""
+    while True:
+        try:
+            data = frames.recv(2048)
+        except TimeoutError:
+            return ""
+        if tag(data) is not None:
+            return socket.inet_ntoa(data[26:30])
 
 
 def _workloads(found: t.Iterable[resources.Resource]) -> t.Iterator[WorkloadEndpoint]:
