@@ -1,0 +1,166 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An agent whose node has policy, and datagrams between its workloads that tell what was open, and when.
+
+daemon.desire(policed(web(OPEN)))
+daemon.start()
+add(daemon, "web"), add(daemon, "client")
+with Datagrams(daemon, "client", "web", OPEN) as open_, Datagrams(daemon, "client", "web", CLOSED) as closed:
+    ...
+assert open_.lost() == [] and closed.arrived() == []
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+import struct
+import threading
+import time
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.iptables import COMMENT
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState, allow_all
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources
+
+from tests.integration.agent.daemon_under_test import Daemon
+from tests.integration.policy.documents import Document, global_policy
+from tests.unit.agent.node_under_test import STATE
+
+#: Without BGP: these hosts have no BIRD.
+BASE = dataclasses.replace(STATE, bird=None)
+OPEN, CLOSED = 5000, 5001
+
+_BETWEEN = 0.002  # seconds between two datagrams
+_ARRIVING = 0.05  # seconds in which one that was sent arrives
+_TIME = struct.Struct("d")
+_SO_RCVBUFFORCE = 33  # socket(7)
+
+
+def policed(*documents: Document, base: NodeState = BASE) -> NodeState:
+    """`base` with these for its policy."""
+    found = from_resources.policy_set([resources.parse(one) for one in documents])
+    found = dataclasses.replace(found, profiles=(*found.profiles, allow_all()))
+    return dataclasses.replace(base, policy=PolicyState(found))
+
+
+def web(*ports: int, name: str = "web") -> Document:
+    """Clients reach web by UDP at these ports, and nobody else."""
+    rule = {
+        "action": "Allow",
+        "protocol": "UDP",
+        "source": {"selector": 'app == "client"'},
+        "destination": {"ports": list(ports)},
+    }
+    return global_policy(name, 'app == "web"', types=["Ingress"], ingress=[rule])
+
+
+def add(daemon: Daemon, name: str, **more: t.Any) -> str:
+    """The address of a workload `app: <name>`."""
+    return str(daemon.add(name, **{"labels": {"app": name}, **more})["addresses"][0])
+
+
+class Datagrams:
+    """From one workload to another, one after the other, as long as the context lasts. None is answered: to connection
+    tracking each is the first."""
+
+    def __init__(self, daemon: Daemon, source: str, target: str, port: int) -> None:
+        self._to = (daemon.call("workload.get", id=f"default/{target}")["workload"]["addresses"][0], port)
+        self._receiver = inside(daemon, target, lambda: _receiver(port))
+        self._sender = inside(daemon, source, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        self.sent: list[float] = []
+        self._arrived: list[float] = []
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Datagrams:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *dummy: object) -> None:
+        self._end.set()
+        self._thread.join()
+        time.sleep(_ARRIVING)
+        self._drain()
+        self._sender.close()
+        self._receiver.close()
+
+    def _run(self) -> None:
+        while not self._end.wait(_BETWEEN):
+            self.send()
+
+    def send(self) -> None:
+        now = time.monotonic()
+        self.sent.append(now)
+        try:
+            self._sender.sendto(_TIME.pack(now), self._to)
+        except OSError:
+            return  # then it does not arrive
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                self._arrived.append(_TIME.unpack(self._receiver.recv(64))[0])
+            except BlockingIOError:
+                return
+
+    def arrived(self) -> list[float]:
+        """When those were sent, by the monotonic clock."""
+        self._drain()
+        return self._arrived
+
+    def lost(self) -> list[float]:
+        """After the end."""
+        assert self.sent
+        return sorted(set(self.sent) - set(self._arrived))
+
+    def passes(self) -> bool:
+        """Whether one that is sent now arrives."""
+        before = len(self.arrived())
+        self.send()
+        until = time.monotonic() + _ARRIVING
+        while time.monotonic() < until and len(self.arrived()) == before:
+            time.sleep(0.001)
+        return len(self.arrived()) > before
+
+
+_T = t.TypeVar("_T")
+
+
+def inside(daemon: Daemon, name: str, make: t.Callable[[], _T]) -> _T:
+    """What is made in the namespace of a workload."""
+    return daemon.kernel.inside(name)._there(make)
+
+
+def _receiver(port: int) -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 64 << 20)
+    made.bind(("0.0.0.0", port))
+    made.setblocking(False)
+    return made
+
+
+def open_for(daemon: Daemon, source: str, target: str, port: int) -> bool:
+    """Whether a datagram arrives."""
+    with Datagrams(daemon, source, target, port) as datagrams:
+        return datagrams.passes()
+
+
+def ours(kernel: Kernel) -> list[str]:
+    """Rules and sets, as they are saved; rules of others that stand in a chain before ours count as well."""
+    found: list[str] = []
+    for program in ("iptables", "ip6tables"):
+        lines = [line for line in kernel.run([f"{program}-save"]).output.splitlines() if line.startswith(("*", "-A"))]
+        last: dict[str, bool] = {}  # by chain, whether the latest rule is one of others
+        for line in lines:
+            chain = line.split()[1] if line.startswith("-A") else ""
+            if COMMENT in line and last.get(chain) and "-j ACCEPT" not in line:
+                found.append(f"behind others: {line}")
+            elif COMMENT in line or line.startswith("*"):
+                found.append(line)
+            last = {} if line.startswith("*") else {**last, chain: COMMENT not in line}
+    return [*found, *sorted(line for line in kernel.run(["ipset", "save"]).output.splitlines() if "cali" in line)]
