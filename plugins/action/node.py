@@ -7,14 +7,17 @@ import getpass
 import os
 import socket
 import typing as t
+import uuid
 
 from ansible import constants
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.plugins.connection import ConnectionBase
 from ansible.template import trust_as_template
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import new_connection
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
 
 _COLLECTION = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -51,16 +54,57 @@ class ActionModule(StateAction):
             args["units"] = [self._unit(entry, args["state"]) for entry in args["units"]]
         if args.get("files"):
             args["files"] = [self._file(entry) for entry in args["files"]]
-        if args.get("files") or self._task.args.get("observed"):
+        seconds = int(args.get("confirm_timeout") or 0)
+        if args.get("files") or self._task.args.get("observed") or seconds:
             # Also in the phases of a change: an agent of an older release could not read their states.
             self._add_engine(args, task_vars)
         args.setdefault("who", f"{getpass.getuser()}@{socket.gethostname()}")
+        args["change"] = uuid.uuid4().hex
         result.update(
             self._execute_module(module_name="baremetal.host_routing.node", module_args=args, task_vars=task_vars)
         )
         result["bgp"] = args["state"].get("bird") is not None
         self._remove_tmp_path(self._connection._shell.tmpdir)
+        change = result.pop("unconfirmed", "")
+        if change and seconds and not self._task.check_mode:
+            self._confirm(result, str(change), seconds, args, task_vars)
         return result
+
+    def _confirm(
+        self,
+        result: dict[str, t.Any],
+        change: str,
+        seconds: int,
+        args: t.Mapping[str, t.Any],
+        task_vars: dict[str, t.Any],
+    ) -> None:
+        """Has the node keep what it became, by a new connection. Also where the module failed: what it left behind is
+        what failures leave, as long as the node can be reached."""
+        kept = {name: args[name] for name in ("generations_kept", "lock_timeout") if name in args}
+
+        def reset() -> None:
+            self._connection._shell.tmpdir = None
+            # Others have nothing that stands from one task to the next, and would say so each time.
+            if type(self._connection).reset is not ConnectionBase.reset:
+                self._connection.reset()
+
+        def ask() -> dict[str, t.Any]:
+            return self._execute_module(
+                module_name="baremetal.host_routing.node_confirm",
+                module_args={"change": change, **kept},
+                task_vars=task_vars,
+            )
+
+        answer = new_connection.confirm(reset, ask, seconds)
+        if answer.get("unreachable"):
+            self._connection._shell.tmpdir = None  # nothing of it can be removed now
+        problem = new_connection.problem(task_vars["inventory_hostname"], answer, seconds, result.get("cut", ()))
+        result["confirmed"] = not problem
+        if answer.get("generation") is not None:
+            result["generation"] = answer["generation"]
+        if problem:
+            before = f"{result['msg']}\n" if result.get("failed") and result.get("msg") else ""
+            result.update(failed=True, msg=before + problem)
 
     def _bird_config(self, state: dict[str, t.Any]) -> str:
         with open(os.path.join(_ROLE, "templates", "bird.cfg.j2"), encoding="utf-8") as stream:
@@ -98,7 +142,7 @@ class ActionModule(StateAction):
         source = os.path.join(_COLLECTION, "plugins", "module_utils")
         digest = bundle.bundle_digest(source)
         args["engine_digest"] = digest
-        observed = task_vars.get(self._task.args.get("observed") or "") or {}
+        observed = task_vars.get(self._task.args.get("observed") or "") or self.answered
         if observed.get("engine_digest") == digest or self._task.check_mode:
             return
         local = os.path.join(str(constants.DEFAULT_LOCAL_TMP), f"engine-{digest}.tar.gz")

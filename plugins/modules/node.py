@@ -133,7 +133,21 @@ options:
       - Seconds to wait while another run changes this node.
     type: int
     default: 60
+  confirm_timeout:
+    description:
+      - Seconds after which the node goes back by itself to what it had before, unless the change is confirmed by a new
+        connection. The action does that for each host as soon as the host is changed; V(0) is off.
+      - What goes back is what O(state) and O(bird_config) say; files, units and the engine stay. A node that had
+        nothing yet goes back to the same state without policy.
+      - Where a run fails for another reason, and the node can be reached, it stays as the failure left it.
+    type: int
+    default: 0
+  change:
+    description:
+      - Name of this change, by which it is confirmed. Filled in by the action.
+    type: str
 seealso:
+  - module: baremetal.host_routing.node_confirm
   - module: baremetal.host_routing.node_info
   - module: baremetal.host_routing.convergence_info
 """
@@ -204,6 +218,23 @@ generation:
   description: Number of the generation that was recorded, V(null) where the state is the newest one already.
   returned: always
   type: int
+cut:
+  description:
+    - SSH connections to this host like which a new one would not come about under the new policy, and why. Those that
+      stand go on.
+  returned: always
+  type: list
+  elements: str
+  sample: ["a new connection like ssh from 10.10.1.1 to 10.10.1.11 port 22 would be cut by no-ssh#1 (ingress,
+           HostEndpoint node1-eth0)"]
+unconfirmed:
+  description: The change that waits for being confirmed, V("") if none does. Read by the action.
+  returned: always
+  type: str
+confirmed:
+  description: Whether the change was confirmed by a new connection.
+  returned: when a change waited for that
+  type: bool
 """
 
 import typing as t
@@ -217,9 +248,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node import
     command,
     machine,
     phases,
+    session_preview,
+    unconfirmed,
     units,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import File, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import File, Stored, StoreError
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "dict"},
@@ -266,6 +299,8 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "who": {"type": "str", "default": "ansible"},
     "generations_kept": {"type": "int", "default": 10},
     "lock_timeout": {"type": "int", "default": 60},
+    "confirm_timeout": {"type": "int", "default": 0},
+    "change": {"type": "str"},
 }
 
 
@@ -301,6 +336,22 @@ def engine_of(params: t.Mapping[str, t.Any]) -> t.Optional[apply.Engine]:
     return apply.Engine(params["engine_digest"], data)
 
 
+def confirm_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> t.Optional[unconfirmed.Confirm]:
+    if params["confirm_timeout"] <= 0:
+        return None
+    own = next(iter(here.sessions()), None)
+    return unconfirmed.Confirm(params["change"] or params["who"], params["confirm_timeout"], own.text if own else "")
+
+
+def waiting_change(here: machine.Machine) -> str:
+    """The change that waits for being confirmed, also where making it failed."""
+    try:
+        pending = unconfirmed.Waiting(here.store).load()
+    except StoreError:
+        return ""
+    return pending.change if pending else ""
+
+
 def phases_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """What each phase will change, as data and in lines."""
     plans = []
@@ -323,7 +374,7 @@ def prepared_diff(plan: apply.Plan, steps: t.Sequence[t.Mapping[str, t.Any]] = (
     for step in steps:
         lines.append(f"{node}  {step['phase']:<8} {_count(change['action'] for change in step['changes'])}")
         lines += [f"  {line}" for line in step["plan"]]
-    head = f"{node}  {_count(change.action for change in plan.shown)}"
+    head = f"{node}  {_count(change.action for change in plan.shown if change not in plan.cut)}"
     lines.append(f"{head:<58} plan {plan.target.state.plan[:12]}".rstrip())
     lines += [f"  {line}" for line in plan.lines]
     details = [change.detail.rstrip("\n") for change in plan.shown if change.detail]
@@ -365,9 +416,10 @@ def main() -> None:
             check=module.check_mode,
             keep=module.params["generations_kept"],
             lock_timeout=module.params["lock_timeout"],
+            confirm=confirm_of(here, module.params),
         )
     except (*command.ERRORS, apply.InTheWay, bundle.BundleError, ValueError) as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=str(error), unconfirmed=waiting_change(here))
     finally:
         here.kernel.close()
     plan = result.plan
@@ -380,6 +432,8 @@ def main() -> None:
         "kept": plan.kept,
         "units_changed": plan.units_changed,
         "generation": result.generation,
+        "cut": [session_preview.sentence(change) for change in plan.cut],
+        "unconfirmed": result.unconfirmed,
     }
     if steps:
         answer["phases"] = steps
@@ -387,6 +441,10 @@ def main() -> None:
         answer["diff"] = {"prepared": prepared_diff(plan, steps)}
     for change in plan.node.problems:
         module.warn(f"{plan.target.state.node}: {change.note}")
+    for sentence in answer["cut"]:
+        module.warn(f"{plan.target.state.node}: {sentence}. Connections that stand go on.")
+    for change in plan.news:
+        module.warn(f"{plan.target.state.node} {change.note}")
     module.exit_json(**answer)
 
 

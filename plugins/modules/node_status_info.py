@@ -80,7 +80,7 @@ agent:
   sample: {wanted: true, running: true, version: 0.2.0, uptime: 777600, in_sync: true, problems: [],
            drift: {total: 9, day: 3, kinds: {route: 3}}}
 problems:
-  description: What could not be read, in words.
+  description: What could not be read, and that the node went back from a change by itself or is about to, in words.
   returned: always
   type: list
   elements: str
@@ -102,6 +102,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.n
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import Waiting
 
 Data = dict[str, t.Any]
 
@@ -124,7 +125,26 @@ def gather(here: machine.Machine, now: datetime.datetime) -> Data:
             found.update(bgp=bgp(here, state, problems), routes=routes(here, state, problems))
             found["blocks"] = addresses(sources, problems)
             found["workloads"] = workloads(sources, state, problems)
+            problems += confirmation(here)
     return {**found, "problems": problems}
+
+
+def confirmation(here: machine.Machine) -> t.Iterator[str]:
+    """That a change waits for being confirmed, and that the node went back from one by itself."""
+    waiting = Waiting(here.store)
+    try:
+        pending, news = waiting.load(), waiting.news()
+    except StoreError as error:
+        yield str(error)
+        return
+    if pending is not None:
+        left = max(pending.left(here.uptime()), 0.0)
+        yield (
+            f"the change to plan {pending.plan[:12]} is not confirmed: the node goes back to plan"
+            f" {pending.previous.state.plan[:12]} in {left:.0f} s."
+        )
+    if news is not None:
+        yield news.sentence
 
 
 def agent(sources: Sources, now: datetime.datetime, problems: list[str]) -> Data:

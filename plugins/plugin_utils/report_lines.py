@@ -46,6 +46,12 @@ def phases(plans: Results) -> list[str]:
     return lines
 
 
+def confirmed(plans: Results) -> list[str]:
+    """One line, none where no node waited for being confirmed."""
+    asked = [answer["confirmed"] for answer in plans.values() if "confirmed" in answer]
+    return [f"confirm  {sum(asked)}/{len(asked)} nodes answered a new connection"] if asked else []
+
+
 def _names(names: t.Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 6 else f"{len(names)} nodes"
 
@@ -73,6 +79,7 @@ def converged(
             continue
         why = answer if answer is not None and not run_results.usable(answer) else plans.get(host)
         lines.append(f"! {host}: {run_results.reason(why)}")
+    lines += confirmed(plans)
     parts = [f"{good}/{len(hosts)} nodes"]
     if wanted:
         parts.append(f"{up // 2}/{wanted // 2} sessions Established")

@@ -15,7 +15,9 @@ from . import shared_targets, targets
 
 
 class StateAction(ActionBase):
-    """Base of actions that send one host's NodeState to a module."""
+    """Base of actions that send one host's NodeState to a module. `answered`: what the host said, if it was asked."""
+
+    answered: t.Mapping[str, t.Any] = {}
 
     def host_state(
         self,
@@ -66,4 +68,5 @@ class StateAction(ActionBase):
         )
         if answer.get("failed"):
             raise FleetError(f"host {task_vars['inventory_hostname']}", None, str(answer.get("msg")), "")
+        self.answered = answer
         return t.cast("dict[str, t.Any]", answer)

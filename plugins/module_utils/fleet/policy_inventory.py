@@ -35,10 +35,10 @@ class FleetPolicy:
     audited: frozenset[str] = frozenset()
 
     def settings_of(self, node: str) -> PolicySettings:
-        """Those of one node: nothing closes the ports by which it is reached."""
+        """Those of one node: nothing closes the port by which it is reached, unless the inventory wants no failsafe."""
         ports = self.settings.failsafe_inbound
         ssh = Failsafe("tcp", self.ssh_ports.get(node, _SSH_PORT))
-        if not any((one.protocol, one.port) == (ssh.protocol, ssh.port) for one in ports):
+        if ports and not any((one.protocol, one.port) == (ssh.protocol, ssh.port) for one in ports):
             ports = (ssh, *ports)
         return dataclasses.replace(self.settings, failsafe_inbound=ports, audit=node in self.audited)
 

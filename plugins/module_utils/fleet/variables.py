@@ -192,7 +192,8 @@ VARIABLES: tuple[Variable, ...] = (
         FLEET,
         "list",
         "Ports of the hosts that no policy closes: protocol, port, and optionally net for those in a network only. The "
-        "port by which Ansible reaches a host is among them in any case.",
+        "port by which Ansible reaches a host is among them in any case, unless the list is empty: then there are none "
+        "at all.",
         default_text="SSH (tcp 22), BGP (tcp calico_bgp_listen_port), BFD (udp 3784, 3785), DHCP (udp 68)",
         example="[{protocol: tcp, port: 22}, {protocol: tcp, port: 179, net: 10.10.0.0/16}]",
     ),

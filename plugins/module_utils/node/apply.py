@@ -6,7 +6,7 @@
 The order makes any point of it a good one to be killed at. The engine and the new state are on the disk first, so that
 boot or the next run completes what was begun. Additions stand before anything is removed, and BIRD is told in between.
 Units are started when the node is ready for them, and what tells others that it is comes last.
-A generation is recorded when all of it stands.
+A generation is recorded when all of it stands and, where that is asked for, somebody confirmed it (confirmation.py).
 
 The kernel's part is the agent's where one runs (see writer.py). An agent of another engine than the node shall have is
 started anew before it is told anything: only then it can read the state.
@@ -14,9 +14,11 @@ started anew before it is told anything: only then it can read the state.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import os
+import sys
 import typing as t
 
 from ..bird import client, configuration
@@ -25,12 +27,15 @@ from ..dataplane import file, underlay
 from ..dataplane import node as dataplane
 from ..dataplane.change import Change
 from ..fleet.node_state import BirdRoute, NodeState
-from . import bundle, desired, lock, policy_diff, sessions, units, writer
+from . import bundle, desired, lock, policy_diff, session_preview, sessions, unconfirmed, units, writer
 from .local_ipam import IpamUnreadable
 from .machine import Machine
-from .store import KEPT, Store, Stored, now
+from .ssh_session import Session
+from .store import KEPT, Store, Stored, StoreError, now
+from .unconfirmed import Confirm, Unconfirmed, Waiting
 
 _UNITS = "/etc/systemd/"
+_REMEMBERED = 20  # changes that are gone back from together
 AGENT_UNIT = "calico-agent.service"
 AGENT_SETTINGS = "/etc/calico/agent.json"
 
@@ -50,7 +55,8 @@ class Engine:
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """What differs, by who sees to it. `node.expected` is what BIRD will do by itself because of this change. `policy`
-    says in other words what part of the node's changes come to."""
+    says in other words what part of the node's changes come to; `cut` are connections that would not come about again,
+    and `news` what happened to the node since the last run: neither is a change."""
 
     target: Stored
     stored: t.Optional[Stored]
@@ -64,6 +70,8 @@ class Plan:
     units_asked: bool = False
     last_files: frozenset[str] = frozenset()
     policy: tuple[Change, ...] = ()
+    cut: tuple[Change, ...] = ()
+    news: tuple[Change, ...] = ()
     writer: t.Any = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
@@ -74,7 +82,7 @@ class Plan:
     @property
     def shown(self) -> tuple[Change, ...]:
         """What breaks first, then what changes, then what is added; BIRD's own routes among them."""
-        others = (*self.bird, *self.files, *self.engine, *self.units, *self.state)
+        others = (*self.bird, *self.files, *self.engine, *self.units, *self.state, *self.cut, *self.news)
         node: t.Sequence[Change] = self.node.shown()
         if self.target.state.policy is not None or (self.stored and self.stored.state.policy is not None):
             node = policy_diff.folded(node)
@@ -109,6 +117,7 @@ def lines(changes: t.Sequence[Change]) -> list[str]:
 class Result:
     plan: Plan
     generation: t.Optional[int]  # the one recorded by this run
+    unconfirmed: str = ""  # the change that waits for being confirmed, this one or another
 
 
 def plan(
@@ -117,8 +126,10 @@ def plan(
     engine: t.Optional[Engine] = None,
     wanted_units: t.Sequence[units.WantedUnit] = (),
     by: t.Optional[writer.Writer] = None,
+    connections: t.Sequence[Session] = (),
 ) -> Plan:
     """What bring_to would do, the kernel's part `by` whoever sees to that, by default this process. Changes nothing.
+    Of `connections` it is said which would not come about again.
 
     Raises ObserveError, KernelError, StoreError, or what the writer does.
     """
@@ -135,7 +146,7 @@ def plan(
     expected = _expected(machine, node.expected, stored.state if stored else None, target.state)
     node = dataclasses.replace(node, expected=tuple(expected))
     bird = tuple(_bird_changes(machine, target))
-    return Plan(
+    planned = Plan(
         target=target,
         stored=stored,
         node=node,
@@ -152,8 +163,12 @@ def plan(
         policy=tuple(
             policy_diff.changes(stored.state.policy if stored else None, target.state.policy, target.state.node)
         ),
+        news=tuple(_news(machine)),
         writer=by,
     )
+    if connections and planned.changed:
+        planned = dataclasses.replace(planned, cut=tuple(session_preview.cut(machine.kernel, node.state, connections)))
+    return planned
 
 
 def bring_to(
@@ -165,22 +180,30 @@ def bring_to(
     check: bool = False,
     keep: int = KEPT,
     lock_timeout: float = 60.0,
+    confirm: t.Optional[Confirm] = None,
 ) -> Result:
-    """Makes this node what `target` says (its `when` and `complete` are set here).
+    """Makes this node what `target` says (its `when` and `complete` are set here). With `confirm` a change is gone back
+    from unless it is confirmed; without, nothing is gone back from, whatever waited for that.
 
     Raises what `plan` does, and LockError, InTheWay, BundleError, FileError, ApplyError or BirdError.
     """
     if check:
-        planned = plan(machine, target, engine, wanted_units, writer.of(machine, target.who))
+        by = writer.of(machine, target.who)
+        planned = plan(machine, target, engine, wanted_units, by, machine.sessions())
         if os.path.exists(machine.bird_program):
             _check_bird(machine, planned)
         return Result(planned, None)
     with lock.held(target.who, lock_timeout, machine.lock):
         by = writer.of(machine, target.who, writer.PATIENCE)
-        planned = plan(machine, target, engine, wanted_units, by)
+        planned = plan(machine, target, engine, wanted_units, by, machine.sessions())
         if planned.node.problems:
             raise InTheWay("\n".join(change.note for change in planned.node.problems))
-        return Result(planned, _apply(machine, planned, engine, keep))
+        waiting = Waiting(machine.store)
+        if confirm is None:
+            waiting.confirmed()
+        generation = carry_out(machine, planned, engine, keep, confirm)
+        pending = waiting.load()
+        return Result(planned, generation, pending.change if pending else "")
 
 
 def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Plan]:
@@ -194,6 +217,10 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Plan]
         stored = store.load()
         if stored is None:
             return None
+        overdue = _overdue(machine)
+        if overdue is not None:
+            stored = overdue.as_stored(stored.files)
+            store.save(stored)
         underlay.wait(machine.kernel, stored.state, machine.boot_wait)
         by: writer.Writer = writer.of(machine, "boot", writer.PATIENCE)
         unknown: t.Optional[Exception] = None
@@ -217,11 +244,39 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Plan]
         if unknown is not None:
             raise unknown
         if not stored.complete:
-            _complete(store, stored, KEPT)
+            _complete(store, stored, KEPT, to_stay=overdue is not None or not Waiting(machine.store).any())
+        if overdue is not None:
+            Waiting(machine.store).gone_back(overdue.went_back("the host was restarted before it was confirmed"))
         return planned
 
 
-def _apply(machine: Machine, planned: Plan, engine: t.Optional[Engine], keep: int) -> t.Optional[int]:
+def carry_out(
+    machine: Machine,
+    planned: Plan,
+    engine: t.Optional[Engine] = None,
+    keep: int = KEPT,
+    confirm: t.Optional[Confirm] = None,
+) -> t.Optional[int]:
+    """Does what bring_to planned, by one who holds the node's lock. Returns the number of the generation that it
+    recorded. Raises as bring_to."""
+    armed: t.Optional[Unconfirmed] = None
+
+    def arm() -> None:
+        nonlocal armed
+        armed = _arm(machine, planned, confirm) if confirm is not None and planned.changed else None
+
+    try:
+        return _apply(machine, planned, engine, keep, arm)
+    finally:
+        if armed is not None:
+            # The time to confirm begins when the node is changed, however long that took.
+            Waiting(machine.store).save(_renewed(machine, armed))
+
+
+def _apply(
+    machine: Machine, planned: Plan, engine: t.Optional[Engine], keep: int, arm: t.Callable[[], None]
+) -> t.Optional[int]:
+    """`arm` is called when the engine is here, before anything else is changed."""
     store = Store(machine.store)
     target = dataclasses.replace(planned.target, when=now(), complete=False)
     by: writer.Writer = planned.writer
@@ -229,6 +284,7 @@ def _apply(machine: Machine, planned: Plan, engine: t.Optional[Engine], keep: in
     by.prepare(planned.node)
     if engine is not None and engine.data is not None:
         bundle.install(engine.data, engine.digest, machine.engine)
+    arm()
     another = not target.same_as(planned.stored)
     if another and planned.changed:
         store.save(target)
@@ -255,8 +311,61 @@ def _apply(machine: Machine, planned: Plan, engine: t.Optional[Engine], keep: in
         units.apply(others, planned.units_changed and not first, machine.systemctl)
     file.apply(None, late)
     if unfinished:
-        return _complete(store, target, keep)
+        return _complete(store, target, keep, to_stay=not Waiting(machine.store).any())
     return None
+
+
+def _arm(machine: Machine, planned: Plan, confirm: Confirm) -> t.Optional[Unconfirmed]:
+    """Has the node go back from what is planned, and from what was not confirmed before that, unless it is confirmed.
+    None where there is nothing to go back to. Raises BundleError, StoreError or FileError."""
+    waiting = Waiting(machine.store)
+    pending = waiting.load()
+    previous = pending.previous if pending else unconfirmed.before(planned.target, planned.stored)
+    if previous is None:
+        return None
+    if bundle.installed_digest(machine.engine) is None:
+        raise bundle.BundleError(
+            f"there is no engine in {machine.engine} that could go back from this change. Nothing was changed. "
+            "Give the module's options files or observed, with which it brings one, or confirm_timeout: 0."
+        )
+    armed = Unconfirmed(
+        changes=(*(pending.changes if pending else ()), confirm.change)[-_REMEMBERED:],
+        previous=previous,
+        plan=planned.target.state.plan,
+        boot="",
+        deadline=0.0,
+        within=confirm.within,
+        bgp=planned.target.state.bird is not None,
+        session=confirm.session,
+        cut=tuple(session_preview.sentence(change) for change in planned.cut),
+    )
+    armed = _renewed(machine, armed)
+    waiting.save(armed)
+    interpreter = sys.executable or "/usr/bin/python3"
+    engine = os.path.join(machine.engine, "current")
+    machine.leave_behind([interpreter, "-I", engine, unconfirmed.WAIT, confirm.change])
+    return armed
+
+
+def _renewed(machine: Machine, armed: Unconfirmed) -> Unconfirmed:
+    uptime = machine.uptime()
+    return dataclasses.replace(armed, boot=uptime.boot, deadline=uptime.seconds + armed.within)
+
+
+def _overdue(machine: Machine) -> t.Optional[Unconfirmed]:
+    """What the node goes back from now. What cannot be read keeps no node from starting."""
+    try:
+        pending = Waiting(machine.store).load()
+    except StoreError:
+        return None
+    return pending if pending is not None and pending.left(machine.uptime()) <= 0 else None
+
+
+def _news(machine: Machine) -> t.Iterator[Change]:
+    with contextlib.suppress(StoreError):
+        news = Waiting(machine.store).news()
+        if news is not None:
+            yield Change("state", "=", f"plan {news.plan[:12]}", None, None, news.sentence)
 
 
 def _restart(
@@ -290,9 +399,9 @@ def _check_bird(machine: Machine, planned: Plan) -> None:
         configuration.check(planned.target.bird_config, machine.bird_config, machine.bird_program)
 
 
-def _complete(store: Store, target: Stored, keep: int) -> t.Optional[int]:
+def _complete(store: Store, target: Stored, keep: int, to_stay: bool = True) -> t.Optional[int]:
     done = dataclasses.replace(target, complete=True)
-    number = store.record(done, keep)
+    number = store.record(done, keep) if to_stay else None
     store.save(done)
     return number
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine on a node without Ansible: `python3 -I /usr/local/lib/calico/current apply|plan|show`."""
+"""The engine on a node without Ansible: `python3 -I /usr/local/lib/calico/current apply|plan|show|wait`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typing as t
 from ..bird.errors import BirdError
 from ..dataplane.change import ApplyError, ObserveError
 from ..dataplane.kernel import KernelError, MissingLibrary
-from . import apply, report
+from . import apply, confirmation, report, unconfirmed
 from . import machine as machines
 from .atomic_file import FileError
 from .desired import RecordsUnreadable
@@ -26,6 +26,8 @@ USAGE = """usage: python3 -I /usr/local/lib/calico/current COMMAND
   apply  bring this node to its stored state; what the boot unit does
   plan   print what apply would change
   show   print the stored state and what the node has of it, as JSON
+  wait CHANGE
+         wait until a change is confirmed, and go back from it if nobody does; what the node module leaves behind
 """
 
 #: Everything that can go wrong in a way that has words for people.
@@ -53,11 +55,15 @@ def main(
 ) -> int:
     """The exit status: 0 done, 1 failed, 2 misunderstood. `agent` is what finds the agent of this node."""
     commands = {"apply": _apply, "plan": _plan, "show": _show}
-    if len(arguments) != 1 or arguments[0] not in commands:
+    change = arguments[1] if len(arguments) == 2 and arguments[0] == unconfirmed.WAIT else ""
+    if not change and (len(arguments) != 1 or arguments[0] not in commands):
         sys.stderr.write(USAGE)
         return 2
     here = machine or machines.here(agent)
     try:
+        if change:
+            confirmation.wait(here, change)
+            return 0
         return commands[arguments[0]](here)
     except ERRORS as error:
         sys.stderr.write(f"{error}\n")

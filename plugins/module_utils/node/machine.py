@@ -11,7 +11,7 @@ import typing as t
 from ..bird import client, configuration, version
 from ..dataplane.kernel import Kernel
 from ..dataplane.linux import LinuxKernel
-from . import bundle, endpoints, local_ipam, lock, store, units
+from . import bundle, endpoints, left_behind, local_ipam, lock, ssh_session, store, unconfirmed, units
 
 
 class Agent(t.Protocol):
@@ -58,6 +58,10 @@ class Machine:
     writer_lock: str = "/run/calico/writer.lock"  # held by the agent as long as it lives
     lock_timeout: float = 60.0  # seconds that a module waits for another one
     boot_wait: float = 60.0  # seconds that the boot unit waits for the node's address
+    # SSH sessions of this host: first the one by which this process came; none if it came otherwise.
+    sessions: t.Callable[[], t.Sequence[ssh_session.Session]] = ssh_session.here
+    uptime: t.Callable[[], unconfirmed.Uptime] = unconfirmed.uptime
+    leave_behind: t.Callable[[t.Sequence[str]], None] = left_behind.start
 
 
 def here(agent: t.Optional[t.Callable[[str], t.Optional[Agent]]] = None) -> Machine:

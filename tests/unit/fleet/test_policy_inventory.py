@@ -195,6 +195,15 @@ def test_nobody_is_locked_out() -> None:
     assert Failsafe("tcp", 2222) not in read.settings_of("node2").failsafe_inbound
 
 
+def test_an_empty_list_is_no_failsafe_at_all() -> None:
+    """Not even Ansible's own port, of a host that is reached by another one either."""
+    moved = [host_at(2222, host) for host in hosts(policies=[WEB], failsafe_inbound_host_ports=[])]
+    read = inventory.read(moved).policy
+    assert read is not None
+    assert {read.settings_of(node).failsafe_inbound for node in ("node1", "node2")} == {()}
+    assert read.settings_of("node1").failsafe_outbound == chains.FAILSAFE_OUTBOUND
+
+
 def host_at(port: int, host: inventory.Host) -> inventory.Host:
     return inventory.Host(host.name, host.variables, ssh_port=port)
 

@@ -24,6 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import LocalIpam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import Uptime
 
 
 class Host:
@@ -56,8 +57,22 @@ class Host:
             agent_socket=str(folder / "run" / "agent.sock"),
             writer_lock=str(folder / "run" / "writer.lock"),
             boot_wait=0.0,
+            sessions=lambda: self.sessions,
+            uptime=lambda: self.uptime,
+            leave_behind=lambda command: self.left_behind.append(list(command)),
         )
         self.stdout = None
+        #: SSH sessions, the first one that of the module; and when it is, for changes that wait for being confirmed.
+        self.sessions = ()
+        self.uptime = Uptime("boot-1", 1000.0)
+        self.left_behind = []
+
+    def has_engine(self):
+        """A change that waits for being confirmed needs one."""
+        engine = self.folder / "engine"
+        (engine / "0123").mkdir(parents=True)
+        (engine / "0123" / "__main__.py").touch()
+        (engine / "current").symlink_to("0123")
 
     def using(self, agent):
         """What machine.here() gives: `agent` finds the node's agent."""

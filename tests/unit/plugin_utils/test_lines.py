@@ -215,3 +215,14 @@ def test_the_verdict_names_the_host_that_is_down() -> None:
         "! node3: unreachable, or failed earlier in this run (its error stands above)",
         "incomplete  2/3 nodes · 1/2 sessions Established",
     ]
+
+
+def test_how_many_nodes_answered_a_new_connection():
+    plans = {"a": {"changed": True, "confirmed": True}, "b": {"changed": True, "confirmed": True}, "c": {}}
+    answer = {"sessions": {}}
+    lines = report_lines.converged(["a", "b", "c"], plans, dict.fromkeys("abc", answer), {}, None)
+    assert lines == ["confirm  2/2 nodes answered a new connection", "converged  3/3 nodes"]
+    plans["b"] = {"changed": True, "confirmed": False, "failed": True, "msg": "b went back.\nmore"}
+    lines = report_lines.converged(["a", "b"], plans, dict.fromkeys("ab", answer), {}, None)
+    assert lines == ["! b: b went back.", "confirm  1/2 nodes answered a new connection", "incomplete  1/2 nodes"]
+    assert report_lines.converged(["c"], {"c": {}}, {"c": answer}, {}, None) == ["converged  1/1 nodes"]

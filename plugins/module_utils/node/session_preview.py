@@ -1,0 +1,92 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which of the connections that stand a new policy would not let come about again.
+
+They go on themselves, by connection tracking. What would be cut is the next one like them, and with it the way by
+which the node is managed.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..dataplane.change import Change
+from ..dataplane.kernel import Kernel
+from ..fleet.guard import all_endpoints, chain_settings
+from ..fleet.node_state import NodeState
+from ..policy.evaluator import DENIED, Evaluator
+from ..policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow
+from ..policy.packet_path import Host, Stage, path
+from .ssh_session import Session
+
+_KIND = "session"
+_MOST = 5  # that are told one by one
+
+
+def cut(
+    kernel: Kernel, state: NodeState, sessions: t.Sequence[Session], others: t.Iterable[Endpoint] = ()
+) -> list[Change]:
+    """`! session  ssh from 10.10.1.1 to 10.10.1.11 port 22  a new connection would be cut by default/no-ssh#1 (...)`.
+
+    `state` is with all workloads. Sessions of one client to one address of the host are one line. Reads only.
+    """
+    policy = state.policy
+    if policy is None or not any(_governs(one, state.node) for one in policy.endpoints):
+        return []
+    evaluator = Evaluator(policy.policy_set, all_endpoints(state, policy, others))
+    settings = chain_settings(state, policy.settings)
+    nodes = {member.address.partition("/")[0] for member in state.nodes}
+    held: dict[str, list[str]] = {}
+    for address in kernel.addresses():
+        if not address.device.startswith("cali"):
+            held.setdefault(address.device, []).append(address.address)
+    interfaces = tuple((name, tuple(addresses)) for name, addresses in held.items())
+    found: dict[tuple[str, str], Change] = {}
+    for session in sessions:
+        host = Host(state.node, interfaces, _route(kernel, session.client))
+        if session.server not in host.addresses:  # not by this host's own stack: nothing is known of it
+            continue
+        flow = Flow(PROTOCOL_NUMBERS["tcp"], session.client, session.server, session.client_port, session.server_port)
+        answer = path(evaluator, [host], flow, settings, nodes)
+        if answer.action == DENIED:
+            subject = f"ssh from {session.client} to {session.server} port {session.server_port}"
+            note = f"a new connection would be cut by {_words(answer.stages[-1])}"
+            found.setdefault((session.client, session.server), Change(_KIND, "!", subject, None, None, note))
+    changes = list(found.values())
+    if len(changes) <= _MOST:
+        return changes
+    more = Change(_KIND, "!", f"and {len(changes) - _MOST} more", None, None, changes[_MOST].note)
+    return [*changes[:_MOST], more]
+
+
+def sentence(change: Change) -> str:
+    """`a new connection like ssh from 10.10.1.1 to 10.10.1.11 port 22 would be cut by default/no-ssh#1 (...)`."""
+    return change.note.replace("a new connection", f"a new connection like {change.subject}", 1)
+
+
+def _governs(endpoint: Endpoint, node: str) -> bool:
+    return endpoint.kind == HOST_ENDPOINT and endpoint.node == node
+
+
+def _route(kernel: Kernel, address: str) -> tuple[tuple[str, str], ...]:
+    route = kernel.route_to(address) if ":" not in address else None
+    if route is None or not route.device:
+        return ()
+    return ((f"{address}/32", route.device),)
+
+
+def _words(stage: Stage) -> str:
+    """`default/no-ssh#1 (ingress, HostEndpoint node1-eth0)`."""
+    step = stage.verdict.decided_by
+    if step.policy:
+        name = f"{step.policy}#{step.rule}" if step.rule else step.policy
+    elif step.profile:
+        name = f"profile {step.profile}#{step.rule}" if step.rule else f"profile {step.profile}"
+    elif step.tier:
+        name = f"the default of tier {step.tier}"
+    else:
+        name = f"default ({step.reason})"
+    endpoint = stage.endpoint
+    whom = f"{endpoint.kind} {endpoint.name}" if endpoint else f"host {stage.host}"
+    return f"{name} ({stage.direction.lower()}, {whom})"

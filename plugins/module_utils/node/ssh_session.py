@@ -1,0 +1,101 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The SSH session that this process runs in, and the others of the same server.
+
+sshd(8) tells its sessions in SSH_CONNECTION who they are of. sudo takes it away, so it is looked for in all processes
+that this one comes from. Connections that are no SSH's (local, containers) have none.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import struct
+import typing as t
+
+_ESTABLISHED = "01"  # include/net/tcp_states.h
+_PROC = "/proc"
+
+
+class Session(t.NamedTuple):
+    """Canonical addresses and ports of both ends."""
+
+    client: str
+    client_port: int
+    server: str
+    server_port: int
+
+    @property
+    def text(self) -> str:
+        """As SSH_CONNECTION has it."""
+        return f"{self.client} {self.client_port} {self.server} {self.server_port}"
+
+
+def here() -> t.Tuple[Session, ...]:
+    """The one by which this process came, then the others of its server; () if it came otherwise."""
+    own = of_process()
+    if own is None:
+        return ()
+    return (own, *(session for session in established(own.server_port) if session != own))
+
+
+def of_process(process: t.Optional[int] = None, proc: str = _PROC) -> t.Optional[Session]:
+    """That of `process`, by default this one. None where it is in none, or where that cannot be read."""
+    number = os.getpid() if process is None else process
+    while number > 0:
+        try:
+            with open(f"{proc}/{number}/environ", "rb") as stream:
+                variables = stream.read().split(b"\0")
+            with open(f"{proc}/{number}/stat", "rb") as stream:
+                parent = int(stream.read().rpartition(b")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            return None
+        for variable in variables:
+            name, dummy, value = variable.partition(b"=")
+            if name == b"SSH_CONNECTION":
+                return parse(value.decode(errors="replace"))
+        number = parent
+    return None
+
+
+def parse(text: str) -> t.Optional[Session]:
+    """Of SSH_CONNECTION's text; None for another one."""
+    try:
+        client, client_port, server, server_port = text.split()
+        return Session(_canonical(client), int(client_port), _canonical(server), int(server_port))
+    except ValueError:
+        return None
+
+
+def established(port: int, proc: str = _PROC) -> list[Session]:
+    """All TCP connections that came to `port` of this network namespace and stand; sorted."""
+    found = set()
+    for name in ("tcp", "tcp6"):
+        try:
+            with open(f"{proc}/net/{name}", encoding="ascii") as stream:
+                lines = stream.readlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            words = line.split()
+            if len(words) > 3 and words[3] == _ESTABLISHED:
+                server, client = _end(words[1]), _end(words[2])
+                if server[1] == port:
+                    found.add(Session(*client, *server))
+    return sorted(found)
+
+
+def _end(text: str) -> tuple[str, int]:
+    """`0B010A0A:0016`: an address in words of the host's byte order, and a port."""
+    address, dummy, port = text.partition(":")
+    raw = bytes.fromhex(address)
+    words = struct.unpack(f">{len(raw) // 4}I", raw)
+    return _canonical(ipaddress.ip_address(struct.pack(f"={len(words)}I", *words)).compressed), int(port, 16)
+
+
+def _canonical(text: str) -> str:
+    """Raises ValueError. What IPv4 sends to a socket of both families is IPv4 (RFC 4291, 2.5.5.2)."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)

@@ -1,0 +1,112 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_confirm
+short_description: Confirm a change of a node, which goes back from it otherwise
+version_added: 0.2.0
+description:
+  - Tells a node that it can be reached since it was changed with O(baremetal.host_routing.node#module:confirm_timeout).
+  - M(baremetal.host_routing.node) does this by itself, by a new connection. Called by hand it keeps a change whose
+    controller went away, as long as the node has not gone back from it.
+  - The state that is confirmed becomes a generation.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.attributes.changing
+options:
+  change:
+    description:
+      - The change, as M(baremetal.host_routing.node) names it. Without it the one that waits, whichever that is.
+    type: str
+  generations_kept:
+    description:
+      - How many of its last states the node keeps.
+    type: int
+    default: 10
+  lock_timeout:
+    description:
+      - Seconds to wait while another run changes this node.
+    type: int
+    default: 60
+seealso:
+  - module: baremetal.host_routing.node
+"""
+
+EXAMPLES = r"""
+- name: Keep what a run changed that was cut short
+  baremetal.host_routing.node_confirm:
+"""
+
+RETURN = r"""
+outcome:
+  description:
+    - V(confirmed) where the change stays, V(went_back) where the node went back from it before, V(replaced) where a
+      later change waits for a confirmation of its own, V(same_connection) where this came by the connection of the
+      change, V(nothing) where none waits.
+  returned: always
+  type: str
+  sample: confirmed
+news:
+  description: What the node says of having gone back, V("") if it did not.
+  returned: always
+  type: str
+generation:
+  description: Number of the generation that was recorded, V(null) where the state is the newest one already.
+  returned: always
+  type: int
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, confirmation, machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import Waiting
+
+NOTHING = "nothing"
+
+ARGUMENT_SPEC: dict[str, t.Any] = {
+    "change": {"type": "str"},
+    "generations_kept": {"type": "int", "default": 10},
+    "lock_timeout": {"type": "int", "default": 60},
+}
+
+
+def run(here: machine.Machine, params: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
+    pending = Waiting(here.store).load()
+    change = params["change"] or (pending.change if pending else "")
+    if not change:
+        return {"changed": False, "outcome": NOTHING, "news": "", "generation": None}
+    if check:
+        waits = pending is not None and pending.change == change
+        return {"changed": waits, "outcome": confirmation.CONFIRMED, "news": "", "generation": None}
+    own = next(iter(here.sessions()), None)
+    answer = confirmation.confirm(
+        here, change, own.text if own else "", params["generations_kept"], params["lock_timeout"]
+    )
+    return {
+        "changed": pending is not None and answer.outcome == confirmation.CONFIRMED,
+        "outcome": answer.outcome,
+        "news": answer.news.sentence if answer.news else "",
+        "generation": answer.generation,
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
+    here = machine.here()
+    try:
+        answer = run(here, module.params, module.check_mode)
+    except command.ERRORS as error:
+        module.fail_json(msg=str(error))
+    finally:
+        here.kernel.close()
+    module.exit_json(**answer)
+
+
+if __name__ == "__main__":
+    main()

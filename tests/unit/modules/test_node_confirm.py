@@ -1,0 +1,390 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commit-confirm: what a node does with a change that nobody confirms, at every point at which somebody may stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, Change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, command, confirmation
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ssh_session import Session
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import Uptime, Waiting
+from ansible_collections.baremetal.host_routing.plugins.modules import node, node_confirm, node_status_info
+
+from tests.unit.fleet.fleets import build, pool, states
+
+SSH = Session("10.10.1.1", 51444, "10.10.1.11", 22)
+ANOTHER = Session("10.10.1.1", 51446, "10.10.1.11", 22)
+NO_SSH = [
+    {"kind": "HostEndpoint", "name": "node1-eth0", "node": "node1", "interfaceName": "eth0", "labels": {"host": "yes"}},
+    {
+        "kind": "GlobalNetworkPolicy",
+        "name": "no-ssh",
+        "selector": "host == 'yes'",
+        "ingress": [{"action": "Deny", "protocol": "TCP", "destination": {"ports": [22]}}, {"action": "Allow"}],
+        "egress": [{"action": "Allow"}],
+    },
+]
+WORKLOADS = [{"name": "web", "node": "node1"}, {"name": "db", "node": "node1"}]
+
+
+def state(workloads=1, policies=(), plan="a", **variables):
+    fleet = build(
+        pool("direct"),
+        nodes={"node1": "10.10.1.11/24"},
+        workloads=WORKLOADS[:workloads],
+        policies=list(policies),
+        bgp_enabled=True,
+        **variables,
+    )
+    return dataclasses.replace(states(fleet)["node1"], plan=plan * 12)
+
+
+def locked_out(plan="b"):
+    return state(policies=NO_SSH, plan=plan, failsafe_inbound_host_ports=[])
+
+
+def change(host, made, name="1st", within=60, config="router id 10.10.1.11;\n", **more):
+    params = {"confirm_timeout": within, "change": name, "files": [], **more}
+    return host.run(node, state=made.to_dict(), bird_config=config, **params)
+
+
+def confirm(host, name, session=ANOTHER):
+    host.sessions = (session,) if session else ()
+    answer = host.run(node_confirm, change=name)
+    answer.pop("warnings", None)  # of other calls: Ansible collects them in the process
+    return answer
+
+
+def pass_time(host, seconds):
+    host.uptime = host.uptime._replace(seconds=host.uptime.seconds + seconds)
+
+
+def wait(host, name):
+    """What the process that was left behind does, time passing as it sleeps. Returns what it said."""
+    said = []
+    confirmation.wait(host.machine, name, sleep=lambda seconds: pass_time(host, seconds), say=said.append)
+    return said
+
+
+def generations(host):
+    return [(entry.n, entry.plan) for entry in Store(host.machine.store).generations()]
+
+
+def as_it_is(host):
+    """Without what is written down about changes and when."""
+    kernel, files = host.snapshot()
+    ignored = ("calico/state.json", "calico/went-back.json", "calico/unconfirmed.json")
+    stored = Store(host.machine.store).load()
+    return kernel, {name: text for name, text in files.items() if name not in ignored}, stored.state, stored.complete
+
+
+@pytest.fixture
+def host(host):
+    host.has_engine()
+    host.sessions = (SSH,)
+    return host
+
+
+@pytest.fixture
+def settled(host):
+    """With one confirmed state."""
+    host.run(node, state=state().to_dict(), bird_config="router id 10.10.1.11;\n", files=[])
+    return host
+
+
+def test_a_change_that_is_confirmed_stays(settled):
+    before = as_it_is(settled)
+    answer = change(settled, state(2, plan="b"))
+    assert (answer["unconfirmed"], answer["generation"]) == ("1st", None)
+    engine = os.path.join(settled.machine.engine, "current")
+    assert settled.left_behind == [[sys.executable, "-I", engine, "wait", "1st"]]
+    assert generations(settled) == [(1, "a" * 12)], "it is no generation before it is confirmed"
+    assert confirm(settled, "1st") == {"changed": True, "outcome": "confirmed", "news": "", "generation": 2}
+    assert generations(settled) == [(1, "a" * 12), (2, "b" * 12)]
+    pass_time(settled, 1000)
+    assert wait(settled, "1st") == []
+    assert as_it_is(settled) != before
+    assert not Waiting(settled.machine.store).any()
+
+
+def test_one_that_nobody_confirms_is_gone_back_from(settled):
+    before = as_it_is(settled)
+    change(settled, state(2, plan="b"), config="router id 10.10.1.99;\n")
+    assert as_it_is(settled) != before
+    assert wait(settled, "1st") == [
+        "the change to plan bbbbbbbbbbbb was not confirmed within 60 s: going back",
+        f"went back by itself at {Waiting(settled.machine.store).news().when} from plan bbbbbbbbbbbb to plan "
+        "aaaaaaaaaaaa: it was not confirmed within 60 s.",
+    ]
+    assert as_it_is(settled) == before
+    assert settled.kernel.violations == []
+    assert generations(settled) == [(1, "a" * 12)], "what was gone back from can be returned to by nobody"
+    late = confirm(settled, "1st")
+    assert (late["changed"], late["outcome"]) == (False, "went_back")
+    assert late["news"].startswith("went back by itself at ")
+
+
+def test_not_before_its_time(settled):
+    change(settled, state(2, plan="b"), within=10)
+    after = as_it_is(settled)
+    slept = []
+
+    def sleep(seconds):
+        assert as_it_is(settled) == after
+        slept.append(seconds)
+        pass_time(settled, seconds)
+
+    confirmation.wait(settled.machine, "1st", sleep=sleep, say=lambda text: None)
+    assert sum(slept) == 10.0
+    assert as_it_is(settled) != after
+
+
+def test_the_time_begins_when_the_change_is_made(settled, monkeypatch):
+    """However long that took: a host with thousands of workloads is not gone back from while it is changed."""
+    write = apply.file.apply
+
+    def slow(*arguments):
+        pass_time(settled, 100)
+        return write(*arguments)
+
+    monkeypatch.setattr(apply.file, "apply", slow)
+    change(settled, state(2, plan="b"), within=10)
+    assert Waiting(settled.machine.store).load().left(settled.uptime) == 10.0
+
+
+def test_the_same_connection_proves_nothing(settled):
+    change(settled, state(2, plan="b"))
+    answer = confirm(settled, "1st", SSH)
+    assert (answer["changed"], answer["outcome"]) == (False, "same_connection")
+    assert Waiting(settled.machine.store).any()
+    assert confirm(settled, "1st", None)["outcome"] == "confirmed", "a connection that is no SSH's is a new one"
+
+
+def test_a_run_that_changes_nothing_waits_for_nothing(settled):
+    answer = change(settled, state())
+    assert (answer["changed"], answer["unconfirmed"], settled.left_behind) == (False, "", [])
+    assert not Waiting(settled.machine.store).any()
+
+
+def test_neither_does_one_that_only_repairs(settled):
+    settled.kernel.sysctl_write("net/ipv4/ip_forward", "0")
+    answer = change(settled, state())
+    assert (answer["changed"], answer["unconfirmed"], settled.left_behind) == (True, "", [])
+
+
+def test_check_mode_arms_nothing(settled):
+    before = settled.snapshot()
+    answer = settled.run(node, check=True, state=locked_out().to_dict(), confirm_timeout=60, change="1st")
+    assert (answer["changed"], answer["unconfirmed"]) == (True, "")
+    assert (settled.snapshot(), settled.left_behind) == (before, [])
+
+
+def test_a_reboot_is_no_confirmation(settled):
+    """The boot unit starts what was there before."""
+    before = as_it_is(settled)
+    change(settled, state(2, plan="b"), config="router id 10.10.1.99;\n")
+    settled.uptime = Uptime("boot-2", 5.0)
+    assert command.main(["apply"], settled.machine) == 0
+    assert as_it_is(settled) == before
+    assert Waiting(settled.machine.store).news().reason == "the host was restarted before it was confirmed"
+    assert confirm(settled, "1st")["outcome"] == "went_back"
+
+
+def test_the_boot_unit_alone_ends_nobodys_time(settled):
+    """systemctl restart calico-node-state in between."""
+    change(settled, state(2, plan="b"))
+    after = as_it_is(settled)
+    assert command.main(["apply"], settled.machine) == 0
+    assert as_it_is(settled) == after
+    assert generations(settled) == [(1, "a" * 12)]
+    assert confirm(settled, "1st")["outcome"] == "confirmed"
+
+
+def test_two_runs_at_once_are_gone_back_from_together(settled):
+    before = as_it_is(settled)
+    change(settled, state(2, plan="b"), "1st")
+    change(settled, state(2, plan="c"), "2nd", config="router id 10.10.1.99;\n")
+    assert confirm(settled, "1st")["outcome"] == "replaced"
+    assert wait(settled, "1st") == [], "the process of the first leaves it to that of the second"
+    assert len(wait(settled, "2nd")) == 2
+    assert as_it_is(settled) == before
+    assert confirm(settled, "1st")["outcome"] == confirm(settled, "2nd")["outcome"] == "went_back"
+
+
+def test_a_run_that_finds_nothing_to_change_confirms_what_waits(settled):
+    """The controller of the first was killed; the second one is reached, and says what it was reached after."""
+    change(settled, state(2, plan="b"), "1st")
+    answer = change(settled, state(2, plan="b"), "2nd")
+    assert (answer["changed"], answer["unconfirmed"]) == (False, "1st")
+    assert confirm(settled, "1st")["generation"] == 2
+
+
+def test_a_run_without_asks_for_nothing_and_nothing_waits_after_it(settled):
+    change(settled, state(2, plan="b"), "1st")
+    answer = change(settled, state(0, plan="c"), "2nd", within=0)
+    assert (answer["unconfirmed"], answer["generation"]) == ("", 2)
+    assert wait(settled, "1st") == []
+
+
+def test_a_change_that_is_cut_short_is_gone_back_from(settled, monkeypatch):
+    """Killed in the middle: nobody begins its time anew."""
+    before = as_it_is(settled)
+
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply.configuration, "apply", killed)
+        with pytest.raises(KeyboardInterrupt):
+            settled_target = apply.Stored(state(2, plan="b"), "router id 10.10.1.99;\n", ())
+            apply.bring_to(settled.machine, settled_target, confirm=apply.Confirm("1st", 60))
+    assert not Store(settled.machine.store).load().complete
+    wait(settled, "1st")
+    assert as_it_is(settled) == before
+
+
+def test_one_that_fails_says_which_change_waits(settled, monkeypatch):
+    def refused(*arguments):
+        raise ApplyError(Change("file", "+", "/x"), "No space left on device.")
+
+    monkeypatch.setattr(apply.file, "apply", refused)
+    answer = change(settled, state(2, plan="b"))
+    assert answer["failed"] and answer["unconfirmed"] == "1st"
+    assert confirm(settled, "1st") == {"changed": True, "outcome": "confirmed", "news": "", "generation": None}
+    assert generations(settled) == [(1, "a" * 12)], "what was not applied completely is no generation"
+
+
+def test_a_node_that_had_nothing_goes_back_to_no_policy(host):
+    """Its workloads keep their network."""
+    change(host, locked_out(), "1st")
+    assert Store(host.machine.store).load().state.policy is not None
+    wait(host, "1st")
+    stored = Store(host.machine.store).load()
+    assert stored.state == dataclasses.replace(locked_out(), policy=None)
+    assert stored.complete
+    assert [route for route, dummy in host.kernel.routes(protocol=179)] == sorted(
+        route.destination for route in stored.state.routes
+    )
+
+
+def test_without_policy_a_node_that_had_nothing_has_nothing_to_go_back_to(host):
+    answer = change(host, state(), "1st")
+    assert (answer["unconfirmed"], answer["generation"], host.left_behind) == ("", 1, [])
+
+
+def test_without_an_engine_nothing_is_changed(settled):
+    os.unlink(os.path.join(settled.machine.engine, "current"))
+    before = settled.snapshot()
+    answer = change(settled, state(2, plan="b"))
+    assert answer["msg"] == (
+        f"there is no engine in {settled.machine.engine} that could go back from this change. Nothing was changed. "
+        "Give the module's options files or observed, with which it brings one, or confirm_timeout: 0."
+    )
+    assert settled.snapshot() == before
+
+
+def test_what_fails_on_the_way_back_is_tried_again(settled, monkeypatch):
+    before = as_it_is(settled)
+    change(settled, state(2, plan="b"))
+    real, failures = apply.plan, ["The kernel is busy.", "It still is."]
+
+    def plan(*arguments, **named):
+        if failures:
+            raise apply.lock.LockError(failures.pop(0))
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(apply, "plan", plan)
+    said = wait(settled, "1st")
+    assert [line for line in said if line.startswith("attempt")] == [
+        "attempt 1 of 20 to go back failed: The kernel is busy.",
+        "attempt 2 of 20 to go back failed: It still is.",
+    ]
+    assert as_it_is(settled) == before
+
+
+def test_what_can_never_be_put_back_is_told_and_stored(settled, monkeypatch):
+    change(settled, state(2, plan="b"))
+
+    def plan(*arguments, **named):
+        raise apply.lock.LockError("The kernel is broken.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply, "plan", plan)
+        said = wait(settled, "1st")
+    assert said[-1].endswith("within 60 s. Not all could be put back: The kernel is broken.")
+    stored = Store(settled.machine.store).load()
+    assert (stored.state, stored.complete) == (state(), False)
+
+
+def test_the_next_plan_and_the_status_say_that_the_node_went_back(settled):
+    change(settled, locked_out())
+    pending = settled.run(node_status_info)["problems"]
+    assert (
+        "the change to plan bbbbbbbbbbbb is not confirmed: the node goes back to plan aaaaaaaaaaaa in 60 s." in pending
+    )
+    wait(settled, "1st")
+    news = Waiting(settled.machine.store).news()
+    assert news.sentence == (
+        f"went back by itself at {news.when} from plan bbbbbbbbbbbb to plan aaaaaaaaaaaa: it was not confirmed within "
+        "60 s. Cut by the change: a new connection like ssh from 10.10.1.1 to 10.10.1.11 port 22 would be cut by "
+        "no-ssh#1 (ingress, HostEndpoint node1-eth0)."
+    )
+    assert news.sentence in settled.run(node_status_info)["problems"]
+    steady = settled.run(node, check=True, state=state().to_dict())
+    assert (steady["changed"], steady["plan"]) == (False, [f"= state    plan aaaaaaaaaaaa    {news.sentence}"])
+    assert f"node1 {news.sentence}" in str(steady["warnings"])
+    change(settled, state(2, plan="c"), "2nd")
+    confirm(settled, "2nd")
+    assert settled.run(node, check=True, state=state(2, plan="c").to_dict())["plan"] == []
+
+
+def test_the_plan_names_the_connection_that_would_be_cut(settled):
+    for check in (True, False):
+        answer = settled.run(node, check=check, diff=True, state=locked_out().to_dict())
+        assert answer["plan"][0] == (
+            "! session  ssh from 10.10.1.1 to 10.10.1.11 port 22    a new connection would be cut by no-ssh#1 "
+            "(ingress, HostEndpoint node1-eth0)"
+        )
+        sentence = (
+            "a new connection like ssh from 10.10.1.1 to 10.10.1.11 port 22 would be cut by no-ssh#1 (ingress, "
+            "HostEndpoint node1-eth0)"
+        )
+        assert answer["cut"] == [sentence]
+        assert f"node1: {sentence}. Connections that stand go on." in str(answer["warnings"])
+        assert answer["changed"]
+
+
+def test_failsafes_keep_the_connection(settled):
+    answer = settled.run(node, check=True, state=state(policies=NO_SSH).to_dict())
+    assert answer["cut"] == []
+
+
+def test_confirming_where_nothing_waits(settled):
+    answer = settled.run(node_confirm)
+    answer.pop("warnings", None)
+    assert answer == {"changed": False, "outcome": "nothing", "news": "", "generation": None}
+    change(settled, state(2, plan="b"))
+    settled.sessions = ()
+    planned = settled.run(node_confirm, check=True)
+    assert (planned["changed"], planned["outcome"]) == (True, "confirmed")
+    assert Waiting(settled.machine.store).any()
+    assert settled.run(node_confirm)["generation"] == 2
+
+
+def test_what_cannot_be_read_is_said(settled):
+    path = os.path.join(settled.machine.store, "unconfirmed.json")
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write('{"changes": []}')
+    answer = change(settled, state(2, plan="b"))
+    assert answer["msg"] == (
+        f"{path} cannot be read: 'previous'. It was damaged or written by another release. See that the node is as it "
+        "should be, remove the file, then run again."
+    )
+    assert command.main(["apply"], settled.machine) == 0, "it keeps no node from starting"
