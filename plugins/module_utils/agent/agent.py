@@ -42,6 +42,8 @@ from .instruments import Instruments
 from .knowledge import Knowledge
 from .metrics import Registry
 from .plumbing import Plumbing
+from .policy_log import PolicyLog
+from .policy_names import PolicyNames
 from .protocol import AgentError
 from .reconcile import Outcome, Reconciler
 from .request import AddRequest
@@ -87,6 +89,7 @@ class Agent:
         self.ticked = clock()  # when the reconciler last came through
         self.drift = Drift(clock)
         self.events = Events()
+        self.policy_log = PolicyLog(PolicyNames(lambda: self.state, lambda: self.workloads))
         self.instruments = instruments or Instruments(Registry())
         self._clock = clock
         self._started = clock()
@@ -208,6 +211,7 @@ class Agent:
 
     def _desire_anew(self) -> None:
         self._desired = None
+        self.policy_log.names.forget()
 
     def _workloads_changed(self) -> None:
         """Policy lets nobody through whom it does not know: it is told at once."""
@@ -335,6 +339,10 @@ class Agent:
     def _stepped(self, kinds: t.Collection[str], seconds: float) -> None:
         for kind in kinds:
             self.instruments.apply_seconds.observe(kind, value=seconds)
+
+    def policy_log_group(self) -> int:
+        """The NFLOG group that rules of the policy in force tell of, 0 for none."""
+        return self.state.policy.settings.nflog_group if self.state and self.state.policy else 0
 
     # ---- addresses
 

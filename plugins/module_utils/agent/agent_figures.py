@@ -26,6 +26,10 @@ def watch_agent(instruments: Instruments, agent: Agent) -> None:
         problems = agent.reconciler.problems
         for kind in DRIVERS:
             instruments.problems.set(kind, value=len(problems.get(kind, ())))
+        log = agent.policy_log
+        for labels, packets in log.counted().items():
+            instruments.policy_packets.add(*labels, amount=packets)
+        instruments.policy_log_lost.add(amount=log.lost - instruments.policy_log_lost.value())
         if "ipam" not in agent.knowledge.broken:
             instruments.use_of_addresses(agent.ipam.usage())
 

@@ -33,6 +33,7 @@ from .cni.dispatch import Dispatcher
 from .dump import dump
 from .http import MetricsServer
 from .instruments import Instruments
+from .log_listener import LogListener
 from .methods import Methods
 from .metrics import Registry
 from .monitor import Monitor
@@ -125,6 +126,9 @@ async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Ker
             on_lost=instruments.lost_events,
         ).run(),
         "polling": Polling(agent.reconciler).run(),
+        "policy log": LogListener(
+            agent.policy_log, agent.policy_log_group, on_problem=agent.knowledge.trouble_with("policy log")
+        ).run(),
         "deleted containers": dispatcher.run(),
         "bgp figures": bgp_figures.watch(
             instruments, machine.bird_socket, lambda: agent.state is not None and agent.state.bird is not None

@@ -174,6 +174,18 @@ class Instruments:
         self.bgp_sessions = self._gauge("calico_bgp_sessions", "BGP sessions that this node is to have.")
         self.bgp_established = self._gauge("calico_bgp_sessions_established", "BGP sessions that are Established.")
 
+        # policy
+        self.policy_packets = self._counter(
+            "calico_policy_packets",
+            "Packets that policy dropped, would drop (staged, audit mode) or logged, by verdict and by who decided.",
+            ["verdict", "direction", "kind", "tier", "policy"],
+            "calico_denied_packets",
+        )
+        self.policy_log_lost = self._counter(
+            "calico_policy_log_lost_packets",
+            "Packets of which it is not known who dropped or logged them: there were too many at once.",
+        )
+
         # There as 0 from the beginning: of a counter that appears with its first event, increase() sees none.
         for reason in RESYNC_REASONS:
             self.resyncs.declare(reason)

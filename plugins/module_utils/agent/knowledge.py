@@ -120,6 +120,17 @@ class Knowledge:
     def readable(self) -> bool:
         return not self.broken.keys() & {"state", "ipam", "records"}
 
+    def trouble_with(self, part: str) -> t.Callable[[t.Optional[str]], None]:
+        """Takes in words what is wrong with `part`, and None when it is well."""
+
+        def told(problem: t.Optional[str]) -> None:
+            if problem is None:
+                self.broken.pop(part, None)
+            else:
+                self.broken[part] = problem
+
+        return told
+
     def no_state(self) -> AgentError:
         words = self.broken.get("state") or (
             f"this node has no desired state yet ({self.machine.store}/state.json). Run site.yml for it, then try"

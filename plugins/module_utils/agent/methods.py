@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 from .. import release
@@ -50,6 +51,7 @@ class Methods:
             "ipam.show": Method(self.ipam_show),
             "ipam.check": Method(self.ipam_check),
             "ipam.release": Method(self.ipam_release, changes=True),
+            "policy.drops": Method(self.policy_drops),
             "watch": Method(self.watch, stream=True),
             "version": Method(self.version),
         }
@@ -123,6 +125,28 @@ class Methods:
         (address,) = _texts(params, "ipam.release", "address")
         await self._agent.release_address(address)
         return {"released": True}
+
+    async def policy_drops(self, params: Data, peer: Peer) -> Data:
+        _known(params, "policy.drops", {"workload", "since", "after"})
+        workload, since, after = (params.get(name) for name in ("workload", "since", "after"))
+        if workload is not None and not isinstance(workload, str):
+            raise _invalid("policy.drops", "workload", workload, "must be a text")
+        for name in ("since", "after"):
+            value = params.get(name)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+            if value is not None and not number:
+                raise _invalid("policy.drops", name, value, "must be a number that is not negative")
+        log = self._agent.policy_log
+        earliest = None if since is None else time.time() - since
+        return {
+            "drops": [entry.to_dict() for entry in log.entries(workload, earliest, after or 0)],
+            "next": log.order,
+            "group": log.group,
+            "wanted_group": self._agent.policy_log_group(),
+            "policy": self._agent.state is not None and self._agent.state.policy is not None,
+            "lost": log.lost,
+            "unlisted": log.unlisted,
+        }
 
     async def watch(self, params: Data, peer: Peer) -> t.AsyncIterator[Data]:
         _known(params, "watch", set())

@@ -18,6 +18,7 @@ from . import (
     get,
     ipam,
     node_status,
+    policy_drops,
     policy_explain,
     refusal,
     system_check,
@@ -210,6 +211,15 @@ def _policy(commands: t.Any) -> None:
     )  # fmt: skip
     parser.add_argument("--all", action="store_true", help="name policies that do not apply, too, and say why")
     _output(parser, "text", "json")
+    parser = _command(
+        group, "drops", policy_drops.run, "show what policy dropped here lately",
+        "Show what policy dropped on this node lately, would drop if it were not staged or the node in audit mode, or\n"
+        "was told to log. Packets between the same two to the same port are one line; the latest comes last.",
+    )  # fmt: skip
+    parser.add_argument("--workload", metavar="WHO", help="from or to this one: web, default/web")
+    parser.add_argument("--since", metavar="TIME", help="not longer ago than 90s, 5m, 2h or 1d")
+    parser.add_argument("--follow", action="store_true", help="go on, and show each flow again that has new packets")
+    _output(parser, "text", "wide", "json")
 
 
 def _agent(commands: t.Any) -> None:

@@ -326,12 +326,20 @@ class DeviceNames:
     def get(self, index: int, default: str) -> str:
         name = self._known.get(index)
         if name is None:
-            try:
-                answer = fcntl.ioctl(self._channel.handle(), _SIOCGIFNAME, _IFREQ.pack(b"", index))
-            except OSError:  # it is gone since
+            name = device_name(self._channel.handle(), index)
+            if name is None:
                 return default
-            name = self._known[index] = _text(_IFREQ.unpack(answer)[0])
+            self._known[index] = name
         return name
+
+
+def device_name(any_socket: int, index: int) -> t.Optional[str]:
+    """Of the device with this number in the namespace of a socket, given by its file descriptor; None: it is gone."""
+    try:
+        answer = fcntl.ioctl(any_socket, _SIOCGIFNAME, _IFREQ.pack(b"", index))
+    except OSError:
+        return None
+    return _text(_IFREQ.unpack(answer)[0])
 
 
 _SIOCGIFNAME, _SIOCGIFINDEX = 0x8910, 0x8933

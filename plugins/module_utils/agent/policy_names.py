@@ -1,0 +1,87 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names for what a record of the policy log says in short: policies as their rules' prefixes cut them, workloads by
+address. From what the node knows now."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..fleet.attachment import Workload
+from ..fleet.node_state import NodeState
+from ..fleet.policy_state import PolicyState
+from ..policy.chains import log_prefix
+from ..policy.chains.log_prefix import Reason
+from ..policy.model import WORKLOAD_ENDPOINT
+
+
+class Decider(t.NamedTuple):
+    """What a Reason names. `kind` is one of log_prefix's; of a policy `tier` is its own, "" where that is not known."""
+
+    kind: str
+    tier: str
+    name: str
+    rule: int
+
+
+class PolicyNames:
+    """`state` is the one that Ansible gave, `workloads` are those of the node itself. `forget` when either changes."""
+
+    def __init__(
+        self, state: t.Callable[[], t.Optional[NodeState]], workloads: t.Callable[[], t.Iterable[Workload]]
+    ) -> None:
+        self._state = state
+        self._workloads = workloads
+        self._policy: t.Optional[PolicyState] = None  # that which the following are of
+        self._whole: dict[tuple[str, str], str] = {}
+        self._tiers: dict[str, str] = {}
+        self._elsewhere: dict[str, tuple[str, str]] = {}
+        self._here: t.Optional[dict[str, str]] = None
+        self.generation = 0
+
+    def forget(self) -> None:
+        self._here = None
+        self.generation += 1
+
+    def decider(self, reason: Reason) -> Decider:
+        """A name that no policy has any more stays as it was cut."""
+        self._read()
+        name = self._whole.get((reason.kind, reason.name), reason.name)
+        tier = {log_prefix.POLICY: self._tiers.get(name, ""), log_prefix.TIER: name}.get(reason.kind, "")
+        return Decider(reason.kind, tier, "" if reason.kind == log_prefix.TIER else name, reason.rule)
+
+    def workload(self, address: str) -> tuple[str, str]:
+        """(workload, node) of an address; ("", "") where nobody known here has it."""
+        self._read()
+        if self._here is None:
+            state = self._state()
+            planned = state.workloads if state else ()
+            self._here = {one.address: f"{one.namespace}/{one.name}" for one in planned}
+            for own in self._workloads():
+                self._here.update((address, own.id) for address in own.addresses)
+        if address in self._here:
+            state = self._state()
+            return self._here[address], state.node if state else ""
+        return self._elsewhere.get(address, ("", ""))
+
+    def _read(self) -> None:
+        state = self._state()
+        policy = state.policy if state else None
+        if policy is self._policy:
+            return
+        self._policy = policy
+        self._whole, self._tiers, self._elsewhere = {}, {}, {}
+        if policy is None or state is None:
+            return
+        owners = (
+            (log_prefix.POLICY, policy.policy_set.policies),
+            (log_prefix.PROFILE, policy.policy_set.profiles),
+            (log_prefix.TIER, policy.policy_set.tiers),
+        )
+        for kind, owned in owners:
+            self._whole.update(((kind, log_prefix.shortened(one.name)), one.name) for one in owned)
+        self._tiers = {one.name: one.tier for one in policy.policy_set.policies}
+        for one in policy.endpoints:
+            if one.kind == WORKLOAD_ENDPOINT and one.node != state.node:
+                self._elsewhere.update((address, (one.name, one.node)) for address in one.addresses)
