@@ -89,7 +89,9 @@ class Agent:
         self.ticked = clock()  # when the reconciler last came through
         self.drift = Drift(clock)
         self.events = Events()
-        self.policy_log = PolicyLog(PolicyNames(lambda: self.state, lambda: self.workloads))
+        self.policy_log = PolicyLog(
+            PolicyNames(lambda: self.state, lambda: self.workloads, lambda: self.knowledge.remote)
+        )
         self.instruments = instruments or Instruments(Registry())
         self._clock = clock
         self._started = clock()

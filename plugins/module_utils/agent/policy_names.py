@@ -11,6 +11,7 @@ import typing as t
 from ..fleet.attachment import Workload
 from ..fleet.node_state import NodeState
 from ..fleet.policy_state import PolicyState
+from ..fleet.remote_endpoints import RemoteEndpoints
 from ..policy.chains import log_prefix
 from ..policy.chains.log_prefix import Reason
 from ..policy.model import WORKLOAD_ENDPOINT
@@ -26,14 +27,19 @@ class Decider(t.NamedTuple):
 
 
 class PolicyNames:
-    """`state` is the one that Ansible gave, `workloads` are those of the node itself. `forget` when either changes."""
+    """`state` is the one that Ansible gave, `workloads` are those that came to this node since, `remote` those that
+    came to others. `forget` when any of it changes."""
 
     def __init__(
-        self, state: t.Callable[[], t.Optional[NodeState]], workloads: t.Callable[[], t.Iterable[Workload]]
+        self,
+        state: t.Callable[[], t.Optional[NodeState]],
+        workloads: t.Callable[[], t.Iterable[Workload]],
+        remote: t.Callable[[], RemoteEndpoints] = RemoteEndpoints,
     ) -> None:
         self._state = state
         self._workloads = workloads
-        self._policy: t.Optional[PolicyState] = None  # that which the following are of
+        self._remote = remote
+        self._read_of: t.Optional[tuple[t.Optional[PolicyState], RemoteEndpoints]] = None
         self._whole: dict[tuple[str, str], str] = {}
         self._tiers: dict[str, str] = {}
         self._elsewhere: dict[str, tuple[str, str]] = {}
@@ -66,11 +72,12 @@ class PolicyNames:
         return self._elsewhere.get(address, ("", ""))
 
     def _read(self) -> None:
-        state = self._state()
+        """Ten thousand endpoints take some milliseconds: only when there are others."""
+        state, remote = self._state(), self._remote()
         policy = state.policy if state else None
-        if policy is self._policy:
+        if self._read_of is not None and policy is self._read_of[0] and remote is self._read_of[1]:
             return
-        self._policy = policy
+        self._read_of = policy, remote
         self._whole, self._tiers, self._elsewhere = {}, {}, {}
         if policy is None or state is None:
             return
@@ -82,6 +89,6 @@ class PolicyNames:
         for kind, owned in owners:
             self._whole.update(((kind, log_prefix.shortened(one.name)), one.name) for one in owned)
         self._tiers = {one.name: one.tier for one in policy.policy_set.policies}
-        for one in policy.endpoints:
+        for one in (*remote.endpoints, *policy.endpoints):
             if one.kind == WORKLOAD_ENDPOINT and one.node != state.node:
                 self._elsewhere.update((address, (one.name, one.node)) for address in one.addresses)

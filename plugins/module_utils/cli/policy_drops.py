@@ -10,7 +10,6 @@ import json
 import re
 import sys
 import time
-import typing as t
 
 from ..policy.chains import log_prefix
 from . import tables
@@ -35,7 +34,7 @@ _HOST = {
 }
 
 
-def run(arguments: argparse.Namespace, sources: Sources, pause: t.Callable[[float], None] = time.sleep) -> int:
+def run(arguments: argparse.Namespace, sources: Sources) -> int:
     asked: Data = {}
     if arguments.workload:
         asked["workload"] = identity("default", arguments.workload)
@@ -44,7 +43,7 @@ def run(arguments: argparse.Namespace, sources: Sources, pause: t.Callable[[floa
     answer = sources.ask("policy.drops", **asked)
     if arguments.follow:
         _say(answer, "")
-        _follow(arguments, sources, asked, answer, pause)
+        _follow(arguments, sources, asked, answer)
     elif arguments.output == "json":
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
     else:
@@ -74,9 +73,7 @@ def _say(answer: Data, nothing: str) -> None:
             sys.stderr.write(f"! {answer[field]} packets are not shown: {words}\n")
 
 
-def _follow(
-    arguments: argparse.Namespace, sources: Sources, asked: Data, answer: Data, pause: t.Callable[[float], None]
-) -> None:
+def _follow(arguments: argparse.Namespace, sources: Sources, asked: Data, answer: Data) -> None:
     """Until interrupted."""
     as_json, wide = arguments.output == "json", arguments.output == "wide"
     try:
@@ -86,7 +83,7 @@ def _follow(
             for drop in answer["drops"]:
                 sys.stdout.write(json.dumps(drop) + "\n" if as_json else _line(_row(drop, wide)))
             sys.stdout.flush()
-            pause(_EACH)
+            time.sleep(_EACH)
             answer = sources.ask("policy.drops", **{**asked, "after": answer["next"]})
     except KeyboardInterrupt:
         pass
@@ -106,7 +103,7 @@ def _seconds(text: str) -> int:
 def _row(drop: Data, wide: bool) -> tuple[str, ...]:
     source, destination = drop["source"], drop["destination"]
     row: tuple[str, ...] = (
-        _time(drop["last"]),
+        _time(drop["last"]) if wide else _time(drop["last"])[len("2026-") :],
         str(drop["packets"]),
         drop["verdict"],
         drop["direction"].lower(),

@@ -22,6 +22,7 @@ from tests.unit.cli.test_agent_status import BLOCK, STATUS
 from tests.unit.cli.test_command import commands
 from tests.unit.cli.test_ipam import serve
 from tests.unit.cli.test_node_status import protocols
+from tests.unit.cli.test_policy_drops import ANSWER
 from tests.unit.cli.test_policy_explain import settle
 from tests.unit.cli.test_validate import PEER, POOL
 
@@ -43,6 +44,7 @@ def documented(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
             "workload.add": {"workload": WEB.to_dict(), "created": True},
             "workload.get": {"workload": WEB.to_dict()},
             "workload.delete": {"deleted": True},
+            "policy.drops": ANSWER,
         }
     )
     # BIRD shows no date for what was today.

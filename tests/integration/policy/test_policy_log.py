@@ -1,0 +1,213 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What compiled rules tell by NFLOG of real packets, heard as the agent hears it, in a network namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import log_listener
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.log_listener import LogListener
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log import PolicyLog
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_names import PolicyNames
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.policy_drops import decided_by
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import nflog
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import compile_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    EGRESS,
+    Entity,
+    Flow,
+    Policy,
+    PortRange,
+    Rule,
+    Tier,
+    policy_set,
+)
+
+from tests.integration.policy.node_in_namespace import Node
+from tests.integration.policy.packets import packet
+from tests.integration.policy.test_around_policy import CALI0, CALI1, OPEN, OUTSIDE, W0, W1, WORKLOADS, udp
+from tests.unit.policy.obvious_node_policy import node_policy
+from tests.unit.policy.random_policies import NODE
+
+LONG = "platform.a-policy-whose-name-is-longer-than-a-prefix-of-nflog-may-be"
+TIERS = [Tier("platform", 1.0)]
+
+
+def to_port(action: str, port: int) -> Rule:
+    return Rule(action, protocol="udp", destination=Entity(ports=(PortRange(port, port),)))
+
+
+RULES = Policy(LONG, tier="platform", ingress=(to_port("Log", 5001), to_port("Deny", 5002), Rule("Pass")))
+STAGED = Policy("watched", staged=True, order=1.0, ingress=(to_port("Deny", 5003),))
+REST = Policy("rest", order=2.0, ingress=(to_port("Allow", 5001), to_port("Allow", 5003)))
+
+
+class Heard:
+    """The log of a node with these policies, and a listener in the node's namespace."""
+
+    def __init__(self, node: Node, *policies: Policy, group: int = 179) -> None:
+        state = NodeState(
+            "host", "10.65.2.1/24", policy=PolicyState(policy_set(TIERS, policies, [OPEN]), tuple(WORKLOADS))
+        )
+        own = [
+            Workload(
+                id=f"default/w{index}", name=f"w{index}", interface=one.interface, netns="", addresses=one.addresses
+            )
+            for index, one in enumerate(WORKLOADS)
+        ]
+        self.log = PolicyLog(PolicyNames(lambda: state, lambda: own))
+        self.group = group
+        self.problems: list[str | None] = []
+        self._node = node
+
+    @contextlib.asynccontextmanager
+    async def listening(self) -> t.AsyncIterator[None]:
+        listener = LogListener(
+            self.log,
+            lambda: self.group,
+            opener=lambda: self._node.kernel._there(nflog.open_socket),
+            on_problem=self.problems.append,
+        )
+        task = asyncio.ensure_future(listener.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def until(self, holds: t.Callable[[], t.Any]) -> None:
+        for dummy in range(1000):
+            if holds():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"not within 10 seconds: {self.told()} {self.problems}")
+
+    def told(self) -> list[tuple[str, str, str, str, str, int]]:
+        """(verdict, direction, who decided, from, to, packets)"""
+        drops = [entry.to_dict() for entry in self.log.entries()]
+        return [
+            (
+                drop["verdict"],
+                drop["direction"],
+                decided_by(drop),
+                drop["source"]["workload"] or drop["source"]["address"],
+                drop["destination"]["workload"] or drop["destination"]["address"],
+                drop["packets"],
+            )
+            for drop in drops
+        ]
+
+
+def load(node: Node, *policies: Policy, **settings: t.Any) -> None:
+    made = node_policy(policy_set(TIERS, policies, [OPEN]), WORKLOADS, NODE)
+    node.load([compile_node(made, Settings(**settings), family) for family in (4, 6)])
+
+
+def test_each_record_says_who_decided_on_whom(node: Node) -> None:
+    load(node, RULES, STAGED, REST)
+    heard = Heard(node, RULES, STAGED, REST)
+
+    async def scenario() -> None:
+        async with heard.listening():
+            await heard.until(lambda: heard.log.group)
+            for port in (5001, 5002, 5002, 5003, 5004):
+                node.comes_in(CALI0, packet(udp(W0, W1, port), 0, 1))
+            node.comes_in(CALI0, packet(udp("fd65::1", "fd65::2", 5002), 0, 1))
+            node.comes_in(CALI0, packet(udp(W1, OUTSIDE), 0, 1))
+            node.comes_in(CALI0, packet(Flow(4, W0, OUTSIDE), 0, 1))
+            await heard.until(lambda: heard.log.order >= 8)
+        assert sorted(heard.told()) == [
+            ("deny", EGRESS, "host: encapsulated", "default/w0", OUTSIDE, 1),
+            ("deny", EGRESS, "host: forged source", "default/w1", OUTSIDE, 1),
+            ("deny", "Ingress", "default of tier default", "default/w0", "default/w1", 1),
+            ("deny", "Ingress", f"{LONG}#2", "default/w0", "default/w1", 1),
+            ("deny", "Ingress", f"{LONG}#2", "default/w0", "default/w1", 2),
+            ("log", "Ingress", f"{LONG}#1", "default/w0", "default/w1", 1),
+            ("would deny", "Ingress", "watched#1", "default/w0", "default/w1", 1),
+        ]
+        dropped = next(entry for entry in heard.log.entries() if entry.packets == 2).to_dict()
+        assert (dropped["in_interface"], dropped["out_interface"]) == (CALI0, CALI1)
+        assert (dropped["protocol"], dropped["source_port"], dropped["destination_port"]) == ("udp", 6000, 5002)
+        assert heard.log.counted()["deny", "Ingress", "policy", "platform", LONG] == 3
+        assert heard.log.lost == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_node_in_audit_mode_lets_pass_what_it_tells_of(node: Node) -> None:
+    load(node, RULES, REST, audit=True)
+    heard = Heard(node, RULES, REST)
+
+    async def scenario() -> None:
+        async with heard.listening():
+            await heard.until(lambda: heard.log.group)
+            node.comes_in(CALI0, packet(udp(W0, W1, 5002), 0, 7))
+            assert node.seen([(0, 7)], patience=0.5) == {(0, 7): CALI1}
+            await heard.until(heard.told)
+        assert heard.told() == [("would deny", "Ingress", f"{LONG}#2", "default/w0", "default/w1", 1)]
+
+    asyncio.run(scenario())
+
+
+def test_a_flood_is_counted_without_the_node_being_eaten(node: Node) -> None:
+    """Several times as much as is read in a second: what is not read is known to be lost, and nothing else is."""
+    load(node, RULES, REST)
+    heard = Heard(node, RULES, REST)
+    frame = packet(udp(W0, W1, 5002), 0, 1)
+    flood = 60_000
+
+    def send() -> None:
+        for dummy in range(flood):
+            node.comes_in(CALI0, frame)
+
+    async def scenario() -> None:
+        async with heard.listening():
+            await heard.until(lambda: heard.log.group)
+            await asyncio.get_running_loop().run_in_executor(None, send)
+            (entry,) = heard.log.entries()
+            before = 0
+            while entry.packets > before:  # a socket that was full takes nothing until all of it is read
+                before = entry.packets
+                await asyncio.sleep(0.5)
+            node.comes_in(CALI0, frame)  # its number tells how many there were
+            await heard.until(lambda: entry.packets + heard.log.lost > flood)
+        assert entry.packets + heard.log.lost == flood + 1
+        assert entry.packets > 5_000
+
+    asyncio.run(scenario())
+
+
+def test_a_group_that_another_has_is_said_and_taken_when_it_is_free(node: Node, monkeypatch: t.Any) -> None:
+    monkeypatch.setattr(log_listener, "_RETRY", 0.1)
+    load(node, RULES, REST)
+    heard = Heard(node, RULES, REST)
+    other = node.kernel._there(nflog.open_socket)
+    nflog.subscribe(other, 179)
+
+    async def scenario() -> None:
+        async with heard.listening():
+            await heard.until(lambda: heard.problems)
+            assert heard.problems[-1] == (
+                "What policy drops cannot be seen: NFLOG group 179: another program listens to it. Policy is enforced "
+                "all the same. Choose another calico_policy_log_group, or 0 for no log."
+            )
+            other.close()
+            await heard.until(lambda: heard.log.group)
+            assert heard.problems[-1] is None
+            node.comes_in(CALI0, packet(udp(W0, W1, 5002), 0, 1))
+            await heard.until(heard.told)
+            heard.group = 0  # policy is gone
+            await heard.until(lambda: heard.log.group == 0)
+            again = node.kernel._there(nflog.open_socket)
+            nflog.subscribe(again, 179)
+            again.close()
+
+    asyncio.run(scenario())
