@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import typing as t
 
 from ..node import machine as machines
+from ..release import VERSION
 from . import parser, refusal
 from .errors import PROBLEMS, CommandError
 from .sources import Sources
 
 
 def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = None, program: str = "calicoctl") -> int:
-    """The exit status: 0 done, 1 problems were found or it failed, 2 misunderstood."""
+    """The exit status: 0 done, 1 problems were found or it failed, 2 misunderstood.
+
+    Commands whose answer is 0 or 1 set `failure` in their parsed arguments, what they exit with when they fail.
+    """
     words = list(arguments)
     if words and words[0] in refusal.VERBS and not {"-h", "--help"} & set(words):
         return refusal.refuse(*words)  # their options are Calico's, and nothing is done with them
@@ -24,6 +29,7 @@ def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = Non
         parsed = parser.build(program).parse_args(words)
     except SystemExit as done:  # --help, or an error that was said
         return int(done.code or 0)
+    failure: int = getattr(parsed, "failure", PROBLEMS)
     try:
         with Sources(machine or machines.here()) as sources:
             status: int = parsed.run(parsed, sources)
@@ -31,9 +37,21 @@ def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = Non
         return status
     except CommandError as error:
         sys.stderr.write(f"{program}: {error}\n")
-        return error.status
+        return max(error.status, failure)
     except BrokenPipeError:  # `| head` has seen enough; nothing must be written at exit either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PROBLEMS
+        return failure
     except KeyboardInterrupt:
-        return PROBLEMS
+        return failure
+    except Exception as error:  # noqa: BLE001 - a traceback is no answer, and its exit status would be one
+        sys.stderr.write(f"{program}: {_fault(error)}\n")
+        return failure
+
+
+def _fault(error: Exception) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(place.filename)}:{place.lineno}"
+    return (
+        f"this is a fault of calicoctl, not of yours: {type(error).__name__}: {error} ({where}). "
+        f"Report it with release {VERSION} and the command line."
+    )

@@ -79,12 +79,12 @@ class FlowAnswer:
         if end.node in ("", asked.known.at):
             return
         if end.endpoint is None and not end.is_node:
-            where = "of nobody that is known here" if asked.known.at else "of no workload of the inventory"
-            there = "this" if asked.known.at else "calicoctl policy explain"
-            yield (
-                f"{end.address} is in a block of {end.node} and {where}: {end.node} asks policy of its own. "
-                f"Run {there} there"
+            whose, how = (
+                ("of nobody that is known here", "this there, or playbooks/sync_workloads.yml")
+                if asked.known.at
+                else ("of no workload of the inventory", "calicoctl policy explain there")
             )
+            yield f"{end.address} is in a block of {end.node} and {whose}: {end.node} asks policy of its own. Run {how}"
         elif end.node not in asked.known.states and self._answer.action == ALLOWED:
             yield (
                 f"of HostEndpoints and settings of {end.node} is known here what rules mean. "

@@ -104,7 +104,8 @@ class FlowEnds:
         hint = f" Did you mean {bare.get(near[0], near[0])}?" if near else ""
         others = f" HostEndpoints: {_listed(hosts)}." if hosts else ""
         rest = (
-            "Other nodes' workloads are known here if a rule means them; give others by address."
+            "Other nodes' workloads are known here if a rule means them; give others by address, or run "
+            "playbooks/sync_workloads.yml."
             if self._known.at
             else "Workloads that agents attach between runs are not known to it; give those by address."
         )

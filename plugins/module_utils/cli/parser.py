@@ -209,7 +209,11 @@ def _policy(commands: t.Any) -> None:
         "--source-port", type=int, default=flow_question.SOURCE_PORT, metavar="PORT",
         help=f"that it is sent from ({flow_question.SOURCE_PORT}, as good as any that a kernel chooses)",
     )  # fmt: skip
-    parser.add_argument("--all", action="store_true", help="name policies that do not apply, too, and say why")
+    parser.add_argument(
+        "-v", "--verbose", "--all", dest="all", action="store_true",
+        help="name policies that do not apply, too, and say why",
+    )  # fmt: skip
+    parser.set_defaults(failure=MISUNDERSTOOD)
     _output(parser, "text", "json")
     parser = _command(
         group, "drops", policy_drops.run, "show what policy dropped here lately",

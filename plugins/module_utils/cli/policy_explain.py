@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 
 from ..dataplane.kernel import KernelError
 from ..fleet.attachment import with_workloads
@@ -19,12 +20,16 @@ from ..fleet.node_state import NodeState
 from ..fleet.policy_state import PolicyState
 from ..policy.evaluator import DENIED
 from ..policy.model import Endpoint
-from .errors import DONE, PROBLEMS, CommandError, NoVerdict, UsageError
+from .age import dated
+from .errors import DONE, PROBLEMS, NoVerdict
 from .flow_answer import FlowAnswer
 from .flow_question import Asked, question
 from .known_network import KnownNetwork, Place
 from .packet_way import HOST, leg_to, member_at
 from .sources import Sources
+
+#: Seconds since 1970, by which knowledge has an age.
+now = time.time
 
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
@@ -34,10 +39,6 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
         answer = FlowAnswer(question(_known(sources), asked))
     except KernelError as error:
         raise NoVerdict(f"the addresses of this host cannot be read: {error}.") from error
-    except UsageError:
-        raise
-    except CommandError as error:
-        raise NoVerdict(str(error)) from error
     if arguments.output == "json":
         sys.stdout.write(json.dumps(answer.document(), indent=2) + "\n")
     else:
@@ -56,8 +57,8 @@ def _known(sources: Sources) -> KnownNetwork:
         if not held.device.startswith("cali"):
             interfaces.setdefault(held.device, []).append(held.address)
     own = {address for held in interfaces.values() for address in held}
-    when = stored.when[:16].replace("T", " ")
-    run = f"the run of {when} UTC" if when else "a run that is not dated"
+    remote = sources.remote_endpoints()
+    run = f"the run of {dated(stored.when, now())}" if stored.when else "a run that is not dated"
 
     def place(address: str) -> Place:
         leg = leg_to(state, address)
@@ -70,14 +71,18 @@ def _known(sources: Sources) -> KnownNetwork:
         return (route.device if route else "") or ""
 
     def since(endpoint: Endpoint) -> str:
-        return "" if endpoint.node == state.node else f"on {endpoint.node}, from {run}"
+        if endpoint.node == state.node:
+            return ""
+        asked = remote.when(endpoint)
+        collected = f"as playbooks/sync_workloads.yml found it at {dated(asked, now())}" if asked else f"from {run}"
+        return f"on {endpoint.node}, {collected}"
 
     return KnownNetwork(
         who=state.node,
         at=state.node,
         members=_members(state),
         states={state.node: state},
-        endpoints=tuple(all_endpoints(state, state.policy or PolicyState())),
+        endpoints=tuple(all_endpoints(state, state.policy or PolicyState(), remote.endpoints)),
         place=place,
         interfaces={state.node: {name: tuple(held) for name, held in interfaces.items()}},
         device_to=device_to,

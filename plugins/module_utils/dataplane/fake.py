@@ -366,10 +366,19 @@ class FakeKernel:
             if table in (None, key[0]) and protocol in (None, attributes.protocol)
         ]
 
+    def _with_subnet_of(self, address: str) -> t.Iterator[str]:
+        for name, link in self._links.items():
+            for mine in link.addresses:
+                net = ipaddress.ip_network(f"{mine.address}/{mine.prefix_length}", strict=False)
+                if ipaddress.ip_address(address) in net:
+                    yield name
+
     def route_to(self, address: str) -> t.Optional[port.RouteAttributes]:
         for link in self._links.values():
             if any(mine.address == address for mine in link.addresses):
                 return port.RouteAttributes("local", device="lo")
+        if ":" in address:  # of IPv6 it knows what is on a link
+            return next((port.RouteAttributes(device=name) for name in self._with_subnet_of(address)), None)
         found = Lookup(self.routes(table=254)).route(address)
         if found is None or found.type != "unicast":
             return None

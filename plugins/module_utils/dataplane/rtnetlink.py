@@ -437,8 +437,10 @@ def _decode_route(
 
 
 def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.RouteAttributes]:
-    """The kernel's own choice for a packet to `address`; None where it says that it cannot be reached."""
-    body = RTMSG.pack(socket.AF_INET, 32, 0, 0, 0, 0, 0, 0, 0) + attribute(1, socket.inet_aton(address))
+    """The kernel's own choice for a packet to `address`, of either family; None where it says that it cannot be
+    reached."""
+    family, bits = (socket.AF_INET6, 128) if ":" in address else (socket.AF_INET, 32)
+    body = RTMSG.pack(family, bits, 0, 0, 0, 0, 0, 0, 0) + attribute(1, socket.inet_pton(family, address))
     try:
         answer = channel.get(RTM_GETROUTE, body, f"look up the route to {address}")
     except port.KernelError as error:
@@ -452,7 +454,7 @@ def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.R
     return port.RouteAttributes(
         type=ROUTE_TYPES.get(kind, str(kind)),
         device=names.get(index, str(index)) if index else None,
-        gateway=socket.inet_ntoa(found[5]) if 5 in found else None,
+        gateway=socket.inet_ntop(family, found[5]) if 5 in found else None,
     )
 
 

@@ -17,7 +17,7 @@ import itertools
 import typing as t
 
 from .evaluator import ALLOWED, DENIED, Evaluator, Step, Verdict
-from .hooks import NORMAL, applies_at
+from .hooks import FORWARD, NORMAL, applies_at
 from .model import ALLOW, DENY, LOG, Endpoint, Flow, Policy
 from .packet_path import Path, Stage
 from .rule_match import mismatch
@@ -34,14 +34,16 @@ def explain(
 ) -> list[str]:
     """The lines. `knowledge` says of endpoints by name since when they are known to be as they are.
 
-    `way` are lines about how the packet is routed; they come before the hints. With `all_policies` those that do
-    not apply are named as well, with the reason.
+    `way` are lines about how the packet is routed; they come before the hints. Policies that do not apply are counted,
+    with `all_policies` they are named, with the reason.
     """
     lines = [_headline(path)]
-    rows = [row for stage in path.stages for row in _rows(stage)]
-    if all_policies:
-        rows += [row for stage in path.stages for row in _not_applying(stage, evaluator)]
-    lines += _table(rows)
+    rows = [row for stage in path.stages for row in _rows(stage, path)]
+    others = [row for stage in path.stages for row in _not_applying(stage, evaluator)]
+    lines += _table([*rows, *others] if all_policies else rows)
+    count = len({row.name for row in others} - set(_applying(path, evaluator)))
+    if count and not all_policies:
+        lines.append(f"other  {count} polic{'y does' if count == 1 else 'ies do'} not apply (verbose: which, and why)")
     lines += way
     lines += [f"hint   {hint}" for stage in path.stages for hint in _hints(stage, flow, evaluator)]
     bearers = dict.fromkeys(
@@ -58,6 +60,7 @@ def to_document(path: Path) -> dict[str, t.Any]:
     """The same for machines, JSON-ready."""
     return {
         "verdict": path.action,
+        "would_deny": bool(would_deny(path)),
         "stages": [
             {
                 "host": stage.host,
@@ -75,20 +78,34 @@ def to_document(path: Path) -> dict[str, t.Any]:
 def _headline(path: Path) -> str:
     if not path.stages:
         return "ALLOW  nobody asks: neither address is that of a workload or a protected host here"
-    word = "DENY " if path.action == DENIED else "ALLOW"
-    deciding = path.stages[-1:] if path.action == DENIED else path.stages
-    return f"{word}  by " + ", and ".join(f"{_decider(stage.verdict)}, {_where(stage)}" for stage in deciding)
+    if path.action == DENIED:
+        return f"DENY   by {_deciders(path.stages[-1:])}"
+    unheeded = would_deny(path)
+    if unheeded:
+        return f"ALLOW  audit mode: {_deciders(unheeded)}, would deny"
+    allowing = [stage for stage in path.stages if stage.verdict.action == ALLOWED]
+    # That nothing forbids to forward is worth a line of its own only where nobody else was asked.
+    telling = [stage for stage in allowing if stage.hook != FORWARD or stage.verdict.decided_by.policy]
+    return f"ALLOW  by {_deciders(telling or path.stages)}"
+
+
+def would_deny(path: Path) -> tuple[Stage, ...]:
+    """The stages of an allowed flow that deny it and are not heeded, because of audit mode."""
+    return tuple(stage for stage in path.stages if path.action == ALLOWED and stage.verdict.action == DENIED)
+
+
+def _deciders(stages: t.Sequence[Stage]) -> str:
+    return ", and ".join(f"{_decider(stage.verdict)}, {_where(stage)}" for stage in stages)
 
 
 def _decider(verdict: Verdict) -> str:
+    """Who; why stands in the table."""
     step = verdict.decided_by
     if step.policy:
         return f"{step.policy}#{step.rule} (tier {step.tier})"
     if step.profile:
-        return f"profile {step.profile}#{step.rule}" if step.rule else f"profile {step.profile} ({step.reason})"
-    if step.tier:
-        return f"the default of tier {step.tier}"
-    return f"default ({step.reason})"
+        return f"profile {step.profile}" + (f"#{step.rule}" if step.rule else "")
+    return f"the default of tier {step.tier}" if step.tier else "default"
 
 
 def _where(stage: Stage) -> str:
@@ -106,7 +123,7 @@ class _Row(t.NamedTuple):
     texts: list[str]
 
 
-def _rows(stage: Stage) -> t.Iterator[_Row]:
+def _rows(stage: Stage, path: Path) -> t.Iterator[_Row]:
     def owner(step: Step) -> tuple[str, str, str]:
         return step.tier, step.policy, step.profile
 
@@ -115,7 +132,10 @@ def _rows(stage: Stage) -> t.Iterator[_Row]:
     for (tier, policy, profile), steps in itertools.groupby(trace, owner):
         tried = list(steps)
         name = policy or (f"profile {profile}" if profile else f"tier {tier}" if tier else "default")
-        yield _Row(name, _direction(stage), [_text(step, len(tried) > 1) for step in tried])
+        texts = [_text(step, len(tried) > 1) for step in tried]
+        if stage in would_deny(path) and tried[-1] is stage.verdict.decided_by:
+            texts[-1] += " (audit mode: logged and let through)"
+        yield _Row(name, _direction(stage), texts)
 
 
 def _text(step: Step, among_others: bool) -> str:
@@ -142,6 +162,14 @@ def _table(rows: t.Sequence[_Row]) -> list[str]:
         head = f"  {index:>{number}} {row.name:<{name}}  {row.direction:<{direction}}  "
         lines += [(head if not place else " " * len(head)) + text for place, text in enumerate(row.texts)]
     return lines
+
+
+def _applying(path: Path, evaluator: Evaluator) -> t.Iterator[str]:
+    """The policies that apply somewhere on the way, reached or not."""
+    for stage in path.stages:
+        for policy in evaluator.selecting(stage.endpoint) if stage.endpoint else ():
+            if stage.endpoint and applies_at(policy, stage.direction, stage.hook, stage.endpoint):
+                yield policy.name
 
 
 def _not_applying(stage: Stage, evaluator: Evaluator) -> t.Iterator[_Row]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from .bearers import Bearers, contains
+from .. import selectors
+from .bearers import Bearer, Bearers, contains
 from .model import (
     PROTOCOL_NAMES,
     Entity,
@@ -22,6 +23,8 @@ from .model import (
 from .set_keys import named_port_key
 
 _ICMP_NUMBERS = {4: 1, 6: 58}
+#: The label by which a namespace is known to selectors.
+_NAMESPACE = "projectcalico.org/namespace"
 
 
 def mismatch(rule: Rule, flow: Flow, bearers: Bearers) -> str:
@@ -82,19 +85,23 @@ def _entity_mismatch(
         if contains(net, address):
             return f"{side} {address} is in {net} of notNets"
     if entity.selector and not bearers.match(entity.selector, address):
-        return f"{side} {address}{_names(address, bearers)} is not selected by {entity.selector}"
+        return f"{side} {_bearers(address, entity.selector, bearers)} is not selected by {entity.selector}"
     if entity.not_selector and bearers.match(entity.not_selector, address):
-        return f"{side} {address}{_names(address, bearers)} is selected by the notSelector {entity.not_selector}"
+        whom = _bearers(address, entity.not_selector, bearers)
+        return f"{side} {whom} is selected by the notSelector {entity.not_selector}"
     if (entity.ports or entity.not_ports) and port is None:
         return f"there is no {side} port"
 
     def among(ports: tuple[Port, ...]) -> bool:
         return any(_is_port(one, entity, address, port, protocol, bearers) for one in ports)
 
+    def words(ports: tuple[Port, ...]) -> str:
+        return ", ".join(_meant(one, address, protocol, bearers) for one in ports)
+
     if entity.ports and not among(entity.ports):
-        return f"{side} port {port} is not {', '.join(map(port_text, entity.ports))}"
+        return f"{side} port {port} is not {words(entity.ports)}"
     if entity.not_ports and among(entity.not_ports):
-        return f"{side} port {port} is among notPorts {', '.join(map(port_text, entity.not_ports))}"
+        return f"{side} port {port} is among notPorts {words(entity.not_ports)}"
     return ""
 
 
@@ -129,6 +136,26 @@ def _message(kind: t.Optional[int], code: t.Optional[int]) -> str:
     return f"ICMP {' '.join(words)}" if words else "any ICMP message"
 
 
-def _names(address: str, bearers: Bearers) -> str:
-    names = ", ".join(bearer.name for bearer in bearers.of(address))
-    return f" ({names})" if names else ""
+def _meant(port: Port, address: str, protocol: t.Optional[Protocol], bearers: Bearers) -> str:
+    """A port; of a named one with the number that it has at the address: `sql (5432)`."""
+    if not isinstance(port, NamedPort):
+        return port_text(port)
+    named = (one for bearer in bearers.of(address) for one in bearer.ports)
+    numbers = sorted({one.port for one in named if (one.name, one.protocol) == (port.name, protocol)})
+    return f"{port.name} ({', '.join(map(str, numbers)) or 'no such port there'})"
+
+
+def _bearers(address: str, selector: str, bearers: Bearers) -> str:
+    """Who has the address, with the labels that `selector` asks for: `10.65.0.1 (default/web: app=web, no tier)`."""
+    found = [_labelled(bearer, selector) for bearer in bearers.of(address)]
+    return f"{address} ({'; '.join(found) or 'of no endpoint and no network set'})"
+
+
+def _labelled(bearer: Bearer, selector: str) -> str:
+    asked = sorted(selectors.parse(selector).labels)
+    words = [
+        f"{name}={bearer.labels[name]}" if name in bearer.labels else f"no {name}"
+        for name in asked
+        if name != _NAMESPACE or name not in bearer.labels  # its name says it
+    ]
+    return f"{bearer.name}: {', '.join(words)}" if words else bearer.name

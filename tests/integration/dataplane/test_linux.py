@@ -91,6 +91,18 @@ def test_we_read_what_iproute2_writes(kernel):
     assert [destination for destination, _rest in kernel.routes(protocol=12)] == ["10.2.0.0/16"]
 
 
+def test_the_way_of_ipv6(kernel):
+    underlay(kernel)
+    for words in (
+        "addr add 2001:db8::11/64 dev eth0 nodad",
+        "route add 2001:db8:1::/48 via 2001:db8::1 dev eth0",
+    ):
+        assert kernel.run(["ip", "-6", *words.split()]).errors == ""
+    assert kernel.route_to("2001:db8::99") == RouteAttributes(device="eth0")
+    assert kernel.route_to("2001:db8:1::7") == RouteAttributes(device="eth0", gateway="2001:db8::1")
+    assert kernel.route_to("2001:db9::1") is None
+
+
 def test_pyroute2_agrees_with_every_dump(kernel):
     """The library as oracle: the same links, addresses, routes and neighbours as by our own decoder."""
     pyroute2 = pytest.importorskip("pyroute2")

@@ -15,7 +15,7 @@ import re
 import shlex
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import parser
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import parser, policy_explain
 
 from tests.unit.cli.conftest import WEB, Node
 from tests.unit.cli.test_agent_status import BLOCK, STATUS
@@ -23,7 +23,7 @@ from tests.unit.cli.test_command import commands
 from tests.unit.cli.test_ipam import serve
 from tests.unit.cli.test_node_status import protocols
 from tests.unit.cli.test_policy_drops import ANSWER
-from tests.unit.cli.test_policy_explain import settle
+from tests.unit.cli.test_policy_explain import NOW, settle
 from tests.unit.cli.test_validate import PEER, POOL
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "calicoctl.md"
@@ -51,6 +51,7 @@ def documented(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
     states = protocols(Mesh_10_10_2_13="Established", Mesh_10_10_1_12="Established", Global_10_10_1_1="Established")
     node.bird(states.replace(b"2026-01-02 07:13:29", b"07:13:29"))
     (node.folder / "new.yaml").write_text(f"{POOL}---\n{PEER}")
+    monkeypatch.setattr(policy_explain, "now", lambda: NOW)
     monkeypatch.chdir(node.folder)
     return node
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import packet_way
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import age, packet_way, policy_explain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address, NewLink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
     BirdRoute,
@@ -27,6 +28,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.polic
     PolicyState,
     allow_all,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import (
+    Collected,
+    RemoteEndpoints,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import remote_endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
@@ -37,10 +43,17 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Tier,
     policy_set,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.release import VERSION
 
 from tests.unit.cli.conftest import STATE, Node
 
 WHEN = "2026-11-21T14:02:09Z"
+NOW = 1795327329.0  # 16 hours later
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_explain, "now", lambda: NOW)
 
 
 def port(number: int) -> Entity:
@@ -121,10 +134,11 @@ DENY   by platform.default-deny#2 (tier platform), egress of default/web-1
   1 platform.allow-dns     egress  no match: tcp is not udp
   2 platform.default-deny  egress  rule 1 no match: destination port 5432 is not 80
                                    MATCH rule 2: Deny
+other  1 policy does not apply (verbose: which, and why)
 path   default/web-1 cali1f2e3d4c5b6 -> node1 -> tunl0 (IPIP to 10.10.2.13) -> node3 -> \
 cali9ab4c1d2e3f default/db-2   mtu 1480
 hint   default/db-access allows this, but its tier comes later
-known  default/db-2: on node3, from the run of 2026-11-21 14:02 UTC
+known  default/db-2: on node3, from the run of 2026-11-21 14:02 UTC, 16 h ago
 """
     assert explain(settled(node), "web-1 db-2 5432/tcp") == (1, expected, "")
 
@@ -135,6 +149,7 @@ ALLOW  by profile projectcalico-default-allow#1, egress of prod/shop, and \
 default/db-clients#1 (tier default), ingress of default/db
   1 profile projectcalico-default-allow  egress   MATCH rule 1: Allow
   2 default/db-clients                   ingress  MATCH rule 1: Allow
+other  3 policies do not apply (verbose: which, and why)
 path   prod/shop cali99aabbccdde -> node1 -> cali0d3f1c11aa2 default/db   mtu 1480
 """
     state = with_policy()
@@ -153,11 +168,12 @@ def test_what_comes_from_another_node(node: Node) -> None:
     expected = """\
 DENY   by the default of tier default, ingress of default/db
   1 profile projectcalico-default-allow  egress   MATCH rule 1: Allow
-  2 default/db-clients                   ingress  no match: source 10.244.70.66 (default/jobs) \
+  2 default/db-clients                   ingress  no match: source 10.244.70.66 (default/jobs: no tier) \
 is not selected by tier == "back"
   3 tier default                         ingress  Deny: no policy of the tier that applies decides
+other  3 policies do not apply (verbose: which, and why)
 path   default/jobs calijobs -> node3 -> tunl0 (IPIP to 10.10.1.11) -> node1 -> cali0d3f1c11aa2 default/db   mtu 1480
-known  default/jobs: on node3, from the run of 2026-11-21 14:02 UTC
+known  default/jobs: on node3, from the run of 2026-11-21 14:02 UTC, 16 h ago
 """
     jobs = dataclasses.replace(
         DB_2, name="default/jobs", interface="calijobs", addresses=("10.244.70.66",), labels=(("app", "jobs"),)
@@ -169,8 +185,10 @@ def test_a_workload_of_another_node_that_is_not_known_here(node: Node) -> None:
     expected = """\
 ALLOW  by profile projectcalico-default-allow#1, egress of prod/shop
   1 profile projectcalico-default-allow  egress  MATCH rule 1: Allow
+other  4 policies do not apply (verbose: which, and why)
 path   prod/shop cali99aabbccdde -> node1 -> eth0 (direct to 10.10.1.12) -> node2 -> 10.244.50.9   mtu 1480
-note   10.244.50.9 is in a block of node2 and of nobody that is known here: node2 asks policy of its own. Run this there
+note   10.244.50.9 is in a block of node2 and of nobody that is known here: node2 asks policy of its own. Run this \
+there, or playbooks/sync_workloads.yml
 """
     assert explain(settled(node), "shop 10.244.50.9 icmp") == (0, expected, "")
 
@@ -180,6 +198,7 @@ def test_out_of_the_fleet(node: Node) -> None:
     expected = """\
 ALLOW  by platform.allow-dns#1 (tier platform), egress of default/web-1
   1 platform.allow-dns  egress  MATCH rule 1: Allow
+other  1 policy does not apply (verbose: which, and why)
 path   default/web-1 cali1f2e3d4c5b6 -> node1 -> eth0 -> 10.10.1.53   mtu 1480
 note   natOutgoing: beyond node1 it comes from 10.10.1.11
 """
@@ -191,9 +210,9 @@ def test_an_address_that_nobody_has(node: Node) -> None:
     path = "path   prod/shop cali99aabbccdde -> node1 -> "
     note = "note   whatever policy says, it does not arrive"
     lines = explain(node, "shop 10.244.3.40 80/tcp")[1].splitlines()
-    assert lines[2:] == [f"{path}blackhole 10.244.3.0/26: nobody has 10.244.3.40   mtu 1480", note]
+    assert lines[3:] == [f"{path}blackhole 10.244.3.0/26: nobody has 10.244.3.40   mtu 1480", note]
     lines = explain(node, "shop 10.244.99.1 80/tcp")[1].splitlines()
-    assert lines[2:] == [f"{path}no route: nobody has 10.244.99.1   mtu 1480", note]
+    assert lines[3:] == [f"{path}no route: nobody has 10.244.99.1   mtu 1480", note]
 
 
 def test_hosts(node: Node) -> None:
@@ -206,17 +225,17 @@ def test_hosts(node: Node) -> None:
     assert explain(node, "node1 db-2 5432/tcp")[1].splitlines()[:3] == [
         "DENY   by the default of tier default, ingress of default/db-2",
         "  1 profile projectcalico-default-allow  egress   MATCH rule 1: Allow",
-        "  2 default/db-clients                   ingress  no match: source 10.244.3.0 is not selected by "
-        'tier == "back"',
+        "  2 default/db-clients                   ingress  no match: source 10.244.3.0 (of no endpoint and no network "
+        'set) is not selected by tier == "back"',
     ]
     assert explain(node, "shop node2 8080/tcp") == (
         0,
         """\
-ALLOW  by profile projectcalico-default-allow#1, egress of prod/shop, and default (what is forwarded is \
-allowed unless a policy denies it), forward egress of node1-all, and ssh#1 (tier default), ingress of node2-eth0
+ALLOW  by profile projectcalico-default-allow#1, egress of prod/shop, and ssh#1 (tier default), ingress of node2-eth0
   1 profile projectcalico-default-allow  egress          MATCH rule 1: Allow
   2 default                              forward egress  Allow: what is forwarded is allowed unless a policy denies it
   3 ssh                                  ingress         MATCH rule 1: Allow
+other  4 policies do not apply (verbose: which, and why)
 path   prod/shop cali99aabbccdde -> node1 -> eth0 (direct to 10.10.1.12) -> node2   mtu 1480
 note   natOutgoing: beyond node1 it comes from 10.10.1.11
 note   of HostEndpoints and settings of node2 is known here what rules mean. Run this there to be certain
@@ -225,7 +244,7 @@ note   of HostEndpoints and settings of node2 is known here what rules mean. Run
     )
     assert explain(node, "db-2 10.10.1.12 8080/tcp")[1].splitlines()[-2:] == [
         "path   not through node1: from default/db-2 to node2",
-        "known  default/db-2: on node3, from the run of 2026-11-21 14:02 UTC",
+        "known  default/db-2: on node3, from the run of 2026-11-21 14:02 UTC, 16 h ago",
     ]
 
 
@@ -241,15 +260,32 @@ path   default/web-1 cali1f2e3d4c5b6 -> node1 -> tunl0 (IPIP to 10.10.2.13) -> n
 
 
 def test_audit_mode_lets_it_through_and_says_so(node: Node) -> None:
+    expected = """\
+ALLOW  audit mode: platform.default-deny#2 (tier platform), egress of default/web-1, would deny
+  1 platform.allow-dns     egress  no match: tcp is not udp
+  2 platform.default-deny  egress  rule 1 no match: destination port 5432 is not 80
+                                   MATCH rule 2: Deny (audit mode: logged and let through)
+other  1 policy does not apply (verbose: which, and why)
+path   default/web-1 cali1f2e3d4c5b6 -> node1 -> eth0 -> 10.10.1.53   mtu 1480
+note   node1 is in audit mode: what policy denies is logged and let through
+note   natOutgoing: beyond node1 it comes from 10.10.1.11
+"""
     settled(node, with_policy(audit=True))
-    status, out, dummy = explain(node, "web-1 10.10.1.53 5432/tcp")
-    assert status == 0
-    assert "note   node1 is in audit mode: what policy denies is logged and let through\n" in out
+    assert explain(node, "web-1 10.10.1.53 5432/tcp") == (0, expected, "")
+    document = json.loads(explain(node, "web-1 10.10.1.53 5432/tcp -o json")[1])
+    assert (document["verdict"], document["would_deny"]) == ("allow", True)
 
 
 def test_policies_that_do_not_apply(node: Node) -> None:
-    out = explain(settled(node), "web-1 10.10.1.53 53/udp --all")[1]
+    settled(node)
+    out = explain(node, "web-1 10.10.1.53 53/udp -v")[1]
     assert 'does not apply: app == "db" does not select default/web-1 (app=web, ' in out
+    assert "other" not in out
+    assert (
+        out
+        == explain(node, "web-1 10.10.1.53 53/udp --all")[1]
+        == explain(node, "web-1 10.10.1.53 53/udp --verbose")[1]
+    )
 
 
 def test_the_source_port(node: Node) -> None:
@@ -275,12 +311,13 @@ def test_for_machines(node: Node) -> None:
             "destination_port": 5432, "icmp_type": None, "icmp_code": None,
         },
         "verdict": "deny",
+        "would_deny": False,
         "path": {
             "text": "default/web-1 cali1f2e3d4c5b6 -> node1 -> tunl0 (IPIP to 10.10.2.13) -> node3 -> "
             "cali9ab4c1d2e3f default/db-2",
             "mtu": 1480,
         },
-        "known": {"default/db-2": "on node3, from the run of 2026-11-21 14:02 UTC"},
+        "known": {"default/db-2": "on node3, from the run of 2026-11-21 14:02 UTC, 16 h ago"},
         "notes": [],
     }  # fmt: skip
     assert [(stage["host"], stage["endpoint"], stage["verdict"]) for stage in document["stages"]] == [
@@ -307,7 +344,8 @@ def test_for_machines(node: Node) -> None:
             "web-2 db-2 80/tcp",
             "--from web-2 is no workload or node that node1 knows, and no address. Did you mean default/web-1? "
             "Workloads: default/db, default/db-2, default/web-1, prod/shop. Nodes: node1, node2, node3. "
-            "Other nodes' workloads are known here if a rule means them; give others by address.",
+            "Other nodes' workloads are known here if a rule means them; give others by address, or run "
+            "playbooks/sync_workloads.yml.",
         ),
         (
             "web-1 10.244.3.2 80/tcp",
@@ -368,3 +406,91 @@ def test_a_name_that_is_taken_on_two_nodes_is_that_of_the_workload_here(node: No
     settled(node, with_policy(dataclasses.replace(DB_2, name="default/db", addresses=("10.244.70.71",))))
     end = json.loads(explain(node, "shop default/db 80/tcp -o json")[1])["to"]
     assert end == {"address": "10.244.3.1", "node": "node1", "workload": "default/db"}
+
+
+def test_ipv6(node: Node) -> None:
+    """A host and a workload with addresses of both families; a ping is another protocol there."""
+    dual = dataclasses.replace(DB, addresses=("10.244.3.1", "fd00:244::1"))
+    rule = Rule("Allow", protocol="icmpv6", source=Entity(nets=("2001:db8::/32",)))
+    ping = Policy("ping", selector='app == "db"', order=1.0, ingress=(rule,))
+    state = with_policy(policies=[ping])
+    assert state.policy is not None
+    settled(node, dataclasses.replace(state, policy=dataclasses.replace(state.policy, endpoints=(dual, DB_2))))
+    node.machine.kernel.address_add(Address("eth0", "2001:db8::11", 64))
+    assert explain(node, "2001:db8::99 default/db icmp") == (
+        0,
+        """\
+ALLOW  by ping#1 (tier default), ingress of default/db
+  1 ping  ingress  MATCH rule 1: Allow
+other  3 policies do not apply (verbose: which, and why)
+path   2001:db8::99 -> eth0 -> node1 -> cali0d3f1c11aa2 default/db   mtu 1480
+""",
+        "",
+    )
+    assert explain(node, "2001:db8::99 node1 22/tcp")[1].splitlines()[0].startswith("ALLOW  nobody asks")
+    assert explain(node, "2001:db8::99 default/db 3/icmp") == (
+        2,
+        "",
+        "calicoctl: --port 3/icmp: the addresses are IPv6's, which has messages of its own. Write TYPE/icmpv6.\n",
+    )
+
+
+def test_the_age_of_what_was_collected(node: Node) -> None:
+    """A workload that came to another node between runs, as the playbook told it."""
+    settled(node)
+    jobs = dataclasses.replace(
+        DB_2, name="default/jobs", interface="calijobs", addresses=("10.244.70.66",), labels=(("tier", "back"),)
+    )
+    told = RemoteEndpoints({"node3": Collected("2026-11-22T05:30:00Z", (jobs,))})
+    remote_endpoints.save(node.machine.store, remote_endpoints.Known(told))
+    status, out, dummy = explain(node, "jobs default/db 5432/tcp")
+    assert (status, out.splitlines()[-1]) == (
+        0,
+        "known  default/jobs: on node3, as playbooks/sync_workloads.yml found it at 2026-11-22 05:30 UTC, 32 min ago",
+    )
+
+
+@pytest.mark.parametrize(
+    ("when", "text"),
+    [
+        ("2026-11-22T06:02:00Z", "2026-11-22 06:02 UTC, just now"),
+        ("2026-11-19T06:02:00Z", "2026-11-19 06:02 UTC, 3 d ago"),
+        ("2026-11-22T07:02:00Z", "2026-11-22 07:02 UTC"),
+        ("yesterday", "yesterday"),
+    ],
+)
+def test_ages(when: str, text: str) -> None:
+    assert age.dated(when, NOW) == text
+
+
+def test_a_host_endpoint_as_an_end(node: Node) -> None:
+    named = Endpoint("HostEndpoint", "node1-eth0", "node1", "eth0", labels=(("role", "host"),))
+    everything = Endpoint("HostEndpoint", "all-of-node2", "node2", "*")
+    unknown = Endpoint("HostEndpoint", "node3-eth7", "node3", "eth7")
+    other = dataclasses.replace(unknown, name="node3-eth8", interface="eth8")
+    settled(node, with_policy(named, everything, unknown, other))
+    ends = json.loads(explain(node, "all-of-node2 node1-eth0 80/tcp -o json")[1])
+    assert [ends[end]["address"] for end in ("from", "to")] == ["10.10.1.12", "10.10.1.11"]
+    assert explain(node, "node1-eth0 node3-eth7 80/tcp") == (
+        2,
+        "",
+        "calicoctl: --to node3-eth7: node1 does not say which address interface eth7 of node3 has. Give the address, "
+        "or write it into expectedIPs of the HostEndpoint.\n",
+    )
+
+
+def test_a_fault_is_no_verdict(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 would be read as: denied."""
+
+    def broken(*dummy: t.Any) -> t.Any:
+        raise KeyError("labels")
+
+    monkeypatch.setattr(policy_explain, "question", broken)
+    status, out, error = explain(settled(node), "web-1 db-2 5432/tcp")
+    assert (status, out) == (2, "")
+    assert re.sub(r"\(test_.*?\)", "(FILE:LINE)", error) == (
+        "calicoctl: this is a fault of calicoctl, not of yours: KeyError: 'labels' (FILE:LINE). "
+        f"Report it with release {VERSION} and the command line.\n"
+    )
+    monkeypatch.setattr(policy_explain, "question", lambda *dummy: (_ for _ in ()).throw(KeyboardInterrupt()))
+    assert explain(node, "web-1 db-2 5432/tcp")[0] == 2

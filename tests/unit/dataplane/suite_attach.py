@@ -393,3 +393,4 @@ def test_route_to_is_what_the_kernel_would_take(kernel):
     assert kernel.route_to(OWN) == RouteAttributes("local", device="lo")
     write_route(kernel, "192.0.2.0/24", RouteAttributes("blackhole"))
     assert kernel.route_to("192.0.2.1") is None
+    assert kernel.route_to("2001:db8::1") is None  # and no error

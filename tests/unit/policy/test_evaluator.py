@@ -427,15 +427,15 @@ def test_the_trace_names_all_that_was_tried() -> None:
         (Rule("Allow", source=Entity(not_nets=("10.0.0.0/8",))), "source 10.65.0.1 is in 10.0.0.0/8 of notNets"),
         (
             Rule("Allow", source=Entity(selector="has(x)")),
-            "source 10.65.0.1 (default/w1) is not selected by has(x)",
+            "source 10.65.0.1 (default/w1: no x) is not selected by has(x)",
         ),
         (
             Rule("Allow", destination=Entity(not_selector="has(role)")),
-            "destination 10.65.0.0 (default/w0) is selected by the notSelector has(role)",
+            "destination 10.65.0.0 (default/w0: role=w0) is selected by the notSelector has(role)",
         ),
         (
             Rule("Allow", protocol="tcp", destination=Entity(ports=(port(53), PortRange(1, 9), NamedPort("http")))),
-            "destination port 80 is not 53, 1:9, http",
+            "destination port 80 is not 53, 1:9, http (no such port there)",
         ),
         (
             Rule("Allow", protocol="tcp", source=Entity(not_ports=(PortRange(1, 65535),))),

@@ -342,6 +342,7 @@ DENY   by platform.web#3 (tier platform), egress of default/a
   3 platform.web    egress  rule 1: logs
                             rule 2 no match: destination port 80 is not 443, 8000:8999
                             MATCH rule 3: Deny
+other  1 policy does not apply (verbose: which, and why)
 hint   app.db allows this, but its tier comes later"""
     )
 
@@ -357,6 +358,7 @@ ALLOW  by platform.web#2 (tier platform), egress of default/a, and profile open#
   3 platform.web    egress   rule 1: logs
                              MATCH rule 2: Allow
   4 profile open    ingress  MATCH rule 1: Allow
+other  1 policy does not apply (verbose: which, and why)
 hint   platform.watch would deny this if it were not staged
 known  default/b: as of the run of 2026-11-22 01:02"""
     )
@@ -370,7 +372,7 @@ def test_those_that_do_not_apply_explained() -> None:
     ]
     fleet = Fleet(host("node0"), Policy("p", apply_on_forward=True, pre_dnat=True), Policy("q", types=("Egress",)))
     assert explained(fleet, tcp(OUTSIDE, HOST0), all_policies=True).splitlines() == [
-        "DENY   by default (the endpoint has no profile), ingress of node0-eth0",
+        "DENY   by default, ingress of node0-eth0",
         "  1 p        preDNAT ingress  has no rules in this direction",
         "  2 default  ingress          Deny: the endpoint has no profile",
         "  3 q        preDNAT ingress  does not apply here: it is for Egress",
@@ -390,19 +392,19 @@ DENY   by the default of tier default, ingress of default/a
     assert (
         explained(Fleet(host("node0")), tcp(OUTSIDE, HOST0))
         == """\
-DENY   by default (the endpoint has no profile), ingress of node0-eth0
+DENY   by default, ingress of node0-eth0
   1 default  ingress  Deny: the endpoint has no profile"""
     )
     assert (
         explained(Fleet(host("node0", profiles=("gone",))), tcp(OUTSIDE, HOST0))
         == """\
-DENY   by profile gone (the profile does not exist), ingress of node0-eth0
+DENY   by profile gone, ingress of node0-eth0
   1 profile gone  ingress  Deny: the profile does not exist"""
     )
     assert (
         explained(Fleet(), tcp(HOST0, A))
         == """\
-ALLOW  by default (a host may always reach its own workloads), egress of node0
+ALLOW  by default, egress of node0
   1 default  egress  Allow: a host may always reach its own workloads"""
     )
     assert explained(Fleet(), tcp(OUTSIDE, HOST0)) == (
