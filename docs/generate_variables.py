@@ -35,7 +35,7 @@ All that can be set in an inventory. Only `calico_ip_pools` and each node's `cal
 
 
 def page() -> str:
-    from plugins.module_utils.fleet.variables import FLEET, NODE, VARIABLES
+    from plugins.module_utils.fleet.variables import FLEET, GROUP, NODE, VARIABLES
 
     parts = [HEAD]
     parts.append(
@@ -43,6 +43,13 @@ def page() -> str:
             "Of the fleet",
             "One value for all nodes, in `group_vars/all/`. Two hosts with different values stop the run.",
             [fleet_row(variable) for variable in VARIABLES if variable.scope == FLEET],
+        )
+    )
+    parts.append(
+        section(
+            "Of a group",
+            "In `group_vars/<group>.yml`, with the group's name in their own: a host has those of all its groups.",
+            [fleet_row(variable) for variable in VARIABLES if variable.scope == GROUP],
         )
     )
     parts.append(

@@ -21,13 +21,13 @@ NODES_GROUP, REFLECTORS_GROUP = "calico_nodes", "calico_rr"
 
 def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
     """All hosts of the inventory's groups, whatever --limit says: blocks are planned for all or for none."""
-    groups = task_vars.get("groups", {})
+    groups = {str(group): set(members) for group, members in task_vars.get("groups", {}).items()}
     nodes = set(groups.get(NODES_GROUP, ()))
     reflectors = set(groups.get(REFLECTORS_GROUP, ()))
     found = []
     for name in sorted(nodes | reflectors):
         host_vars = task_vars["hostvars"][name]
-        raw = {str(key): host_vars[key] for key in host_vars if key in variables.BY_NAME or _near(key)}
+        raw = {str(key): host_vars[key] for key in host_vars if _is_ours(str(key))}
         origins: dict[str, str] = {}
         for key, value in raw.items():
             _origins(key, value, origins)
@@ -39,6 +39,7 @@ def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
                 reflector=name in reflectors,
                 origins=origins,
                 ssh_port=_port(host_vars),
+                groups=tuple(sorted(group for group, members in groups.items() if name in members)),
             )
         )
     return found
@@ -58,8 +59,11 @@ def plain(value: t.Any) -> t.Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def _near(name: str) -> bool:
-    return str(name).startswith("calico_") and any(True for dummy in variables.misspelt([str(name)]))
+def _is_ours(name: str) -> bool:
+    """Whether the engine reads it, or complains of how it is written."""
+    if name in variables.BY_NAME or name.startswith(variables.POLICIES_OF_GROUP):
+        return True
+    return name.startswith("calico_") and any(True for dummy in variables.misspelt([name]))
 
 
 def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:

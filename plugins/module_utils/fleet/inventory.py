@@ -35,7 +35,7 @@ class Host:
     """One host of the inventory as the inventory gives it.
 
     `origins` maps variables, and what is in them (`calico_ip_pools[0].cidr`), to the file and line they stand in.
-    `ssh_port` is the port by which it is reached, None for the usual one.
+    `ssh_port` is the port by which it is reached, None for the usual one. `groups` are all that it is in.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Host:
     reflector: bool = False
     origins: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     ssh_port: t.Optional[int] = None
+    groups: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

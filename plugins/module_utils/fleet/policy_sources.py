@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from .. import resources
@@ -97,15 +98,29 @@ class Source(t.NamedTuple):
                 "In the list of a node stand its own HostEndpoints: leave node out, or use calico_policies.",
             )  # fmt: skip
         spec = {**spec, "node": self.node}
-        return spec if self.is_flat else {**self.entry, "spec": spec}
+        if not self.is_flat:
+            return {**self.entry, "spec": spec}
+        interface = spec.get("interfaceName")
+        if "name" not in spec and isinstance(interface, str):
+            spec["name"] = _host_endpoint_name(self.node, interface)
+        return spec
+
+
+def _host_endpoint_name(node: str, interface: str) -> str:
+    """For one that has none, in the characters that names of resources may have."""
+    part = "all" if interface == "*" else interface
+    return re.sub(r"[^a-z0-9.-]", "-", f"{node}-{part}".lower())
 
 
 def sources(
     get: t.Callable[[str], t.Any], hosts: t.Sequence[Host], documents: t.Sequence[Document]
 ) -> t.Iterator[Source]:
+    """Of the fleet, its groups, its nodes and the files: none overwrites another. Raises FleetError."""
+    hosts = sorted(hosts, key=lambda host: host.name)
     for index, entry in enumerate(get("calico_policies")):
         yield Source(entry, f"calico_policies[{index}]")
-    for host in sorted(hosts, key=lambda host: host.name):
+    yield from _of_groups(hosts)
+    for host in hosts:
         own = host.variables.get("calico_node_policies")
         if own is not None:
             variables.check("calico_node_policies", own, host.name)
@@ -113,6 +128,37 @@ def sources(
                 yield Source(entry, f"calico_node_policies[{index}] of {host.name}", host.name)
     for document in documents:
         yield Source(document.content, document=document)
+
+
+def _of_groups(hosts: t.Sequence[Host]) -> t.Iterator[Source]:
+    """Each host sees the lists of its groups; what is no host's own counts once."""
+    members = {re.sub(r"[-.]", "_", group): group for host in hosts for group in host.groups}
+    first: dict[tuple[str, int], t.Any] = {}
+    for host in hosts:
+        own = {re.sub(r"[-.]", "_", group) for group in host.groups}
+        for variable in sorted(host.variables):
+            if not variable.startswith(variables.POLICIES_OF_GROUP):
+                continue
+            group = variable[len(variables.POLICIES_OF_GROUP) :]
+            if group not in members:
+                remedy = did_you_mean(group, members, f"Name it {variables.POLICIES_OF_GROUP} and one of")
+                raise FleetError(variable, None, f"is for the group {group}, which no node is in.", remedy)
+            if group not in own:
+                continue
+            entries = host.variables[variable]
+            if not isinstance(entries, (list, tuple)):
+                raise FleetError(
+                    variable, entries, "is not a list.", "Write policy resources there, as in calico_policies."
+                )
+            for index, entry in enumerate(entries):
+                label = f"{variable}[{index}]"
+                if isinstance(entry, t.Mapping) and entry.get("kind") == "HostEndpoint":
+                    yield Source(entry, f"{label} of {host.name}", host.name)
+                elif (variable, index) not in first:
+                    first[variable, index] = entry
+                    yield Source(entry, label)
+                elif first[variable, index] != entry:
+                    yield Source(entry, f"{label} of {host.name}")
 
 
 def who(resource: resources.Resource) -> str:

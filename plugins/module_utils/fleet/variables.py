@@ -14,12 +14,16 @@ import typing as t
 
 from .errors import FleetError
 
-FLEET, NODE = "fleet", "node"
+FLEET, GROUP, NODE = "fleet", "group", "node"
+
+#: What the names of group lists begin with; the group's name follows, in characters that a variable may have.
+POLICIES_OF_GROUP = "calico_policies_"
 
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """`scope`: a fleet variable has one value for all nodes, a node variable one per node.
+    """`scope`: a fleet variable has one value for all nodes, a node variable one per node. That of a group has one for
+    the hosts of the group, whose name is a part of its own: so lists of several groups add up.
 
     `type` is str, int, bool, dict or list. `default` is None where the variable is required or derived (then
     `default_text` says how).
@@ -98,7 +102,16 @@ VARIABLES: tuple[Variable, ...] = (
         "list",
         "Such resources beside a node, most of all its own HostEndpoints. All lists and files add up.",
         default=[],
-        example="[{kind: HostEndpoint, name: node1-eth0, interfaceName: eth0, labels: {role: gateway}}]",
+        example="[{kind: HostEndpoint, interfaceName: eth0, labels: {role: gateway}}]",
+    ),
+    Variable(
+        "calico_policies_<group>",
+        GROUP,
+        "list",
+        "Such resources beside a group of nodes, in whose name - and . are written _. A HostEndpoint stands for one on "
+        "each node of the group; its node is left out, and its name may be (node1-eth0). Anything else counts once.",
+        default=[],
+        example="calico_policies_gateways: [{kind: HostEndpoint, interfaceName: eth0, labels: {role: gateway}}]",
     ),
     Variable(
         "calico_policy_files",
@@ -419,7 +432,7 @@ def misspelt(names: t.Iterable[str]) -> t.Iterator[tuple[str, str]]:
     Names that are like none of ours are left alone: Kubespray's variables may stand in the same inventory.
     """
     for name in sorted(names):
-        if name.startswith("calico_") and name not in BY_NAME:
+        if name.startswith("calico_") and name not in BY_NAME and not name.startswith(POLICIES_OF_GROUP):
             near = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0.9)
             if near:
                 yield name, near[0]

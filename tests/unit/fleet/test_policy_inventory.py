@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 import pytest
@@ -15,7 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.polic
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains import settings as chains
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import EndpointPort, Failsafe
 
-from tests.unit.fleet.fleets import build, hosts, pool, states, stored, workload
+from tests.unit.fleet.fleets import LAB, build, hosts, pool, states, stored, workload
 
 WEB = {"kind": "NetworkPolicy", "name": "web", "selector": "app == 'web'", "ingress": [{"action": "Allow"}]}
 FROM_APP = {
@@ -246,3 +247,58 @@ def test_the_plan_has_another_name_with_another_policy() -> None:
         build(policies=[WEB], own={"node1": {"calico_node_policy_audit": True}}).digest,
     }
     assert len(digests) == 5
+
+
+def in_groups(own: t.Mapping[str, t.Mapping[str, t.Any]], **variables: t.Any) -> inventory.Inventory:
+    """Two hosts: node1 in groups rack-a and dmz, node2 in dmz. `own`: what the groups' lists are on each of them."""
+    groups = {"node1": ("calico_nodes", "dmz", "rack-a"), "node2": ("calico_nodes", "dmz")}
+    nodes = {name: address for name, address in LAB.items() if name in groups}
+    found = hosts(nodes=nodes, workloads=[], own=own, **variables)
+    return inventory.read([dataclasses.replace(host, groups=groups[host.name]) for host in found])
+
+
+def test_lists_of_the_fleet_of_groups_and_of_nodes_add_up() -> None:
+    dmz = [WEB, {"kind": "HostEndpoint", "interfaceName": "eth0", "labels": {"zone": "dmz"}}]
+    rack = [{"kind": "Tier", "name": "rack", "order": 5}]
+    policy = in_groups(
+        {
+            "node1": {
+                "calico_policies_dmz": dmz,
+                "calico_policies_rack_a": rack,
+                "calico_node_policies": [{"kind": "HostEndpoint", "interfaceName": "*"}],
+            },
+            "node2": {"calico_policies_dmz": dmz},
+        },
+        policies=[FROM_APP],
+    ).policy
+    assert policy is not None
+    assert sorted(one.name for one in policy.policy_set.policies) == ["db", "default/web"]
+    assert [tier.name for tier in policy.policy_set.tiers] == ["rack", "default"]
+    assert [(one.name, one.node, one.interface) for one in policy.host_endpoints] == [
+        ("node1-all", "node1", "*"),
+        ("node1-eth0", "node1", "eth0"),
+        ("node2-eth0", "node2", "eth0"),
+    ]
+
+
+def test_a_list_that_stands_for_all_is_that_of_its_group_s_hosts_alone() -> None:
+    """In group_vars/all all hosts see it."""
+    policy = in_groups({}, policies_rack_a=[{"kind": "HostEndpoint", "interfaceName": "eth0"}]).policy
+    assert policy is not None and [one.node for one in policy.host_endpoints] == ["node1"]
+
+
+def test_what_differs_between_the_hosts_of_a_group_is_several() -> None:
+    own = {
+        name: {"calico_policies_dmz": [{"kind": "GlobalNetworkSet", "name": f"of-{name}", "nets": ["192.0.2.0/24"]}]}
+        for name in ("node1", "node2")
+    }
+    policy = in_groups(own, policies=[FROM_APP]).policy
+    assert policy is not None
+    assert [one.name for one in policy.policy_set.network_sets] == ["of-node1", "of-node2"]
+    twice = {name: {"calico_policies_dmz": [{**WEB, "selector": f"app == '{name}'"}]} for name in ("node1", "node2")}
+    with pytest.raises(FleetError) as error:
+        in_groups(twice)
+    assert str(error.value) == (
+        "calico_policies_dmz[0].name of node2 web is also the name of another NetworkPolicy of namespace default, "
+        "calico_policies_dmz[0]. Rename one."
+    )
