@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What Calico's policy does, line by line, as its users rely on it (from the tests of Felix, release 3.21).
 
-Line n is tested with real packets by `test_nn_...` here or in tests/integration/agent, unless it stands in WITHOUT_TEST.
+Line n is tested by real packets by `test_nn_...` here or in tests/integration/agent, or is in WITHOUT_TEST.
 tests/unit/policy/test_semantics_are_tested.py holds the folders to that.
 """
 

@@ -30,10 +30,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Tier,
     policy_set,
 )
+from tests.integration.policy.test_around_policy import CALI0, CALI1, OPEN, OUTSIDE, W0, W1, WORKLOADS, udp
 
 from tests.integration.policy.node_in_namespace import Node
 from tests.integration.policy.packets import packet
-from tests.integration.policy.test_around_policy import CALI0, CALI1, OPEN, OUTSIDE, W0, W1, WORKLOADS, udp
 from tests.unit.policy.obvious_node_policy import node_policy
 from tests.unit.policy.random_policies import NODE
 

@@ -9,6 +9,7 @@ import json
 
 import pytest
 from ansible.module_utils import _internal
+from ansible.module_utils.common import warnings as ansible_warnings
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
@@ -110,6 +111,8 @@ class Host:
         with pytest.MonkeyPatch.context() as patch, patch_module_args(arguments), pytest.raises(SystemExit):
             # Other tests of this process may have loaded the controller's half, which would print warnings elsewhere.
             patch.setattr(_internal, "is_controller", False)
+            # A module is a process of its own: what others warned of is not in its answer.
+            patch.setattr(ansible_warnings, "_global_warnings", {})
             module.main()
         answer = json.loads(self.stdout().out)
         answer.pop("invocation", None)
