@@ -84,8 +84,16 @@ class Deletion:
 
     async def finished(self, interface: str, patience: float) -> bool:
         """Whether nothing is left of the one that had this host end, after at most `patience` seconds."""
+        return await self._gone(lambda leaving: leaving.endpoint.interface == interface, patience)
+
+    async def forgotten(self, address: str, patience: float) -> bool:
+        """Whether no connection is tracked any more of one that had this address: with them the next to have it would
+        inherit what was open. After at most `patience` seconds."""
+        return await self._gone(lambda leaving: leaving.endpoint.address == address, patience)
+
+    async def _gone(self, meant: t.Callable[[Leaving], bool], patience: float) -> bool:
         for leaving in list(self._leaving.values()):
-            if leaving.endpoint.interface == interface:
+            if meant(leaving):
                 self._asked.set()
                 self._urgent.set()
                 with contextlib.suppress(asyncio.TimeoutError):

@@ -158,6 +158,14 @@ class Workloads:
                 " Try again.",
             )
 
+    async def _address_forgotten(self, workload: Workload) -> None:
+        address = workload.addresses[0]
+        if not await self.deletion.forgotten(address, _PATIENCE):
+            raise AgentError(
+                protocol.TRY_AGAIN,
+                f"{address} was that of a workload that was deleted, which is still being removed. Try again.",
+            )
+
     def _assigned(self, workload: Workload, request: AddRequest) -> Workload:
         """With an address, in memory alone: it is for `_make` to have it written or to take it back."""
         attributes = {"namespace": request.namespace, "name": request.name}
@@ -178,6 +186,7 @@ class Workloads:
             with self._knowledge.writing("record"):
                 self._records.begin(workload)
             faults.point("add.begun")
+            await self._address_forgotten(workload)
             written = self._commit.written()
             endpoint = self.endpoint(workload)
             opened = self._newly_opened()

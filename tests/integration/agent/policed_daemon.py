@@ -86,6 +86,9 @@ class Datagrams:
         self._thread.join()
         time.sleep(_ARRIVING)
         self._drain()
+        self.close()
+
+    def close(self) -> None:
         self._sender.close()
         self._receiver.close()
 
@@ -146,8 +149,11 @@ def _receiver(port: int) -> socket.socket:
 
 def open_for(daemon: Daemon, source: str, target: str, port: int) -> bool:
     """Whether a datagram arrives."""
-    with Datagrams(daemon, source, target, port) as datagrams:
+    datagrams = Datagrams(daemon, source, target, port)
+    try:
         return datagrams.passes()
+    finally:
+        datagrams.close()
 
 
 def ours(kernel: Kernel) -> list[str]:

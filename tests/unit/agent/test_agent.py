@@ -197,6 +197,29 @@ def test_a_disk_that_refuses_leaves_nothing_of_an_add_and_completes_a_delete_lat
     run(scenario())
 
 
+def test_the_next_to_have_an_address_inherits_no_connection(tmp_path):
+    """Nor does it get the address while connections of the former one may still be tracked."""
+
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        address = await node.add("old")
+        node.kernel.machine.connections = [(address, "10.244.1.7"), ("10.244.1.6", "10.244.1.7")]
+        for _try in range(100):
+            node.kernel.fail_next("link_delete", errno.EBUSY)
+        assert await agent.delete("default/old") is True
+        assert await refused(agent.add(node.request("new", address=address))) == (
+            "try_again",
+            f"{address} was that of a workload that was deleted, which is still being removed. Try again.",
+        )
+        assert f"{address}/32" not in node.routes and node.on_disk() == {}
+        node.kernel.machine.failures.clear()
+        assert await node.add("new", address=address) == address
+        assert node.kernel.machine.connections == [("10.244.1.6", "10.244.1.7")]
+
+    run(scenario())
+
+
 def test_many_at_once(tmp_path):
     async def scenario():
         node = Node(tmp_path)
