@@ -109,7 +109,8 @@ class _Collected:
             if isinstance(resource, resources.Tier):
                 self.tiers[resource.name] = model.Tier(resource.name, resource.order, resource.defaultAction)
             elif isinstance(resource, (resources.GlobalNetworkPolicy, resources.NetworkPolicy)):
-                self.policies[from_resources.policy_name(resource)] = (source, resource)
+                if not from_resources.is_deletion(resource):
+                    self.policies[from_resources.policy_name(resource)] = (source, resource)
             elif isinstance(resource, resources.Profile):
                 self._profile(source, resource)
             elif isinstance(resource, (resources.GlobalNetworkSet, resources.NetworkSet)):

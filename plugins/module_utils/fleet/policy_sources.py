@@ -16,7 +16,17 @@ from .errors import FleetError, did_you_mean, within
 if t.TYPE_CHECKING:
     from .inventory import Host
 
-KINDS = ("GlobalNetworkPolicy", "NetworkPolicy", "Profile", "Tier", "GlobalNetworkSet", "NetworkSet", "HostEndpoint")
+KINDS = (
+    "GlobalNetworkPolicy",
+    "NetworkPolicy",
+    "StagedGlobalNetworkPolicy",
+    "StagedNetworkPolicy",
+    "Profile",
+    "Tier",
+    "GlobalNetworkSet",
+    "NetworkSet",
+    "HostEndpoint",
+)
 #: Other kinds, and the variables that are for them.
 _ELSEWHERE = {"IPPool": "calico_ip_pools", "BGPPeer": "calico_bgp_peers", "WorkloadEndpoint": "calico_workloads"}
 

@@ -90,8 +90,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_policies",
         FLEET,
         "list",
-        "Policy, as Calico v3 resources: GlobalNetworkPolicy, NetworkPolicy, Profile, Tier, GlobalNetworkSet, "
-        "NetworkSet and HostEndpoint. Each entry has a kind and is flat or a whole document. See docs/policy.md.",
+        "Policy, as Calico v3 resources: GlobalNetworkPolicy, NetworkPolicy, their staged kinds, Profile, Tier, "
+        "GlobalNetworkSet, NetworkSet and HostEndpoint. Each entry has a kind and is flat or a whole document. See docs/policy.md.",
         default=[],
         example="[{kind: NetworkPolicy, name: web, selector: app == 'web', ingress: [{action: Allow, protocol: TCP, "
         "destination: {ports: [80]}}]}]",

@@ -23,6 +23,8 @@ from ..resources import (
     Resource,
     ResourceError,
     Rule,
+    StagedGlobalNetworkPolicy,
+    StagedNetworkPolicy,
     Tier,
     WorkloadEndpoint,
     WorkloadEndpointPort,
@@ -44,6 +46,10 @@ from .scoped_selectors import (
 )
 
 _ORCHESTRATOR_LABEL = "projectcalico.org/orchestrator"
+
+#: Before the names of policies of staged kinds.
+STAGED_PREFIX = "staged:"
+_STAGED = (StagedGlobalNetworkPolicy, StagedNetworkPolicy)
 
 Labels = tuple[tuple[str, str], ...]
 AnyPolicy = t.Union[GlobalNetworkPolicy, NetworkPolicy]
@@ -70,7 +76,8 @@ def policy_set(resources: t.Iterable[Resource], staged: t.Collection[str] = ()) 
                     "does not exist.",
                     f"Define the Tier {resource.tier}, or leave it out for the tier {DEFAULT_TIER}.",
                 )
-            policies.append(policy(resource, policy_name(resource) in staged))
+            if not is_deletion(resource):
+                policies.append(policy(resource, policy_name(resource) in staged))
     return model.policy_set(
         [model.Tier(tier.name, tier.order, tier.defaultAction) for tier in tiers.values()],
         policies,
@@ -80,12 +87,19 @@ def policy_set(resources: t.Iterable[Resource], staged: t.Collection[str] = ()) 
 
 
 def policy_name(resource: AnyPolicy) -> str:
-    """What the policy is called wherever both kinds appear: "web", "default/web"."""
-    return f"{resource.namespace}/{resource.name}" if isinstance(resource, NetworkPolicy) else resource.name
+    """What the policy is called wherever all kinds appear: "web", "default/web", and as Felix names those of staged
+    kinds, which may stand beside the one in force: "staged:web", "default/staged:web"."""
+    name = f"{STAGED_PREFIX}{resource.name}" if isinstance(resource, _STAGED) else resource.name
+    return f"{resource.namespace}/{name}" if isinstance(resource, NetworkPolicy) else name
+
+
+def is_deletion(resource: AnyPolicy) -> bool:
+    """Whether it says no more than that a policy is to go, which changes nothing yet (Felix is not told of it)."""
+    return isinstance(resource, _STAGED) and resource.stagedAction == "Delete"
 
 
 def policy(resource: AnyPolicy, staged: bool = False) -> model.Policy:
-    """One policy, of either kind."""
+    """One policy, of any kind."""
     namespace = resource.namespace if isinstance(resource, NetworkPolicy) else ""
     parts = [selectors.parse(resource.selector).root]
     if isinstance(resource, GlobalNetworkPolicy) and resource.namespaceSelector:
@@ -97,7 +111,7 @@ def policy(resource: AnyPolicy, staged: bool = False) -> model.Policy:
     is_global = isinstance(resource, GlobalNetworkPolicy)
     return model.Policy(
         name=policy_name(resource),
-        kind=resource.KIND,
+        kind=NetworkPolicy.KIND if namespace else GlobalNetworkPolicy.KIND,
         tier=resource.tier,
         order=resource.order,
         selector=all_of(parts),
@@ -108,7 +122,7 @@ def policy(resource: AnyPolicy, staged: bool = False) -> model.Policy:
         pre_dnat=is_global and t.cast(GlobalNetworkPolicy, resource).preDNAT,
         apply_on_forward=is_global and t.cast(GlobalNetworkPolicy, resource).applyOnForward,
         performance_hints=resource.performanceHints,
-        staged=staged,
+        staged=staged or isinstance(resource, _STAGED),
     )
 
 
@@ -192,17 +206,6 @@ def namespaced_labels(own: t.Mapping[str, str], namespace: str, service_account:
 
 def _rules(resource: t.Union[AnyPolicy, Profile], direction: str, namespace: str) -> tuple[model.Rule, ...]:
     rules: tuple[Rule, ...] = getattr(resource, direction)
-    for index, rule in enumerate(rules):
-        if rule.notICMP is not None and rule.notICMP.type is not None and rule.protocol is None:
-            # Calico takes it and writes what iptables does not.
-            raise ResourceError(
-                resource.KIND,
-                resource.name,
-                f"spec.{direction}[{index}].notICMP",
-                None,
-                "is given without a protocol.",
-                "Set protocol to ICMP or ICMPv6, by name.",
-            )
     return tuple(_rule(rule, namespace) for rule in rules)
 
 

@@ -29,6 +29,7 @@ from .profile import Profile
 from .resource import API_VERSION, NamespacedResource, Resource
 from .rules import EntityRule, ICMPFields, Rule, RuleMetadata, ServiceAccountMatch
 from .schema import json_schema
+from .staged_policies import StagedGlobalNetworkPolicy, StagedNetworkPolicy
 from .support import check_supported
 from .tier import DEFAULT_TIER, DEFAULT_TIER_ORDER, Tier
 
@@ -71,6 +72,8 @@ __all__ = [
     "RuleMetadata",
     "ServiceAccountMatch",
     "ServiceIPBlock",
+    "StagedGlobalNetworkPolicy",
+    "StagedNetworkPolicy",
     "Tier",
     "WorkloadEndpoint",
     "WorkloadEndpointPort",

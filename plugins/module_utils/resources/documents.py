@@ -20,6 +20,7 @@ from .node import Node
 from .policies import GlobalNetworkPolicy, NetworkPolicy
 from .profile import Profile
 from .resource import API_VERSION, Resource
+from .staged_policies import StagedGlobalNetworkPolicy, StagedNetworkPolicy
 from .tier import Tier
 
 KINDS: dict[str, type[Resource]] = {
@@ -32,12 +33,20 @@ KINDS: dict[str, type[Resource]] = {
         Tier,
         GlobalNetworkPolicy,
         NetworkPolicy,
+        StagedGlobalNetworkPolicy,
+        StagedNetworkPolicy,
         Profile,
         GlobalNetworkSet,
         NetworkSet,
         HostEndpoint,
         WorkloadEndpoint,
     )
+}
+
+
+#: Kinds of Calico's that have no place without Kubernetes, and what stands for them.
+_OF_KUBERNETES = {
+    "StagedKubernetesNetworkPolicy": "Write a StagedNetworkPolicy, with Calico's selectors and rules.",
 }
 
 
@@ -88,6 +97,8 @@ def _class_of(kind: t.Any) -> type[Resource]:
     if cls is None:
         if kind is None:
             raise Refused(None, "is missing.", f"Write one of {', '.join(KINDS)}.", "kind")
+        if isinstance(kind, str) and kind in _OF_KUBERNETES:
+            raise Refused(kind, "is for policies of Kubernetes, which is not here.", _OF_KUBERNETES[kind], "kind")
         refused = unknown(kind, KINDS, "is not a kind of resource that is known here.")
         raise Refused(kind, refused.rule, refused.remedy.replace("The fields here are", "Known are"), "kind")
     return cls

@@ -31,6 +31,14 @@ def check_supported(resource: Resource, flat: bool = False) -> None:
 def _unsupported(resource: Resource) -> t.Iterator[Refused]:
     if isinstance(resource, (GlobalNetworkPolicy, NetworkPolicy, Profile)):
         for dummy, path, rule in each_rule(resource):
+            if rule.notICMP is not None and rule.notICMP.type is not None and rule.protocol is None:
+                # Calico takes it and writes what iptables does not.
+                yield Refused(
+                    None,
+                    "is given without a protocol.",
+                    "Set protocol to ICMP or ICMPv6, by name.",
+                    f"{path}.notICMP",
+                )
             if rule.http:
                 yield Refused(
                     None,

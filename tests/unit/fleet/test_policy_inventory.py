@@ -163,6 +163,17 @@ def test_errors_name_file_and_line(content: t.Any, message: str) -> None:
 # --- switches -------------------------------------------------------------------------------------------------------
 
 
+def test_staged_kinds_are_watched_beside_what_is_in_force() -> None:
+    staged = {**WEB, "kind": "StagedNetworkPolicy", "ingress": [{"action": "Deny"}]}
+    deletion = {"kind": "StagedGlobalNetworkPolicy", "name": "db", "stagedAction": "Delete"}
+    found = policy_of("node1", policies=[WEB, staged, FROM_APP, deletion]).policy_set.policies
+    assert {policy.name: policy.staged for policy in found} == {
+        "db": False,
+        "default/staged:web": True,
+        "default/web": False,
+    }
+
+
 def test_staged_and_audited() -> None:
     fleet = build(
         policies=[WEB, FROM_APP],

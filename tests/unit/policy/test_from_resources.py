@@ -279,6 +279,22 @@ def test_a_policy_in_a_tier_that_does_not_exist() -> None:
     )
 
 
+def test_staged_kinds_stand_beside_what_is_in_force() -> None:
+    spec = {"ingress": [{"action": "Deny"}]}
+    documents = [
+        parse("NetworkPolicy", "web", spec, namespace="n"),
+        parse("StagedNetworkPolicy", "web", spec, namespace="n"),
+        parse("StagedGlobalNetworkPolicy", "all", spec),
+        parse("StagedGlobalNetworkPolicy", "gone", {"stagedAction": "Delete"}),
+    ]
+    in_force, *staged = policy_set(documents).policies[::-1]
+    assert {one.name: (one.kind, one.staged) for one in (in_force, *staged)} == {
+        "n/web": ("NetworkPolicy", False),
+        "n/staged:web": ("NetworkPolicy", True),
+        "staged:all": ("GlobalNetworkPolicy", True),
+    }
+
+
 def test_not_icmp_without_a_protocol() -> None:
     rules = [{"action": "Allow"}, {"action": "Deny", "notICMP": {"type": 8}}]
     assert refusal(parse("NetworkPolicy", "p", {"egress": rules})) == (

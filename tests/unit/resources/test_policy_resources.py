@@ -551,6 +551,11 @@ def test_the_same_in_a_document_has_the_whole_path() -> None:
 
 UNSUPPORTED = [
     (
+        "GlobalNetworkPolicy",
+        {"egress": [{"action": "Allow"}, {"action": "Deny", "notICMP": {"type": 8}}]},
+        "egress[1].notICMP is given without a protocol. Set protocol to ICMP or ICMPv6, by name.",
+    ),
+    (
         "NetworkPolicy",
         rule(http={"methods": ["GET"]}),
         "ingress[1].http is not supported here. "
@@ -600,6 +605,28 @@ def test_what_is_valid_and_not_supported(kind: str, flat: dict, message: str) ->
     with pytest.raises(ResourceError) as in_document:
         check_supported(made)
     assert in_document.value.field == f"spec.{in_flat.value.field}"
+
+
+def test_a_staged_policy_is_the_policy_with_an_action() -> None:
+    staged = parse_flat("StagedNetworkPolicy", {"name": "x", "namespace": "n", "ingress": [{"action": "Deny"}]})
+    plain = parse_flat("NetworkPolicy", {"name": "x", "namespace": "n", "ingress": [{"action": "Deny"}]})
+    document = staged.to_document()
+    assert document["spec"].pop("stagedAction") == "Set"
+    assert {**document, "kind": "NetworkPolicy"} == plain.to_document()
+    assert isinstance(staged, resources.NetworkPolicy)
+
+
+def test_a_staged_deletion_names_a_policy_and_its_tier() -> None:
+    flat = {"name": "x", "tier": "platform", "stagedAction": "Delete", "selector": "all()"}
+    made = parse_flat("StagedGlobalNetworkPolicy", flat)
+    assert isinstance(made, resources.StagedGlobalNetworkPolicy)
+    assert (made.stagedAction, made.tier, made.types) == ("Delete", "platform", ())
+    with pytest.raises(ResourceError) as error:
+        parse_flat("StagedGlobalNetworkPolicy", {**flat, "ingress": [{"action": "Allow"}]})
+    assert str(error.value) == (
+        "StagedGlobalNetworkPolicy x: ingress cannot stand together with stagedAction Delete. Leave it out: a policy "
+        "that is to go is named, with its tier."
+    )
 
 
 @pytest.mark.parametrize(

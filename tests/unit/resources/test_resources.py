@@ -315,7 +315,13 @@ DOCUMENT_ERRORS = [
     (
         {},
         "document: kind is missing. Write one of IPPool, BGPConfiguration, BGPPeer, Node, Tier, GlobalNetworkPolicy, "
-        "NetworkPolicy, Profile, GlobalNetworkSet, NetworkSet, HostEndpoint, WorkloadEndpoint.",
+        "NetworkPolicy, StagedGlobalNetworkPolicy, StagedNetworkPolicy, Profile, GlobalNetworkSet, NetworkSet, "
+        "HostEndpoint, WorkloadEndpoint.",
+    ),
+    (
+        {"kind": "StagedKubernetesNetworkPolicy", "metadata": {"name": "n"}},
+        "n: kind StagedKubernetesNetworkPolicy is for policies of Kubernetes, which is not here. Write a "
+        "StagedNetworkPolicy, with Calico's selectors and rules.",
     ),
     (
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}},
