@@ -14,6 +14,7 @@ assert open_.lost() == [] and closed.arrived() == []
 from __future__ import annotations
 
 import dataclasses
+import re
 import socket
 import struct
 import threading
@@ -38,6 +39,7 @@ OPEN, CLOSED = 5000, 5001
 _BETWEEN = 0.002  # seconds between two datagrams
 _ARRIVING = 0.05  # seconds in which one that was sent arrives
 _TIME = struct.Struct("d")
+_SEED = re.compile(r" initval \S+")  # of a set's hashes, another each time
 _SO_RCVBUFFORCE = 33  # socket(7)
 
 
@@ -105,7 +107,7 @@ class Datagrams:
             return  # then it does not arrive
 
     def _drain(self) -> None:
-        while True:
+        while self._receiver.fileno() >= 0:
             try:
                 self._arrived.append(_TIME.unpack(self._receiver.recv(64))[0])
             except BlockingIOError:
@@ -169,4 +171,5 @@ def ours(kernel: Kernel) -> list[str]:
             elif COMMENT in line or line.startswith("*"):
                 found.append(line)
             last = {} if line.startswith("*") else {**last, chain: COMMENT not in line}
-    return [*found, *sorted(line for line in kernel.run(["ipset", "save"]).output.splitlines() if "cali" in line)]
+    sets = (_SEED.sub("", line) for line in kernel.run(["ipset", "save"]).output.splitlines())
+    return [*found, *sorted(line for line in sets if "cali" in line)]

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Policy that others break is back within two seconds: rules and sets, as people and other programs write them."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+import typing as t
+
+import pytest
+
+from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
+from tests.integration.agent.policed_daemon import CLOSED, OPEN, Datagrams, add, open_for, ours, policed, web
+from tests.integration.agent.test_repair import shell
+
+_FLUSH_ALL = """
+for program in iptables ip6tables; do
+  for table in raw mangle filter; do $program -w -t $table -F; $program -w -t $table -X; done
+done
+"""
+_SETS = "ipset list -n | grep '^cali'"
+
+#: {what somebody does: how, in a shell on the node}
+SABOTAGES = {
+    "the filter flushed": "iptables -w -F",
+    "everything flushed and deleted": _FLUSH_ALL,
+    "the tables replaced by another tool's": "printf '*filter\\nCOMMIT\\n*raw\\nCOMMIT\\n' | iptables-restore -w",
+    "those of IPv6 replaced": "printf '*filter\\nCOMMIT\\n*raw\\nCOMMIT\\n' | ip6tables-restore -w",
+    "one chain opened": "iptables -w -F cali-pi-web; iptables -w -A cali-pi-web -j ACCEPT",
+    "the hook deleted": "iptables -w -D FORWARD 1",
+    "sets emptied": f"{_SETS} | while read name; do ipset flush $name; done",
+    "sets destroyed": f"{_FLUSH_ALL}{_SETS} | while read name; do ipset destroy $name; done",
+    "docker": """
+iptables -w -N DOCKER
+iptables -w -N DOCKER-ISOLATION
+iptables -w -A DOCKER-ISOLATION -j RETURN
+iptables -w -I FORWARD -j DOCKER-ISOLATION
+iptables -w -N DOCKER-USER
+iptables -w -A DOCKER-USER -j RETURN
+iptables -w -I FORWARD -j DOCKER-USER
+iptables -w -P FORWARD DROP
+iptables -w -I FORWARD -i {host} -j ACCEPT
+""",
+    # As its back end for iptables does: everything is deleted, then its own rules come in one go.
+    "firewalld": f"""{_FLUSH_ALL}
+iptables-restore -w -n <<'END'
+*filter
+:FORWARD_direct - [0:0]
+-I FORWARD 1 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-I FORWARD 2 -j FORWARD_direct
+-I FORWARD 3 -i {{host}} -j ACCEPT
+COMMIT
+END
+""",
+}
+CLEAN = """
+iptables -w -P FORWARD ACCEPT
+iptables-save | grep '^-A FORWARD' | grep -v host-routing | sed 's/^-A/iptables -w -D/' | sh
+for chain in DOCKER DOCKER-USER DOCKER-ISOLATION FORWARD_direct; do
+  iptables -w -F $chain 2>/dev/null && iptables -w -X $chain || true
+done
+"""
+
+
+@pytest.fixture(scope="module")
+def shared(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
+    folder = tmp_path_factory.mktemp("policy-repair")
+    with daemon_under_test(engine, folder, policed(web(OPEN))) as daemon:
+        daemon.settings(cleanup_grace=0.0)
+        daemon.start()
+        daemon.in_sync()
+        add(daemon, "client")
+        add(daemon, "web")
+        daemon.until(lambda: open_for(daemon, "client", "web", OPEN), "it is open")
+        daemon.in_sync()
+        yield daemon
+
+
+def seconds_until_back(daemon: Daemon, script: str, expected: list[str]) -> float:
+    """From the end of the sabotage on, by the datagrams that policy lets through and should not."""
+    began = 0.0
+    with Datagrams(daemon, "client", "web", CLOSED) as closed:
+        shell(daemon.kernel, script)
+        began = time.monotonic()
+        daemon.until(lambda: ours(daemon.kernel) == expected, "all that is ours is as before")
+        back = time.monotonic()
+    assert [when for when in closed.arrived() if when > back] == []
+    return back - began
+
+
+@pytest.mark.parametrize("name", SABOTAGES)
+def test_policy_is_back_within_two_seconds(shared: Daemon, name: str) -> None:
+    host = shared.call("workload.get", id="default/client")["workload"]["interface"]
+    expected = ours(shared.kernel)
+    script = SABOTAGES[name].replace("{host}", host)
+    try:
+        if seconds_until_back(shared, script, expected) > 2:  # once in a while the machine is busy with other things
+            shell(shared.kernel, CLEAN)
+            shared.in_sync()
+            assert seconds_until_back(shared, script, expected) <= 2
+        assert open_for(shared, "client", "web", OPEN) and not open_for(shared, "client", "web", CLOSED)
+    finally:
+        shell(shared.kernel, CLEAN)
+    shared.until(lambda: ours(shared.kernel) == expected, "all is as before")
