@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import typing as t
 
 from ansible.plugins.action import ActionBase
@@ -37,18 +38,19 @@ class ActionModule(ActionBase):
                 "verbose": {"type": "bool", "default": False},
                 "output": {"type": "str", "choices": ["text", "json", "none"], "default": "text"},
                 "expect": {"type": "str", "choices": ["allow", "deny"]},
+                "answer_file": {"type": "path"},
             }
         )
         try:
             answer = _ask(task_vars or {}, args)
-        except FleetError as error:
-            result.update(failed=True, msg=str(error), variable=error.variable, origin=error.origin)
-            return result
-        except CommandError as error:
+        except (FleetError, CommandError) as error:
+            _write(args["answer_file"], {"error": str(error)})
             result.update(failed=True, msg=str(error))
+            if isinstance(error, FleetError):
+                result.update(variable=error.variable, origin=error.origin)
             return result
-        document = answer.document()
-        lines = answer.lines(args["verbose"])
+        document, lines = answer.document(), answer.lines(args["verbose"])
+        _write(args["answer_file"], {"lines": lines, "answer": document})
         printed = {"text": lines, "json": json.dumps(document, indent=2).splitlines(), "none": []}
         for line in printed[args["output"]]:
             Display().display(line)
@@ -61,6 +63,12 @@ class ActionModule(ActionBase):
         return result
 
 
+def _write(path: t.Optional[str], content: dict[str, t.Any]) -> None:
+    if path:
+        with open(path, "w", encoding="utf-8") as stream:
+            json.dump(content, stream)
+
+
 def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> FlowAnswer:
     """Raises FleetError, CommandError."""
     asked = Asked(*(args[option] for option in _OPTIONS), args["source_port"], _OPTIONS)
@@ -68,5 +76,7 @@ def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> FlowAnswer
     compiled = fleet_source.compile_targets(task_vars, {}, copies_complete=False, may_be_new=True)
     notices = []
     if not compiled.before:
-        notices.append(f"{compiled.lockfile} does not exist yet: addresses are those that a first run would plan")
+        lockfile = os.path.relpath(compiled.lockfile)
+        lockfile = compiled.lockfile if lockfile.startswith(os.pardir) else lockfile
+        notices.append(f"{lockfile} does not exist yet: addresses are those that a first run would plan")
     return FlowAnswer(question(known_network(compiled.fleet), asked), notices)

@@ -60,6 +60,11 @@ options:
       - The verdict without which the task fails. By default a denied flow is an answer like any other.
     type: str
     choices: [allow, deny]
+  answer_file:
+    description:
+      - File on the controller into which the answer is written as well, as JSON. RV(lines) and RV(answer), or
+        C(error) where there is none.
+    type: path
 notes:
   - A question that has no answer fails the task, for example one about a workload that is not there.
 seealso:

@@ -38,7 +38,7 @@ sys.exit(main(["install", "--upgrade", "--force-reinstall", "pip=={version}", *m
 def copy_sources() -> None:
     """What is shipped, and ansible-test's own settings; the tests' and tools' style is for ruff to judge."""
     kept = ("tests/config.yml", "tests/sanity")
-    shipped = ("plugins", "roles", "playbooks", "meta", "changelogs", "docs", "galaxy.yml", "README.md")
+    shipped = ("bin", "plugins", "roles", "playbooks", "meta", "changelogs", "docs", "galaxy.yml", "README.md")
     wanted = {path for path in lint.sources() if path.parts[0] in shipped or str(path).startswith(kept)}
     COPY.mkdir(parents=True, exist_ok=True)
     # A repository of its own, or ansible-test asks the clone's, where all of .build is ignored.

@@ -195,8 +195,8 @@ def _policy(commands: t.Any) -> None:
     parser = _command(
         group, "explain", policy_explain.run, "tell if a flow is allowed, who decides, and by which way it goes",
         "Tell if a flow is allowed, who decides, what was tried before, and by which way it goes. It is worked out\n"
-        "from what this node has; nothing is sent. The exit status is 0 if it is allowed, 1 if it is denied, 2 if\n"
-        "there is no answer.",
+        "from what this node has, or from an inventory; nothing is sent. The exit status is 0 if it is allowed, 1 if\n"
+        "it is denied, 2 if there is no answer.",
     )  # fmt: skip
     for option, dest in (("--from", "source"), ("--to", "destination")):
         parser.add_argument(
@@ -208,6 +208,10 @@ def _policy(commands: t.Any) -> None:
     parser.add_argument(
         "--source-port", type=int, default=flow_question.SOURCE_PORT, metavar="PORT",
         help=f"that it is sent from ({flow_question.SOURCE_PORT}, as good as any that a kernel chooses)",
+    )  # fmt: skip
+    parser.add_argument(
+        "-i", "--inventory", action="append", default=[], metavar="INVENTORY",
+        help="on the controller: ask this inventory, as ansible-playbook -i takes it; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "-v", "--verbose", "--all", dest="all", action="store_true",

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`calicoctl policy explain`: what policy makes of a flow, who decides, and by which way the packet goes.
 
-Worked out from what this node has, which is what its kernel was told. Nothing is sent and nothing is changed.
+Worked out from what this node has, which is what its kernel was told; on a controller from an inventory. Nothing is
+sent and nothing is changed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..fleet.node_state import NodeState
 from ..fleet.policy_state import PolicyState
 from ..policy.evaluator import DENIED
 from ..policy.model import Endpoint
+from . import inventory_question
 from .age import dated
 from .errors import DONE, PROBLEMS, NoVerdict
 from .flow_answer import FlowAnswer
@@ -34,16 +36,20 @@ now = time.time
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
     asked = Asked(arguments.source, arguments.destination, arguments.port, arguments.source_port)
-    try:
-        asked.kind()
-        answer = FlowAnswer(question(_known(sources), asked))
-    except KernelError as error:
-        raise NoVerdict(f"the addresses of this host cannot be read: {error}.") from error
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(answer.document(), indent=2) + "\n")
+    asked.kind()
+    if arguments.inventory:
+        lines, document = inventory_question.ask(arguments.inventory, asked, arguments.all)
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in answer.lines(arguments.all)))
-    return PROBLEMS if answer.path.action == DENIED else DONE
+        try:
+            answer = FlowAnswer(question(_known(sources), asked))
+        except KernelError as error:
+            raise NoVerdict(f"the addresses of this host cannot be read: {error}.") from error
+        lines, document = answer.lines(arguments.all), answer.document()
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return PROBLEMS if document["verdict"] == DENIED else DONE
 
 
 def _known(sources: Sources) -> KnownNetwork:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from .. import selectors
@@ -25,6 +26,8 @@ from .set_keys import named_port_key
 _ICMP_NUMBERS = {4: 1, 6: 58}
 #: The label by which a namespace is known to selectors.
 _NAMESPACE = "projectcalico.org/namespace"
+#: Canonical form of what is folded into a NetworkPolicy's selectors; one that begins so is a conjunction as a whole.
+_IN_NAMESPACE = re.compile(rf'\({re.escape(_NAMESPACE)} == "([^"]*)" && (.*)\)', re.DOTALL)
 
 
 def mismatch(rule: Rule, flow: Flow, bearers: Bearers) -> str:
@@ -85,10 +88,11 @@ def _entity_mismatch(
         if contains(net, address):
             return f"{side} {address} is in {net} of notNets"
     if entity.selector and not bearers.match(entity.selector, address):
-        return f"{side} {_bearers(address, entity.selector, bearers)} is not selected by {entity.selector}"
+        whom = _bearers(address, entity.selector, bearers)
+        return f"{side} {whom} is not selected by {_selector_text(entity.selector)}"
     if entity.not_selector and bearers.match(entity.not_selector, address):
         whom = _bearers(address, entity.not_selector, bearers)
-        return f"{side} {whom} is selected by the notSelector {entity.not_selector}"
+        return f"{side} {whom} is selected by the notSelector {_selector_text(entity.not_selector)}"
     if (entity.ports or entity.not_ports) and port is None:
         return f"there is no {side} port"
 
@@ -152,10 +156,12 @@ def _bearers(address: str, selector: str, bearers: Bearers) -> str:
 
 
 def _labelled(bearer: Bearer, selector: str) -> str:
-    asked = sorted(selectors.parse(selector).labels)
-    words = [
-        f"{name}={bearer.labels[name]}" if name in bearer.labels else f"no {name}"
-        for name in asked
-        if name != _NAMESPACE or name not in bearer.labels  # its name says it
-    ]
+    asked = sorted(selectors.parse(selector).labels - {_NAMESPACE})
+    words = [f"{name}={bearer.labels[name]}" if name in bearer.labels else f"no {name}" for name in asked]
     return f"{bearer.name}: {', '.join(words)}" if words else bearer.name
+
+
+def _selector_text(selector: str) -> str:
+    """As people write it: the namespace that a NetworkPolicy's selectors are about stands apart."""
+    match = _IN_NAMESPACE.fullmatch(selector)
+    return f"{match.group(2)} in namespace {match.group(1)}" if match else selector

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""docs/policy.md shows what the controller says of flows: each `$ ...` of it is run here, from the clone's root.
+
+After a wanted change: DOCUMENTATION=write pytest tests/integration/fleet/test_explain_page.py, then read what git says
+is different.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs" / "policy.md"
+_CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
+#: What a playbook prints around the answer.
+_ANSIBLE = re.compile(r"^(PLAY|TASK|ok:|node\d+ +: ok=)")
+ENVIRONMENT = {
+    **os.environ,
+    "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+    "LC_ALL": "C.UTF-8",
+}
+
+
+def run(command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command.split(),
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def shown(block: str) -> str:
+    """The block as it should be."""
+    answers = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            done = run(line[2:])
+            lines = [text for text in done.stdout.splitlines() if text and not _ANSIBLE.match(text)]
+            answers.append("\n".join([line, *lines, ""]))
+            denied = "calicoctl" in line and lines[0].startswith("DENY")
+            assert done.returncode == (1 if denied else 0), done.stdout
+    return "\n".join(answers)
+
+
+def test_the_page_shows_what_is_printed() -> None:
+    text = PAGE.read_text("utf-8")
+    actual = _CONSOLE.sub(lambda found: f"```console\n{shown(found.group(1))}```", text)
+    if os.environ.get("DOCUMENTATION") == "write":
+        PAGE.write_text(actual, "utf-8")
+    assert actual == text
+
+
+def test_the_playbook_fails_when_told_what_to_expect() -> None:
+    asked = "-i inventories/three-tier-policy -e from=web-1 -e to=db-1 -e to_port=5432/tcp -e expect=allow"
+    unexpected = run(f"ansible-playbook playbooks/explain.yml {asked}")
+    assert unexpected.returncode == 2
+    assert "expected allow: DENY   by the default of tier default, egress of default/web-1" in unexpected.stdout

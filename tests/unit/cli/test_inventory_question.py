@@ -1,0 +1,66 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl policy explain -i`, with a program in the place of ansible-playbook; the real one is asked in
+tests/integration/fleet/test_explain_page.py."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import inventory_question
+
+from tests.unit.cli.conftest import Node
+
+ANSWER = '{"lines": ["DENY   by web#1"], "answer": {"verdict": "deny"}}'
+
+
+@pytest.fixture
+def program(node: Node, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """ansible-playbook as a script: its text follows the one line that reads the name of the answer's file."""
+    (node.folder / "bin").mkdir()
+    (node.folder / "hosts").touch()
+    path = node.folder / "bin" / "ansible-playbook"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{node.folder / 'bin'}:/usr/bin:/bin")
+    return path
+
+
+def explain(node: Node, inventory: str = "hosts", *more: str) -> tuple[int, str, str]:
+    place = str(node.folder / inventory)
+    return node.run("policy", "explain", "-i", place, "--from", "a", "--to", "b", "--port", "1/tcp", *more)
+
+
+def answering(text: str) -> str:
+    found = '$(printf %s "$5" | sed \'s/.*"answer_file": "\\([^"]*\\)".*/\\1/\')'
+    return f"#!/bin/sh\ncat > {found} <<'END'\n{text}\nEND\n"
+
+
+def test_the_answer_is_that_of_the_playbook(node: Node, program: pathlib.Path) -> None:
+    program.write_text(answering(ANSWER))
+    assert explain(node) == (1, "DENY   by web#1\n", "")
+    assert explain(node, "hosts", "-o", "json") == (1, '{\n  "verdict": "deny"\n}\n', "")
+    program.write_text(answering(ANSWER.replace('"deny"', '"allow"')))
+    assert explain(node)[0] == 0
+
+
+def test_what_has_no_answer(node: Node, program: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program.write_text(answering('{"error": "to b is nobody."}'))
+    assert explain(node) == (2, "", "calicoctl: to b is nobody.\n")
+    program.write_text("#!/bin/sh\necho no hosts matched; exit 4\n")
+    assert explain(node) == (2, "", "calicoctl: ansible-playbook could not ask the inventory:\nno hosts matched\n")
+    assert explain(node, "gone") == (2, "", "calicoctl: -i NODE/gone does not exist.\n")
+    program.unlink()
+    assert explain(node) == (
+        2,
+        "",
+        "calicoctl: ansible-playbook is not found. -i has Ansible read the inventory: run this where Ansible is.\n",
+    )
+    monkeypatch.setattr(inventory_question, "COLLECTION", str(node.folder))
+    assert explain(node) == (
+        2,
+        "",
+        "calicoctl: -i is for the controller: this is a node, which has no inventory. Leave -i out here.\n",
+    )
