@@ -124,8 +124,10 @@ def plan_node(
     """
     if kinds is not None and not set(kinds) <= DRIVERS.keys():
         raise ValueError(f"no such drivers: {', '.join(sorted(set(kinds) - DRIVERS.keys()))}")
-    device = underlay.device_of(kernel, state)
-    state = underlay.resolve(kernel, state, device)
+    device = ""
+    if kinds is None or not set(kinds) <= _FIREWALL.keys():  # rules and sets name no device of the underlay
+        device = underlay.device_of(kernel, state)
+        state = underlay.resolve(kernel, state, device)
     leads_there = kinds is None or not {"sysctl", "route"}.isdisjoint(kinds)
     wanted = _without(state, workload.gone(kernel, state.workloads)) if leads_there else state
     found: dict[str, list[Change]] = {}

@@ -6,12 +6,15 @@
 Reading 30,000 rules again takes longer than writing the ten that changed. nftables number their generations: as long as
 the number is the one that our own writes have led to, nobody else has written, and what is remembered is what is there.
 Nothing of the kind exists for the legacy tables and for sets. They are read again after TRUSTED seconds, and at once
-after `forget`, which is for who learns by other means that somebody else has written.
+after `doubt`, which is for who learns by other means that somebody else may have written.
+
+A chain that was refused is not tried again before it, or a set, is another one, or `retry` says so.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import operator
 import time
 import typing as t
 
@@ -28,6 +31,13 @@ TRUSTED = 10.0
 Clock = t.Callable[[], float]
 
 
+class _Refused(t.NamedTuple):
+    """`hashes` are those of the rules that were to be written; None: the chain was to go."""
+
+    hashes: t.Optional[tuple[str, ...]]
+    reason: str
+
+
 class RememberedTables:
     """Of one kernel; for one thread at a time. `clock` gives seconds that do not go back."""
 
@@ -37,10 +47,32 @@ class RememberedTables:
         self._generation: t.Optional[int] = None  # of the nftables, as of `_observed`
         self._read = 0.0
         self._digests = _Digests()
+        self._refused: dict[str, _Refused] = {}  # by the chain's subject
+        self._equal: tuple[tuple[IptablesTable, ...], t.Optional[Observed]] = ((), None)  # what was not different
+
+    @property
+    def backend(self) -> str:
+        """nft or legacy: the one that is written; "" while nothing was read."""
+        return self._observed.backend if self._observed is not None else ""
+
+    @property
+    def set_aside(self) -> tuple[str, ...]:
+        """Why chains are other ones than desired, as of the last `diff`."""
+        return tuple(f"iptables {subject}: {found.reason}" for subject, found in self._refused.items())
 
     def forget(self) -> None:
         """The next `observe` reads."""
         self._observed = None
+
+    def doubt(self) -> None:
+        """The next `observe` reads, unless it is known that nobody else has written."""
+        if self._generation is None or self.backend != "nft":
+            self._observed = None
+
+    def retry(self) -> None:
+        """What was refused is tried again."""
+        self._refused = {}
+        self._equal = (), None
 
     def observe(self, kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
         """As iptables.observe."""
@@ -59,12 +91,41 @@ class RememberedTables:
         return self._clock() - self._read < TRUSTED
 
     def diff(self, desired: t.Iterable[IptablesTable], observed: Observed) -> list[Change]:
-        """As iptables.diff. Quick for chains whose rules are the very tuples of the last time."""
+        """As iptables.diff, without what was refused. Quick for chains whose rules are the very tuples of the last
+        time."""
+        desired = tuple(desired)
+        tables, equal = self._equal
+        if equal is observed and len(tables) == len(desired) and all(map(operator.is_, tables, desired)):
+            return []
         self._digests.begin()
-        return iptables.diff(desired, observed, self._digests)
+        changes = iptables.diff(desired, observed, self._digests)
+        refused = {change.subject for change in changes if self._is_refused(change)}
+        self._refused = {subject: found for subject, found in self._refused.items() if subject in refused}
+        left = [change for change in changes if change.subject not in refused]
+        if not left:
+            self._equal = desired, observed
+        return left
+
+    def differences(self, desired: t.Iterable[IptablesTable], observed: Observed) -> list[Change]:
+        """As `diff`, for another state than the one that is kept up: nothing is remembered of it."""
+        changes = iptables.diff(desired, observed, self._digests)
+        return [change for change in changes if not self._is_refused(change)]
+
+    def _is_refused(self, change: Change) -> bool:
+        """Of a chain that is not there at all others depend: it is tried whatever came of it."""
+        found = self._refused.get(change.subject)
+        return found is not None and change.action != "+" and found.hashes == _wanted_hashes(change)
 
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """As iptables.apply."""
+        try:
+            self._apply(kernel, changes)
+        except iptables.SetAside as error:
+            for change, reason in error.failures:
+                self._refused[change.subject] = _Refused(_wanted_hashes(change), reason)
+            raise
+
+    def _apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         observed, self._observed = self._observed, None  # whatever fails, it is not known what is there then
         before = kernel.ruleset_mark()
         moved = observed is None or (observed.backend == "nft" and before != self._generation)
@@ -80,6 +141,10 @@ class RememberedTables:
                 return
             self._generation = after
         self._observed = _after(observed, [iptables.written(change) for change in changes if change.action in "+~-"])
+
+
+def _wanted_hashes(change: Change) -> t.Optional[tuple[str, ...]]:
+    return tuple(digest for digest, _rule in change.new.rules) if isinstance(change.new, ChainWrite) else None
 
 
 def _anew(change: Change) -> Change:
@@ -130,10 +195,12 @@ class _Digests:
 
 
 class RememberedSets:
-    """Of one kernel; for one thread at a time. `clock` gives seconds that do not go back."""
+    """Of one kernel; for one thread at a time. `clock` gives seconds that do not go back; `on_new` is told when `diff`
+    found that a set is missing."""
 
-    def __init__(self, clock: Clock = time.monotonic) -> None:
+    def __init__(self, clock: Clock = time.monotonic, on_new: t.Callable[[], None] = lambda: None) -> None:
         self._clock = clock
+        self._on_new = on_new
         self._observed: t.Optional[dict[str, ipset.Observed]] = None
         self._read = 0.0
         self._wanted: dict[str, tuple[IpSet, ipset.Observed]] = {}
@@ -150,6 +217,15 @@ class RememberedSets:
             self._observed, self._read = ipset.observe(kernel, desired), read
         return self._observed
 
+    def differences(self, desired: t.Iterable[IpSet], observed: t.Mapping[str, ipset.Observed]) -> list[Change]:
+        """As `diff`, for another state than the one that is kept up: nothing is remembered of it."""
+
+        def want(one: IpSet) -> ipset.Observed:
+            known = self._wanted.get(one.name)
+            return known[1] if known is not None and known[0] == one else ipset.wanted(one)
+
+        return ipset.diff(desired, observed, want)
+
     def diff(self, desired: t.Iterable[IpSet], observed: t.Mapping[str, ipset.Observed]) -> list[Change]:
         """As ipset.diff. Quick for sets whose members are the very tuples of the last time."""
         before, self._wanted = self._wanted, {}
@@ -161,7 +237,10 @@ class RememberedSets:
             self._wanted[one.name] = known
             return known[1]
 
-        return ipset.diff(desired, observed, want)
+        changes = ipset.diff(desired, observed, want)
+        if any(change.action == "+" for change in changes):
+            self._on_new()
+        return changes
 
     def fill(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """As ipset.fill."""
@@ -212,3 +291,34 @@ def _sets_after(
         elif change.action == "-" and change.subject not in kept:
             after.pop(change.subject, None)
     return after
+
+
+class Remembered:
+    """Both, as `plan_node` takes them; for one thread at a time."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self.tables = RememberedTables(clock)
+        self.sets = RememberedSets(clock, self.tables.retry)  # a chain may have been refused for want of the set
+        #: Of the state that is kept up.
+        self.drivers: t.Mapping[str, t.Any] = {"ipset": self.sets, "iptables": self.tables}
+        #: For plans of other states, which are not applied.
+        self.others: t.Mapping[str, t.Any] = {"ipset": _Other(self.sets), "iptables": _Other(self.tables)}
+
+    def forget(self) -> None:
+        """All is read again, and what was refused is tried again."""
+        self.sets.forget()
+        self.tables.forget()
+        self.tables.retry()
+
+    def doubt(self, kinds: t.Container[str]) -> None:
+        """Somebody else may have changed something of these kinds."""
+        if "ipset" in kinds:
+            self.sets.forget()
+        if "iptables" in kinds:
+            self.tables.doubt()
+
+
+class _Other:
+    def __init__(self, driver: t.Union[RememberedSets, RememberedTables]) -> None:
+        self.observe = driver.observe
+        self.diff = driver.differences

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
@@ -12,6 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.remembered import (
     TRUSTED,
+    Remembered,
     RememberedSets,
     RememberedTables,
 )
@@ -125,16 +127,110 @@ def test_what_others_write_in_the_moment_of_our_own_write_is_seen(kernel):
     ]
 
 
-def test_after_a_refusal_everything_is_read_again(kernel, ran):
+def refused(kernel, tables, desired):
+    """The reason for which a chain is set aside."""
+    with pytest.raises(iptables.SetAside) as caught:
+        tables.apply(kernel, tables.diff(desired, tables.observe(kernel, desired)))
+    return str(caught.value)
+
+
+def test_what_was_refused_is_read_again_and_not_tried_again(kernel, ran):
     tables = RememberedTables()
     settle(tables, iptables, kernel, [policies()])
     bad = [policies(b=(BAD,), c=("-j DROP",))]
-    with pytest.raises(iptables.SetAside):
-        tables.apply(kernel, tables.diff(bad, tables.observe(kernel, bad)))
+    reason = refused(kernel, tables, bad)
     ran.clear()
-    assert [change.subject for change in tables.diff(bad, tables.observe(kernel, bad))] == ["filter cali-pi-b"]
+    assert tables.diff(bad, tables.observe(kernel, bad)) == []
     assert "iptables-save" in ran
+    assert tables.set_aside == (reason,)
+    ran.clear()
+    assert tables.diff(bad, tables.observe(kernel, bad)) == []
+    assert ran == []
     settle(tables, iptables, kernel, [policies()])
+    assert tables.set_aside == ()
+
+
+def test_what_was_refused_is_tried_again_when_it_is_another_or_somebody_says_so(kernel):
+    tables = RememberedTables()
+    settle(tables, iptables, kernel, [policies()])
+    for rules in ((BAD,), (BAD, "-j DROP")):
+        bad = [policies(b=rules)]
+        refused(kernel, tables, bad)
+        assert tables.diff(bad, tables.observe(kernel, bad)) == []
+    tables.retry()
+    refused(kernel, tables, bad)
+    assert tables.diff(bad, tables.observe(kernel, bad)) == []
+    good = [policies(b=("-j DROP",))]
+    settle(tables, iptables, kernel, good)
+    assert tables.set_aside == ()
+
+
+def test_what_was_refused_is_made_again_when_somebody_deletes_it(kernel):
+    """Others jump to it: without it nothing of the table could be written."""
+    tables = RememberedTables()
+    settle(tables, iptables, kernel, [policies()])
+    bad = [policies(b=(BAD,))]
+    refused(kernel, tables, bad)
+    kernel.netfilter.tables["nft", "iptables"].pop("filter")
+    kernel.netfilter.generation += 1
+    refused(kernel, tables, bad)
+    assert tables.diff(bad, tables.observe(kernel, bad)) == []
+    assert shown(kernel, "cali-pi-b") == ["-j DROP"]
+
+
+def test_a_chain_that_lacked_a_set_is_tried_again_with_it(kernel):
+    underlay(kernel)
+    both = Remembered()
+    rule = "-m set --match-set cali40s:app src -j ACCEPT"
+    state = dataclasses.replace(STATE, ipsets=(), iptables=(policies(),))
+    kinds = ("ipset", "iptables")
+
+    def bring(state):
+        node.apply_node(kernel, node.plan_node(kernel, state, kinds, remembered=both.drivers))
+
+    bring(state)
+    state = dataclasses.replace(state, iptables=(policies(b=(rule,)),))
+    with pytest.raises(iptables.SetAside):
+        bring(state)
+    bring(state)
+    assert both.tables.set_aside != ()
+    bring(dataclasses.replace(state, ipsets=(IpSet("cali40s:app", "hash:net", ("10.0.0.1",)),)))
+    assert both.tables.set_aside == ()
+    assert shown(kernel, "cali-pi-b") == [rule]
+
+
+def test_plans_of_other_states_leave_no_trace(kernel, ran):
+    both = Remembered()
+    entries, chains = dispatch(20)
+    desired, sets = [filtering(entries, chains)], [IpSet("cali40a", "hash:net", ("10.0.0.1",))]
+    settle(both.tables, iptables, kernel, desired)
+    settle(both.sets, ipset, kernel, sets)
+    ran.clear()
+    other = [IpSet("cali40a", "hash:net", ("10.0.0.2",)), IpSet("cali40b", "hash:net", ())]
+    driver, fresh = both.others["ipset"], ipset.diff(other, ipset.observe(kernel, []))
+    assert lines(driver.diff(other, driver.observe(kernel, other))) == lines(fresh)
+    driver = both.others["iptables"]
+    assert len(driver.diff([filtering(entries[:5], chains)], driver.observe(kernel, desired))) == 1
+    ran.clear()
+    assert both.tables.diff(desired, both.tables.observe(kernel, desired)) == []
+    assert both.sets.diff(sets, both.sets.observe(kernel, sets)) == []
+    assert ran == []
+
+
+@pytest.mark.parametrize("backend", ["nft", "legacy"])
+def test_a_doubt_has_read_what_no_generation_vouches_for(kernel, ran, backend):
+    kernel.netfilter.default = backend
+    both = Remembered(Clock())
+    desired = [filtering(*dispatch(3))]
+    settle(both.tables, iptables, kernel, desired)
+    settle(both.sets, ipset, kernel, [IpSet("cali40a", "hash:net", ("10.0.0.1",))])
+    assert both.tables.backend == backend
+    ran.clear()
+    both.doubt({"ipset", "iptables"})
+    both.tables.observe(kernel, desired)
+    both.sets.observe(kernel, [])
+    assert ran.count("ipset") == 1
+    assert ("iptables-save" in ran) == (backend == "legacy")
 
 
 def test_legacy_tables_are_read_again_in_time(kernel, ran):
