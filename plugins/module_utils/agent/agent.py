@@ -127,6 +127,7 @@ class Agent:
             run=thread("drivers"),
             interval=settings.resync_interval,
             excluded=self.workloads.deletion.subjects,
+            clock=clock,
         )
 
     # ---- start

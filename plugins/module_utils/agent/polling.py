@@ -5,8 +5,8 @@
 
 - sysctls, a slice at a time, but for those that the monitor hears of (rtnetlink calls them netconf), as are all those
   that are desired of the underlay's device;
-- iptables: on the nft backend the number that every change of the ruleset moves; on the legacy one the rules
-  themselves, for there is no such number;
+- iptables: on the nft backend the number that every change of the ruleset moves; on the legacy one the sizes of the
+  tables, and now and then, for a rule may stand in the place of another, it is marked unseen;
 - IP sets and our routes, by checksums of what the kernel sends of them: a route of ours that was replaced by one with
   BIRD's protocol number is announced as a route of BIRD, and those are kept from the monitor;
 - the insides of the workloads' namespaces, some at a time.
@@ -24,7 +24,6 @@ import asyncio
 import bisect
 import re
 import typing as t
-import zlib
 
 from ..dataplane import workload
 from ..dataplane.kernel import Kernel
@@ -36,7 +35,6 @@ INTERIORS = 25  # namespaces looked into in a period
 _VISITS = 5  # namespaces visited at a time
 _SLICE = 200  # sysctls read at a time: a millisecond or two
 _HEARD_OF = re.compile(r"net/ipv4/(?:ip_forward|conf/.+/(?:forwarding|rp_filter|proxy_arp))")
-_COUNTERS = re.compile(r"\[\d+:\d+\]")
 
 _T = t.TypeVar("_T")
 _What = t.TypeVar("_What")
@@ -50,6 +48,12 @@ class Marked(t.Protocol):
         """{kind: changes made}, 0 for any other."""
 
     def desired(self) -> t.Optional[NodeState]: ...
+
+    def whole(self, state: NodeState) -> NodeState:
+        """What takes time to make of it put in; in the drivers' thread, as is what follows."""
+
+    def rules_mark(self, kernel: Kernel) -> t.Hashable:
+        """Another one when rules of iptables may have changed."""
 
     def mark(self, kind: t.Optional[str] = None, interiors: t.Collection[str] = ()) -> None: ...
 
@@ -66,7 +70,6 @@ class Polling:
         # What was not as it should be, and how many changes the reconciler had made by then.
         self._wrong: tuple[dict[str, str], int] = ({}, 0)  # {key: value} of sysctls
         self._troubled: dict[str, int] = {}  # workloads, by interface
-        self._nft: t.Optional[bool] = None  # whether this host's iptables writes nftables
         self._readers: dict[str, t.Callable[[Kernel, NodeState], t.Any]] = {
             "iptables": self._read_rules,
             "ipset": _read_sets,
@@ -113,7 +116,8 @@ class Polling:
         self, kernel: Kernel, state: NodeState, sysctls: t.Sequence[Sysctl], endpoints: t.Sequence[WorkloadEndpoint]
     ) -> _Seen:
         """In the drivers' thread. All that a small node has: the way there and back costs as much as what is read."""
-        marks = {kind: _readable(read, kernel, state) for kind, read in self._readers.items()}
+        whole = self._reconciler.whole(state)
+        marks = {kind: _readable(read, kernel, whole) for kind, read in self._readers.items()}
         return _Seen(marks, _readable(_wrong, kernel, sysctls), _troubled(kernel, endpoints))
 
     async def _poll_sysctls(self, sysctls: t.Sequence[Sysctl], wrong: t.Optional[dict[str, str]]) -> None:
@@ -155,17 +159,7 @@ class Polling:
         self._marks[kind] = found
 
     def _read_rules(self, kernel: Kernel, state: NodeState) -> t.Any:
-        if not state.iptables:
-            return None
-        if self._nft is None:
-            self._nft = "nf_tables" in kernel.run(["iptables", "-V"]).output
-        generation = kernel.ruleset_mark() if self._nft else None
-        if generation is not None:
-            return generation
-        saved = kernel.run(["iptables-save"]).output
-        return zlib.crc32(
-            "\n".join(_COUNTERS.sub("", line) for line in saved.splitlines() if not line.startswith("#")).encode()
-        )
+        return self._reconciler.rules_mark(kernel) if state.iptables else None
 
     def _turn(self) -> list[WorkloadEndpoint]:
         """The next workloads whose namespaces are to be looked into, all of them in turn."""

@@ -13,8 +13,13 @@ first, kind by kind, in the drivers' order; then removals the other way, if they
 cut off has failed. The turn is let go between the kinds.
 
 A kind that failed is tried again after 0.1 s, 0.2 s and so on up to 10 s, and at once when it is marked; the others go
-on. What waits for its device is not a failure: the device's coming is an event. Passes follow at once on an event after
-quiet times, and at most ten a second, by a leaky bucket, in a storm of them.
+on. What waits for its device is not a failure: the device's coming is an event. Nor is a chain that the kernel refused
+and all others stand beside: it is told as a problem, holds nothing up, and is tried again when it is another one, and
+by a resync. Passes follow at once on an event after quiet times, and at most ten a second, by a leaky bucket, in a
+storm of them.
+
+Sets and rules are remembered as they were read and written last; to `mark` them is to have them read again as far as
+that is needed to know what is there, and `expect` is for who has changed what is desired alone.
 """
 
 from __future__ import annotations
@@ -22,11 +27,13 @@ from __future__ import annotations
 import asyncio
 import collections
 import random
+import time
 import typing as t
 
 from ..dataplane import node
 from ..dataplane.change import Change
 from ..dataplane.kernel import Kernel
+from ..dataplane.remembered import Remembered
 from ..fleet.node_state import NodeState
 from . import repair
 from .driver_thread import DriverThread, Worker
@@ -76,7 +83,8 @@ class Reconciler:
     """Belongs to the running event loop; `run` is to be a task of it for as long as the agent lives.
 
     `desired` gives what the node shall have now, None before that is known; it is asked on the loop, while looking and
-    again under `turn`. Whoever changes both what is desired and the kernel holds `turn` over both changes.
+    again under `turn`. Whoever changes both what is desired and the kernel holds `turn` over both changes. `whole` puts
+    in what follows from that and takes time to make, policy's rules and sets; it is called in the drivers' thread.
     `removals`: whether what is not desired may go now. `on_change(change, drift)` is told of every change made; drift
     is what nobody asked for: a change that the desired state before this one would have brought as well. What is found
     by the first look after the start is not. `on_step(kinds, seconds)` is told how long `turn` was held, and `on_tick`
@@ -98,9 +106,11 @@ class Reconciler:
         on_resync: t.Callable[[str], None] = lambda reason: None,
         on_failure: t.Callable[[str], None] = lambda kind: None,
         excluded: t.Callable[[], t.Collection[str]] = tuple,
+        whole: t.Callable[[NodeState], NodeState] = lambda state: state,
         run: t.Optional[Worker] = None,
         interval: float = RESYNC,
         chance: t.Callable[[], float] = random.random,
+        clock: t.Callable[[], float] = time.monotonic,
     ) -> None:
         self._kernel = kernel
         self.desired = desired
@@ -112,6 +122,8 @@ class Reconciler:
         self._on_resync = on_resync
         self._on_failure = on_failure
         self._excluded = excluded
+        self.whole = whole
+        self._remembered = Remembered(clock)
         self._run: Worker = run if run is not None else DriverThread()
         self._interval = interval
         self._chance = chance
@@ -119,6 +131,9 @@ class Reconciler:
         self._passing = asyncio.Lock()
         self._bucket = _Bucket()
         self._dirty: set[str] = set(repair.KINDS)
+        self._doubted: set[str] = set()  # kinds that somebody else may have written
+        self._retry = False  # what was refused is to be tried again
+        self._anew = False  # and nothing that is remembered is to be believed
         self._interiors: set[str] = set()
         self._problems: dict[str, tuple[str, ...]] = {}
         self._waiting: dict[str, tuple[str, ...]] = {}
@@ -141,8 +156,14 @@ class Reconciler:
 
         `interiors`: host ends of workloads whose namespaces are to be looked into as well.
         """
-        self._dirty.update(repair.KINDS if kind is None else (kind,))
+        kinds = repair.KINDS if kind is None else (kind,)
+        self._doubted.update(kinds)
         self._interiors.update(interiors)
+        self.expect(kinds)
+
+    def expect(self, kinds: t.Iterable[str]) -> None:
+        """Something else of these kinds may be desired than before: look at them soon."""
+        self._dirty.update(kinds)
         self._wake.set()
 
     @property
@@ -153,7 +174,14 @@ class Reconciler:
     @property
     def problems(self) -> dict[str, tuple[str, ...]]:
         """{kind: what could not be done, and why}"""
-        return dict(self._problems)
+        aside = self._remembered.tables.set_aside
+        if not aside:
+            return dict(self._problems)
+        return {**self._problems, "iptables": tuple(dict.fromkeys([*self._problems.get("iptables", ()), *aside]))}
+
+    def rules_mark(self, kernel: Kernel) -> t.Hashable:
+        """In the drivers' thread: another one when somebody may have written rules since; see RememberedTables.mark."""
+        return self._remembered.tables.mark(kernel)
 
     @property
     def waiting(self) -> dict[str, tuple[str, ...]]:
@@ -175,6 +203,7 @@ class Reconciler:
             if now >= resync_at:
                 resync_at = now + self._jittered(self._interval)
                 self.mark()
+                self._retry = True
                 self._on_resync("timer")
             self._dirty.update(kind for kind, at in self._retry_at.items() if at <= now)
             if not self._dirty and self._withheld and self._may_remove():
@@ -197,7 +226,9 @@ class Reconciler:
         """
         if kinds is None:
             self._on_resync("request")
+            self._anew = True
             kinds = repair.KINDS
+        self._doubted.update(kinds)
         outcome = await self._pass(kinds)
         state = self.desired()
         if state is not None and "workload" in kinds:
@@ -217,7 +248,7 @@ class Reconciler:
         """What it would take to bring the node to `state`; changes nothing. Raises ObserveError or KernelError."""
 
         def look() -> node.NodePlan:
-            return node.plan_node(self._kernel, state)
+            return node.plan_node(self._kernel, self.whole(state))
 
         found = await self._run(look)
         if not found.changed:
@@ -273,13 +304,14 @@ class Reconciler:
                 self._dirty |= taken
                 raise
             # One reason may have kept several kinds from being read.
-            problems = tuple(dict.fromkeys(text for kind in repair.KINDS for text in self._problems.get(kind, ())))
+            known = self.problems
+            problems = tuple(dict.fromkeys(text for kind in repair.KINDS for text in known.get(kind, ())))
             waiting = tuple(text for kind in repair.KINDS for text in self._waiting.get(kind, ()))
             return Outcome(tuple(changes), problems, self._in_sync_but_for(self._dirty), waiting)
 
     def _in_sync_but_for(self, marked: t.Collection[str]) -> bool:
         """What was marked during a pass is no fault of that pass."""
-        return not self._problems and all(kind in self._complete for kind in repair.KINDS if kind not in marked)
+        return not self.problems and all(kind in self._complete for kind in repair.KINDS if kind not in marked)
 
     async def _look(self, kinds: t.Collection[str]) -> t.Optional[_Found]:
         """Reads these kinds. None when that failed: they are tried again later."""
@@ -289,8 +321,22 @@ class Reconciler:
             return None
         self.state = state
         wanted, interiors = state, self._inside(state) if "workload" in kinds else set()
+        doubted, self._doubted = self._doubted.intersection(kinds), self._doubted.difference(kinds)
+        anew = retry = False
+        if "iptables" in kinds:
+            (anew, retry), (self._anew, self._retry) = (self._anew, self._retry), (False, False)
+
+        def look() -> tuple[NodeState, node.NodePlan]:
+            if anew:
+                self._remembered.forget()
+            if anew or retry:
+                self._remembered.tables.retry()
+            self._remembered.doubt(doubted)
+            whole = self._whole(wanted, kinds)
+            return whole, repair.plan(self._kernel, whole, kinds, interiors, remembered=self._remembered.drivers)
+
         try:
-            planned = await self._run(lambda: repair.plan(self._kernel, wanted, kinds, interiors))
+            whole, planned = await self._run(look)
         except repair.ERRORS as error:
             self._interiors |= interiors
             if len(kinds) == 1:
@@ -305,11 +351,11 @@ class Reconciler:
         removed = {_kind(change) for change in _left(planned.removals, self._excluded())}
         for kind in kinds:
             if kind not in removed:
-                self._lean[kind] = state
+                self._lean[kind] = whole
                 self._withheld.discard(kind)
                 self._blocked.discard(kind)
             if kind not in added:
-                self._complete[kind] = state
+                self._complete[kind] = whole
                 if kind not in removed:
                     self._well(kind)
         return _Found(added, removed, planned.additions)
@@ -336,14 +382,16 @@ class Reconciler:
             wanted, before = state, {kind: self._complete.get(kind) for kind in kinds}
             interiors = self._inside(state) if "workload" in kinds else set()
 
-            def work() -> tuple[repair.Applied, set[tuple[t.Any, ...]]]:
-                part = repair.narrowed(wanted, kinds, found)
-                planned = repair.plan(self._kernel, part, kinds, interiors, stale=part is wanted)
-                drift = _drift(self._kernel, planned.additions, wanted, before)
-                return repair.additions(self._kernel, planned), drift
+            def work() -> tuple[NodeState, repair.Applied, set[tuple[t.Any, ...]]]:
+                whole = self._whole(wanted, kinds)
+                part = repair.narrowed(whole, kinds, found)
+                remembered = self._remembered.drivers
+                planned = repair.plan(self._kernel, part, kinds, interiors, part is whole, remembered)
+                drift = self._drift(planned.additions, whole, before)
+                return whole, repair.additions(self._kernel, planned), drift
 
             try:
-                applied, drift = await self._run(work)
+                whole, applied, drift = await self._run(work)
             except repair.ERRORS as error:
                 self._interiors |= interiors
                 self._failed(kinds, [str(error)])
@@ -352,7 +400,7 @@ class Reconciler:
                 self._on_step(tuple(kinds), loop.time() - began)
         # What is wrong inside is not seen from outside: another try has to look there again.
         self._interiors.update(_interfaces([change for change, _reason in applied.failed]))
-        self._note(kinds, looked_at, applied, state)
+        self._note(kinds, looked_at, applied, whole)
         return self._told(applied.done, drift)
 
     def _inside(self, state: NodeState) -> set[str]:
@@ -389,14 +437,15 @@ class Reconciler:
             wanted, before = state, {kind: self._lean.get(kind) for kind in ready}
             excluded = frozenset(self._excluded())
 
-            def work() -> tuple[repair.Applied, set[tuple[t.Any, ...]]]:
-                planned = repair.plan(self._kernel, wanted, ready)
+            def work() -> tuple[NodeState, repair.Applied, set[tuple[t.Any, ...]]]:
+                whole = self._whole(wanted, ready)
+                planned = repair.plan(self._kernel, whole, ready, remembered=self._remembered.drivers)
                 superfluous = _left(planned.removals, excluded)
-                drift = _drift(self._kernel, superfluous, wanted, before)
-                return repair.removals(self._kernel, planned, superfluous), drift
+                drift = self._drift(superfluous, whole, before)
+                return whole, repair.removals(self._kernel, planned, superfluous), drift
 
             try:
-                applied, drift = await self._run(work)
+                whole, applied, drift = await self._run(work)
             except repair.ERRORS as error:
                 self._failed(ready, [str(error)])
                 return []
@@ -409,9 +458,18 @@ class Reconciler:
                 self._failed([kind], failed[kind])
                 self._removing.add(kind)
             else:
-                self._lean[kind] = state
+                self._lean[kind] = whole
                 self._well(kind)
         return self._told(applied.done, drift)
+
+    def _whole(self, state: NodeState, kinds: t.Collection[str]) -> NodeState:
+        """What of these kinds is desired; the state itself where that does not depend on what takes time to make."""
+        return state if set(kinds).isdisjoint(repair.FIREWALL) else self.whole(state)
+
+    def _drift(
+        self, changes: t.Sequence[Change], state: NodeState, before: t.Mapping[str, t.Optional[NodeState]]
+    ) -> set[tuple[t.Any, ...]]:
+        return _drift(self._kernel, changes, state, before, self._remembered.others)
 
     # ---- what became of it
 
@@ -426,6 +484,8 @@ class Reconciler:
     ) -> None:
         """Of what went along with a kind that was looked at, no more is known than what was done."""
         failed = _by_kind(applied.failed)
+        for kind in _by_kind(applied.aside):
+            self._on_failure(kind)
         for kind in kinds:
             if kind in failed:
                 self._failed([kind], failed[kind])
@@ -520,6 +580,7 @@ def _drift(
     changes: t.Sequence[Change],
     state: NodeState,
     before: t.Mapping[str, t.Optional[NodeState]],
+    remembered: t.Mapping[str, t.Any],
 ) -> set[tuple[t.Any, ...]]:
     """`same` of these changes that the state which each kind was last brought to would bring as well."""
     kinds = {_kind(change) for change in changes}
@@ -540,6 +601,6 @@ def _drift(
         else:
             same.append(kind)
     for earlier, kinds_ in asked:
-        planned = repair.plan(kernel, earlier, kinds_, _interfaces(changes))
+        planned = repair.plan(kernel, earlier, kinds_, _interfaces(changes), remembered=remembered)
         drift |= {repair.same(change) for change in planned.changes}
     return drift

@@ -21,8 +21,11 @@ from ..fleet.node_state import UNDERLAY, NodeState
 #: The drivers in the order of their additions; removals go the other way.
 KINDS = tuple(node.DRIVERS)
 
+#: What guards the others.
+FIREWALL = ("ipset", "iptables")
+
 #: Kinds that one application takes together: a host end is set up between its sysctls and its routes.
-STEPS = (("ipset", "iptables"), ("tunnel",), ("workload", "sysctl"), ("neighbor",), ("rule", "route"))
+STEPS = (FIREWALL, ("tunnel",), ("workload", "sysctl"), ("neighbor",), ("rule", "route"))
 
 #: What goes with an object of a kind when that goes, and has to be looked at when it was made anew.
 FOLLOWERS: t.Mapping[str, tuple[str, ...]] = {
@@ -50,17 +53,18 @@ GUARDED: t.Mapping[str, tuple[str, ...]] = {"tunnel": ("ipset", "iptables")}
 ERRORS = (ObserveError, MissingLibrary, OSError)
 
 _FEW = 50  # devices that are asked for one by one
-_WHOLE = ("ipset", "iptables")  # written in one go: of a refused one nothing is done, if not all but it is
 _FORWARDING = "net/ipv4/ip_forward"
 _SYSCTL_DEVICE = re.compile(r"net/ipv[46]/(?:conf|neigh)/(.+)/[^/]+")
 
 
 class Applied(t.NamedTuple):
-    """`failed` is [(change, reason)]; `waiting` is what cannot be there before its device is there and up."""
+    """`failed` is [(change, reason)]; `waiting` is what cannot be there before its device is there and up; `aside` are
+    chains that were refused, and failed alone."""
 
     done: tuple[Change, ...] = ()
     failed: tuple[tuple[Change, str], ...] = ()
     waiting: tuple[Change, ...] = ()
+    aside: tuple[tuple[Change, str], ...] = ()
 
 
 def plan(
@@ -69,9 +73,10 @@ def plan(
     kinds: t.Collection[str],
     interiors: t.Union[bool, t.Collection[str]] = False,
     stale: bool = True,
+    remembered: t.Mapping[str, t.Any] = node.NONE_REMEMBERED,
 ) -> node.NodePlan:
     """The part of the node's plan that belongs to these kinds; see plan_node. Raises one of ERRORS."""
-    return node.plan_node(kernel, state, kinds, interiors, stale)
+    return node.plan_node(kernel, state, kinds, interiors, stale, remembered)
 
 
 def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Change]) -> NodeState:
@@ -138,8 +143,11 @@ def _apply(kernel: Kernel, planned: node.NodePlan, actions: str, without: t.Sequ
 
 def _partly(changes: t.Sequence[Change], error: ApplyError, waiting: t.Sequence[Change]) -> Applied:
     failed = {id(change) for change, _reason in error.failures}
-    whole = () if isinstance(error, SetAside) else _WHOLE
-    refused = {change.kind for change, _reason in error.failures if change.kind in whole}
+    if isinstance(error, SetAside):
+        done = tuple(change for change in changes if id(change) not in failed)
+        return Applied(done, (), tuple(waiting), tuple(error.failures))
+    # They are written in one go: of a refused one nothing is done.
+    refused = {change.kind for change, _reason in error.failures if change.kind in FIREWALL}
     done = tuple(change for change in changes if id(change) not in failed and change.kind not in refused)
     return Applied(done, tuple(error.failures), tuple(waiting))
 

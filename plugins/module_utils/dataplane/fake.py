@@ -534,6 +534,9 @@ class FakeKernel:
     def ruleset_mark(self) -> t.Optional[int]:
         return self.netfilter.generation
 
+    def legacy_mark(self) -> t.Hashable:
+        return self.netfilter.legacy_sizes()
+
     def ipset_mark(self, name: str) -> int:
         return hash(repr(self.netfilter.sets.get(name)))
 

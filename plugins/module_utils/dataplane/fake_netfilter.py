@@ -83,6 +83,15 @@ class FakeNetfilter:
             },
         }
 
+    def legacy_sizes(self) -> t.Hashable:
+        """Of each table: how many rules there are in each chain."""
+        return tuple(
+            (program, table, tuple((chain, len(rules)) for chain, rules in sorted(chains.items())))
+            for (backend, program), tables in sorted(self.tables.items())
+            for table, chains in sorted(tables.items())
+            if backend == "legacy"
+        )
+
     def run(self, argv: t.Sequence[str], stdin: str, written: t.Callable[[], None]) -> t.Optional[Completed]:
         """`written` is called after each write. None for what this does not know."""
         if argv[0] == "ipset":

@@ -227,6 +227,9 @@ class Kernel(t.Protocol):
     def ruleset_mark(self) -> t.Optional[int]:
         """Of all rules of iptables-nft and nft; None where the kernel has no nf_tables."""
 
+    def legacy_mark(self) -> t.Hashable:
+        """Of the tables of iptables-legacy by their sizes: a rule in the place of another of its size does not show."""
+
     def ipset_mark(self, name: str) -> int: ...
 
     def routes_mark(self, protocol: int) -> int:

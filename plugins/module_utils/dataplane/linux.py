@@ -398,6 +398,9 @@ class LinuxKernel:
     def ruleset_mark(self) -> t.Optional[int]:
         return marks.ruleset(self._tracker)
 
+    def legacy_mark(self) -> t.Hashable:
+        return self._there(marks.legacy_tables)
+
     def ipset_mark(self, name: str) -> int:
         return marks.ipset(self._tracker, name)
 

@@ -4,11 +4,12 @@
 """Cheap signs of change for what must be read often and differs seldom: equal marks, nothing has changed.
 
 No program is run for them. Layouts: linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h,
-linux/netfilter/ipset/ip_set.h.
+linux/netfilter/ipset/ip_set.h, linux/netfilter_ipv4/ip_tables.h.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import socket
 import struct
@@ -27,6 +28,14 @@ _NFGENMSG = struct.Struct("!BBH")  # family, version, resource
 _HEADERS = 20  # netlink's and nfgenmsg
 _ROUTE_PROTOCOL = 16 + 5  # in a message about a route
 
+_SO_GET_INFO = 64  # IPT_SO_GET_INFO, IP6T_SO_GET_INFO
+_GETINFO = 32 + 4 * (1 + 5 + 5 + 1 + 1)  # struct ipt_getinfo: name, valid hooks, hooks, underflows, entries, size
+#: Program, file of the tables' names, and how they are asked for.
+_LEGACY = (
+    ("iptables", "ip_tables_names", socket.AF_INET, socket.IPPROTO_IP),
+    ("ip6tables", "ip6_tables_names", socket.AF_INET6, socket.IPPROTO_IPV6),
+)
+
 #: What a kernel answers that has no nf_tables or no ip_set.
 _ABSENT = (errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL)
 
@@ -44,6 +53,33 @@ def ruleset(channel: rt.Channel) -> t.Optional[int]:
         raise
     found = rt.attributes(answers[0].body, 4) if answers else {}
     return int.from_bytes(found[_NFTA_GEN_ID], "big") if _NFTA_GEN_ID in found else None
+
+
+def legacy_tables() -> tuple[tuple[str, str, bytes], ...]:
+    """Of the tables of iptables-legacy in this thread's namespace: program, table, and how many rules it has, of which
+    size, and where each hook begins. Equal ones may differ in a rule that was put in the place of another of its size.
+    Loads no module and makes no table. Raises OSError."""
+    found = []
+    for program, names, family, level in _LEGACY:
+        try:
+            with open(f"/proc/thread-self/net/{names}", encoding="ascii") as stream:
+                tables = stream.read().split()
+        except OSError:  # there is no such module
+            continue
+        if tables:
+            with socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW) as asked:
+                found += [(program, table, _legacy_table(asked, level, table)) for table in sorted(tables)]
+    return tuple(found)
+
+
+def _legacy_table(asked: socket.socket, level: int, table: str) -> bytes:
+    """struct ipt_getinfo; the option takes the table's name from the buffer for its answer."""
+    answer = ctypes.create_string_buffer(table.encode(), _GETINFO)
+    length = ctypes.c_uint32(_GETINFO)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.getsockopt(asked.fileno(), level, _SO_GET_INFO, answer, ctypes.byref(length)) != 0:
+        raise KernelError(ctypes.get_errno(), f"ask for the size of table {table}")
+    return answer.raw
 
 
 def ipset(channel: rt.Channel, name: str) -> int:

@@ -5,8 +5,9 @@
 
 Reading 30,000 rules again takes longer than writing the ten that changed. nftables number their generations: as long as
 the number is the one that our own writes have led to, nobody else has written, and what is remembered is what is there.
-Nothing of the kind exists for the legacy tables and for sets. They are read again after TRUSTED seconds, and at once
-after `doubt`, which is for who learns by other means that somebody else may have written.
+Of the legacy tables the kernel tells the sizes, which do not show everything, and of sets nothing of the kind. They are
+read again after TRUSTED seconds (tables that take long after more), and at once after `doubt`, which is for who learns
+by other means that somebody else may have written.
 
 A chain that was refused is not tried again before it, or a set, is another one, or `retry` says so.
 """
@@ -27,6 +28,7 @@ from .iptables_saved import Chains, Place, Rule, commented
 from .kernel import Kernel
 
 TRUSTED = 10.0
+_SHARE = 100.0  # of the time, one part is for reading legacy tables
 
 Clock = t.Callable[[], float]
 
@@ -44,16 +46,13 @@ class RememberedTables:
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
         self._observed: t.Optional[Observed] = None
-        self._generation: t.Optional[int] = None  # of the nftables, as of `_observed`
+        self._sign: t.Hashable = None  # of the tables, as of `_observed`
         self._read = 0.0
+        self._trusted = TRUSTED
+        self.backend = ""  # nft or legacy: the one that is written; "" while nothing was read
         self._digests = _Digests()
         self._refused: dict[str, _Refused] = {}  # by the chain's subject
         self._equal: tuple[tuple[IptablesTable, ...], t.Optional[Observed]] = ((), None)  # what was not different
-
-    @property
-    def backend(self) -> str:
-        """nft or legacy: the one that is written; "" while nothing was read."""
-        return self._observed.backend if self._observed is not None else ""
 
     @property
     def set_aside(self) -> tuple[str, ...]:
@@ -66,8 +65,19 @@ class RememberedTables:
 
     def doubt(self) -> None:
         """The next `observe` reads, unless it is known that nobody else has written."""
-        if self._generation is None or self.backend != "nft":
+        if self.backend != "nft" or self._sign is None:
             self._observed = None
+
+    def mark(self, kernel: Kernel) -> t.Hashable:
+        """Another one when somebody may have written since, and now and then where that cannot be told for certain.
+        None while nothing was read. Costs next to nothing."""
+        if not self.backend:
+            return None
+        period = None if self.backend == "nft" else int(self._clock() // self._trusted)
+        return self._signed(kernel, self.backend), period
+
+    def _signed(self, kernel: Kernel, backend: str) -> t.Hashable:
+        return kernel.ruleset_mark() if backend == "nft" else kernel.legacy_mark()
 
     def retry(self) -> None:
         """What was refused is tried again."""
@@ -80,15 +90,18 @@ class RememberedTables:
             return self._observed
         self._observed = None
         # Asked first: what comes in between is then found to be newer, and read again.
-        generation, read = kernel.ruleset_mark(), self._clock()
+        signs, self._read = {name: self._signed(kernel, name) for name in ("nft", "legacy")}, self._clock()
         observed = iptables.observe(kernel, desired)
-        self._observed, self._generation, self._read = observed, generation, read
+        self._observed, self.backend = observed, observed.backend
+        self._sign = signs.get(observed.backend)
+        self._trusted = max(TRUSTED, _SHARE * (self._clock() - self._read))
         return observed
 
     def _is_current(self, kernel: Kernel, observed: Observed) -> bool:
-        if observed.backend == "nft" and self._generation is not None:
-            return kernel.ruleset_mark() == self._generation
-        return self._clock() - self._read < TRUSTED
+        if observed.backend == "nft" and self._sign is not None:
+            return kernel.ruleset_mark() == self._sign
+        fresh = self._clock() - self._read < self._trusted
+        return fresh and (observed.backend != "legacy" or kernel.legacy_mark() == self._sign)
 
     def diff(self, desired: t.Iterable[IptablesTable], observed: Observed) -> list[Change]:
         """As iptables.diff, without what was refused. Quick for chains whose rules are the very tuples of the last
@@ -127,19 +140,18 @@ class RememberedTables:
 
     def _apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         observed, self._observed = self._observed, None  # whatever fails, it is not known what is there then
-        before = kernel.ruleset_mark()
-        moved = observed is None or (observed.backend == "nft" and before != self._generation)
+        before = self._signed(kernel, self.backend)
+        moved = observed is None or (bool(observed.backend) and before != self._sign)
         if moved:
             # Lines may have other numbers than when the changes were planned.
             changes = [_anew(change) for change in changes]
         tables = iptables.apply_each_table(kernel, changes)
         if moved or observed is None:
             return
-        if observed.backend == "nft" and before is not None:
-            after = kernel.ruleset_mark()
-            if after != before + tables:  # one transaction each, and one of somebody else's
-                return
-            self._generation = after
+        after = self._signed(kernel, self.backend)
+        if observed.backend == "nft" and isinstance(before, int) and after != before + tables:
+            return  # one transaction each, and one of somebody else's
+        self._sign = after
         self._observed = _after(observed, [iptables.written(change) for change in changes if change.action in "+~-"])
 
 
@@ -305,10 +317,9 @@ class Remembered:
         self.others: t.Mapping[str, t.Any] = {"ipset": _Other(self.sets), "iptables": _Other(self.tables)}
 
     def forget(self) -> None:
-        """All is read again, and what was refused is tried again."""
+        """All is read again."""
         self.sets.forget()
         self.tables.forget()
-        self.tables.retry()
 
     def doubt(self, kinds: t.Container[str]) -> None:
         """Somebody else may have changed something of these kinds."""

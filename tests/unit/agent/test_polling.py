@@ -32,6 +32,8 @@ class Marked:
         self.asked = 0
 
     changed = property(lambda self: self.reconciler.changed)
+    whole = property(lambda self: self.reconciler.whole)
+    rules_mark = property(lambda self: self.reconciler.rules_mark)
 
     def desired(self):
         return self.reconciler.desired()
@@ -232,30 +234,34 @@ def test_namespaces_are_looked_into_by_turns():
     run(scenario())
 
 
-def test_the_legacy_backend_has_its_rules_read_without_their_counters():
+@pytest.mark.parametrize("default", ["nft", "legacy"])
+def test_rules_are_not_read_to_know_that_they_are_there(default):
+    """Whichever of the two backends is the one in use: the host's own, or that in which its packet filter lives."""
+
     async def scenario():
         node = Node()
-        ran = node.kernel.run
-        saves, packets = [], [0]
-
-        def legacy(argv, stdin="", timeout=60.0):
-            done = ran(argv, stdin, timeout)
-            if argv == ["iptables-save"]:
-                saves.append(asyncio.get_running_loop().time())
-                packets[0] += 1
-                return done._replace(output=done.output.replace("[0:0]", f"[{packets[0]}:{packets[0] * 60}]"))
-            return done
-
-        node.kernel.netfilter.default = "legacy"
-        node.kernel.run = legacy
+        node.kernel.netfilter.default = default
+        if default == "nft":
+            theirs = "".join(f"-A INPUT -s 192.0.2.{number} -j DROP\n" for number in range(20))
+            assert node.kernel.run(["iptables-legacy-restore"], f"*filter\n{theirs}COMMIT\n").code == 0
         marked = await polled(node)
-        saves.clear()
-        await asyncio.sleep(10)
-        assert "iptables" not in marked.marks
-        assert 9 <= len(saves) <= 11
-        restore(node.kernel, "-F cali-INPUT")
-        await asyncio.sleep(2)
-        assert node.told == ["drift ~ iptables filter cali-INPUT  0 rules  ->  1 rule"]
+        ran, programs = node.kernel.run, []
+
+        def watch(argv, stdin="", timeout=60.0):
+            programs.append(argv[0])
+            return ran(argv, stdin, timeout)
+
+        node.kernel.run = watch
+        await asyncio.sleep(8)
+        assert "iptables" not in marked.marks and programs == []
+        sabotage = "*filter\n-F cali-INPUT\nCOMMIT\n"
+        assert ran(["iptables-legacy-restore", "--noflush"], sabotage).code == 0
+        await asyncio.sleep(1.5)
+        words = " (legacy)" if default == "nft" else ""
+        assert node.told == [f"drift ~ iptables filter cali-INPUT{words}  0 rules  ->  1 rule"]
+        programs.clear()
+        await asyncio.sleep(15)  # and now and then they are
+        assert programs.count("iptables-save") == 1
 
     run(scenario())
 

@@ -46,7 +46,7 @@ class Node:
             self.turn,
             removals=lambda: self.removals,
             on_change=lambda change, drift: self.told.append(("drift " if drift else "") + change.line()),
-            **{"run": inline, "chance": lambda: 0.5, **options},
+            **{"run": inline, "chance": lambda: 0.5, "clock": lambda: asyncio.get_running_loop().time(), **options},
         )
 
     async def start(self):
@@ -401,6 +401,84 @@ def test_a_tunnel_is_not_made_while_its_guard_does_not_stand():
         node.kernel.programs.add("iptables-restore")
         assert (await node.reconciler.resync()).problems == ()
         assert node.kernel.link("vxlan.calico").up
+
+    run(scenario())
+
+
+def refused_chain(state, rule="-j TCPMSS --set-mss 1400"):
+    """The state with a chain beside the others that the kernel does not take."""
+    (table,) = state.iptables
+    chains = {**table.chains, "cali-pi-bad": (rule,)}
+    return dataclasses.replace(state, iptables=(dataclasses.replace(table, chains=chains),))
+
+
+def test_a_chain_that_is_refused_holds_nothing_up_and_is_not_tried_again_before_it_is_another():
+    async def scenario():
+        failures = []
+        node = Node(refused_chain(STATE), on_failure=failures.append)
+        outcome = await node.reconciler.resync()
+        assert not outcome.in_sync
+        (problem,) = outcome.problems
+        assert problem.startswith("iptables filter cali-pi-bad: iptables-restore refused chain cali-pi-bad of table")
+        assert node.kernel.link("vxlan.calico") is not None
+        task = asyncio.ensure_future(node.reconciler.run())
+        await asyncio.sleep(1)
+        ran, tried = node.kernel.run, []
+
+        def watch(argv, stdin="", timeout=60.0):
+            if "restore" in argv[0]:
+                tried.append(stdin)
+            return ran(argv, stdin, timeout)
+
+        node.kernel.run = watch
+        failures.clear()
+        await asyncio.sleep(60)
+        node.reconciler.mark("iptables")
+        await asyncio.sleep(1)
+        assert tried == [] and failures == []
+        assert node.reconciler.problems == {"iptables": (problem,)} and not node.reconciler.in_sync
+        await asyncio.sleep(90)  # everything is tried again by the resync
+        assert len(tried) == len(failures) == 1
+        node.state = refused_chain(STATE, "-j ACCEPT")
+        node.reconciler.expect(["iptables"])
+        await asyncio.sleep(1)
+        assert node.reconciler.in_sync and node.reconciler.problems == {}
+        task.cancel()
+
+    run(scenario())
+
+
+def test_a_pass_that_changes_nothing_writes_nothing_and_reads_no_rule():
+    async def scenario():
+        node = Node()
+        await node.start()
+        ran, programs = node.kernel.run, []
+
+        def watch(argv, stdin="", timeout=60.0):
+            programs.append(argv[0])
+            return ran(argv, stdin, timeout)
+
+        node.kernel.run = watch
+        node.kernel.watch(lambda dummy: programs.append("written"))
+        for _time in range(5):
+            node.reconciler.expect(["ipset", "iptables"])
+            await asyncio.sleep(1)
+        assert programs == []
+        node.reconciler.mark("iptables")
+        await asyncio.sleep(1)
+        assert programs == []
+        node.reconciler.mark("ipset")  # nobody can tell who wrote a set
+        await asyncio.sleep(1)
+        assert programs == ["ipset"]
+        more = dataclasses.replace(STATE.ipsets[0], members=(*STATE.ipsets[0].members, "10.10.1.13"))
+        node.state = dataclasses.replace(STATE, ipsets=(more,))
+        node.kernel.watch(None)
+        programs.clear()
+        node.reconciler.expect(["ipset", "iptables"])
+        await asyncio.sleep(1)
+        assert programs == ["ipset"] and node.told == [
+            "~ ipset    cali40all-hosts-net  hash:net  2 members  ->  hash:net  3 members    1 in, 0 out"
+        ]
 
     run(scenario())
 

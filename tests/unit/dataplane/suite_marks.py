@@ -60,3 +60,26 @@ def test_marks_change_with_what_they_stand_for_and_with_nothing_else(kernel):
 
 def test_a_namespace_in_which_nothing_was_made_has_marks_too(kernel):
     assert marks(kernel) == marks(kernel)
+
+
+def test_the_sizes_of_legacy_tables_change_with_what_is_in_them(kernel):
+    def legacy(program, *lines):
+        text = "\n".join(["*filter", *lines, "COMMIT", ""])
+        done = kernel.run([f"{program}-legacy-restore", "--noflush"], stdin=text)
+        assert done.code == 0, done
+
+    seen = {kernel.legacy_mark()}
+    for number, (program, line) in enumerate(
+        [
+            ("iptables", ":theirs - [0:0]"),
+            ("iptables", "-A theirs -s 192.0.2.1 -j ACCEPT"),
+            ("ip6tables", "-A INPUT -s 2001:db8::1 -j ACCEPT"),
+            ("iptables", "-A theirs -s 192.0.2.1 -j ACCEPT"),
+            ("ip6tables", "-A INPUT -s 2001:db8::2 -j ACCEPT"),
+        ],
+        start=1,
+    ):
+        legacy(program, line)
+        assert kernel.legacy_mark() == kernel.legacy_mark()
+        seen.add(kernel.legacy_mark())
+        assert len(seen) == number + 1, line

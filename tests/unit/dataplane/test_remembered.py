@@ -239,16 +239,41 @@ def test_legacy_tables_are_read_again_in_time(kernel, ran):
     tables = RememberedTables(clock)
     desired = [filtering(*dispatch(3))]
     settle(tables, iptables, kernel, desired)
-    theirs(kernel, "-F cali-tw-000")
+    theirs(kernel, "-R cali-tw-000 1 -j DROP")  # as large as it was
     ran.clear()
     clock.now += TRUSTED - 0.1
     assert tables.diff(desired, tables.observe(kernel, desired)) == []
     assert ran == []
     clock.now += 0.1
     settle(tables, iptables, kernel, desired)
-    theirs(kernel, "-F cali-tw-000")
+    theirs(kernel, "-R cali-tw-000 1 -j DROP")
     tables.forget()
     settle(tables, iptables, kernel, desired)
+    theirs(kernel, "-F cali-tw-000")
+    settle(tables, iptables, kernel, desired)
+
+
+def test_legacy_tables_that_take_long_to_read_are_read_seldom(kernel, ran):
+    kernel.netfilter.default = "legacy"
+    clock = Clock()
+    run = kernel.run
+
+    def slow(argv, stdin="", timeout=60.0):
+        clock.now += 0.2 * argv[0].endswith("-save")
+        return run(argv, stdin, timeout)
+
+    kernel.run = slow
+    tables = RememberedTables(clock)
+    desired = [filtering(*dispatch(3))]
+    tables.observe(kernel, desired)
+    before = tables.mark(kernel)
+    ran.clear()
+    clock.now += 5 * TRUSTED
+    tables.observe(kernel, desired)
+    assert ran == [] and tables.mark(kernel)[0] == before[0]
+    clock.now += 4 * TRUSTED
+    tables.observe(kernel, desired)
+    assert "iptables-save" in ran and tables.mark(kernel) != before
 
 
 def test_sets_are_read_again_in_time(kernel, ran):
