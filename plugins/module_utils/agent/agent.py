@@ -37,6 +37,7 @@ from .deletion import Deletion
 from .drift import Drift
 from .driver_thread import DriverThread, Worker
 from .events import Events
+from .flow_cutter import FlowCutter
 from .guards import Guards
 from .instruments import Instruments
 from .knowledge import Knowledge
@@ -129,6 +130,8 @@ class Agent:
             excluded=self.workloads.deletion.subjects,
             clock=clock,
         )
+        self.flow_cutter = FlowCutter(kernels(), thread("flows"), self._cut)
+        self._cutting: t.Optional[asyncio.Future[None]] = None
 
     # ---- start
 
@@ -319,7 +322,22 @@ class Agent:
         self._need_desired()
         outcome = await self.reconciler.resync()
         self.last_resync = now()
+        await self._cut_denied_flows()
         return outcome
+
+    async def _cut_denied_flows(self) -> None:
+        """Once the policy that is desired is in force."""
+        desired, remote = self._desired, self.knowledge.remote
+        if desired is not None and self.flow_cutter.due(desired, remote) and self._in_force(desired):
+            await self.flow_cutter.cut(desired, remote)
+
+    def _in_force(self, desired: NodeState) -> bool:
+        """Whether the kernel has been brought to its policy."""
+        return all(self.reconciler.brought_to(kind) is desired for kind in ("ipset", "iptables"))
+
+    def _cut(self, count: int) -> None:
+        self.instruments.flows_cut.add(amount=count)
+        self.events.tell("flows_cut", connections=count)
 
     def _made(self, change: Change, drift: bool) -> None:
         """The reconciler made a change; `drift` says that somebody else had made it necessary."""
@@ -333,6 +351,10 @@ class Agent:
 
     def _ticked(self) -> None:
         self.ticked = self._clock()
+        if (self._cutting is None or self._cutting.done()) and self.flow_cutter.due(
+            self._desired, self.knowledge.remote
+        ):
+            self._cutting = asyncio.ensure_future(self._cut_denied_flows())
         self.instruments.converged(self.in_sync, time.time())
         self._on_tick()
 

@@ -185,6 +185,10 @@ class Instruments:
             "calico_policy_log_lost_packets",
             "Packets of which it is not known who dropped or logged them: there were too many at once.",
         )
+        self.flows_cut = self._counter(
+            "calico_policy_cut_connections",
+            "Connections that a new policy denied and that were cut (calico_policy_cut_denied_flows).",
+        )
 
         # There as 0 from the beginning: of a counter that appears with its first event, increase() sees none.
         for reason in RESYNC_REASONS:

@@ -171,6 +171,10 @@ class Reconciler:
         """Everything was looked at, and nothing is known to be other than desired."""
         return self._in_sync_but_for(()) and not self._dirty
 
+    def brought_to(self, kind: str) -> t.Optional[NodeState]:
+        """The state of which nothing of this kind was missing when it was looked at last."""
+        return None if kind in self._problems else self._complete.get(kind)
+
     @property
     def problems(self) -> dict[str, tuple[str, ...]]:
         """{kind: what could not be done, and why}"""

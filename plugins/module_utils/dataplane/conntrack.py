@@ -14,14 +14,16 @@ Layouts: linux/netfilter/nfnetlink_conntrack.h. IPv4.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import functools
 import socket
 import struct
 import typing as t
 
+from ..policy.model import Flow
 from . import rtnetlink as rt
-from .kernel import KernelError
+from .kernel import Connection, KernelError
 
 _NETLINK_NETFILTER = 12
 # NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET, IPCTNL_MSG_CT_DELETE, IPCTNL_MSG_CT_GET_STATS
@@ -30,7 +32,12 @@ _NFGENMSG = struct.Struct("!BBH")  # family, version, resource
 _HEADERS = 20  # netlink's and nfgenmsg
 _U32 = struct.Struct("=I")
 _CTA_TUPLE_ORIG, _CTA_TUPLE_REPLY, _CTA_ID, _CTA_ZONE, _CTA_FILTER = 1, 2, 12, 18, 25
-_CTA_TUPLE_IP, _CTA_IP_V4_SRC = 1, 1
+_CTA_TUPLE_IP, _CTA_IP_V4_SRC, _CTA_IP_V4_DST = 1, 1, 2
+_CTA_TUPLE_PROTO, _CTA_PROTO_NUM, _CTA_PROTO_SRC_PORT, _CTA_PROTO_DST_PORT = 2, 1, 2, 3
+_CTA_PROTO_ICMP_TYPE, _CTA_PROTO_ICMP_CODE = 5, 6
+_CTA_PROTOINFO, _CTA_TUPLE_MASTER = 4, 14
+_CTA_PROTOINFO_TCP, _CTA_PROTOINFO_TCP_STATE = 1, 1
+_ENDED = frozenset({7, 8})  # TCP_CONNTRACK_TIME_WAIT, TCP_CONNTRACK_CLOSE
 _FILTER_FLAGS = {_CTA_TUPLE_ORIG: 1, _CTA_TUPLE_REPLY: 2}  # CTA_FILTER_ORIG_FLAGS, CTA_FILTER_REPLY_FLAGS
 _FILTER_SOURCE = 1
 _CTA_STATS_GLOBAL_ENTRIES = 1
@@ -55,10 +62,18 @@ def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
         if error.errno in _ABSENT:
             return 0
         raise
-    operation = f"delete tracked connections of {', '.join(sorted(addresses))}"
+    return _delete(channel, found, f"delete tracked connections of {', '.join(sorted(addresses))}")
+
+
+def delete(channel: rt.Channel, connections: t.Collection[Connection]) -> int:
+    """Deletes these and says how many there still were. Raises KernelError."""
+    return _delete(channel, [one.name for one in connections], f"delete {len(connections)} tracked connections")
+
+
+def _delete(channel: rt.Channel, names: t.Collection[bytes], operation: str) -> int:
     head = _NFGENMSG.pack(socket.AF_INET, 0, 0)
-    deleted = len(found)
-    for _position, number, extack in channel.batch([rt.parts(_DELETE, 0, head + one) for one in found], operation):
+    deleted = len(names)
+    for _position, number, extack in channel.batch([rt.parts(_DELETE, 0, head + one) for one in names], operation):
         if number != errno.ENOENT:
             raise KernelError(number, operation, extack)
         deleted -= 1  # it ended by itself
@@ -116,12 +131,70 @@ def _named(
     for message in messages:
         found = rt.attributes(message, _HEADERS)
         if _CTA_TUPLE_ORIG in found and any(_source(found.get(one, b"")) in sources for one in directions):
-            name = rt.attribute(_CTA_TUPLE_ORIG | _NESTED, found[_CTA_TUPLE_ORIG])
-            for kind in (_CTA_ID, _CTA_ZONE):
-                if kind in found:
-                    name += rt.attribute(kind, found[kind])
-            yield name
+            yield _name(found)
+
+
+def _name(found: t.Mapping[int, bytes]) -> bytes:
+    """What names a connection to the kernel, of all that is told of it. With the number it cannot be another one's."""
+    name = rt.attribute(_CTA_TUPLE_ORIG | _NESTED, found[_CTA_TUPLE_ORIG])
+    for kind in (_CTA_ID, _CTA_ZONE):
+        if kind in found:
+            name += rt.attribute(kind, found[kind])
+    return name
 
 
 def _source(ends: bytes) -> t.Optional[bytes]:
     return rt.attributes(rt.attributes(ends, 0).get(_CTA_TUPLE_IP, b""), 0).get(_CTA_IP_V4_SRC)
+
+
+def connections(channel: rt.Channel) -> t.Iterator[Connection]:
+    """All that are tracked and have not ended, as they are read, but for those of zones: these are not the host's own.
+
+    Raises KernelError.
+    """
+    head = _NFGENMSG.pack(socket.AF_INET, 0, 0)
+    try:
+        for message in channel.each(_GET, head, "list tracked connections"):
+            found = rt.attributes(message, _HEADERS)
+            if _CTA_ZONE not in found and not _has_ended(found):
+                connection = _connection(found)
+                if connection is not None:
+                    yield connection
+    except KernelError as error:
+        if error.errno not in _ABSENT:
+            raise
+
+
+def _connection(found: t.Mapping[int, bytes]) -> t.Optional[Connection]:
+    """None for one that is not told completely."""
+    ends = found.get(_CTA_TUPLE_ORIG, b"")
+    sent, answered = _flow(ends), _flow(found.get(_CTA_TUPLE_REPLY, b""))
+    if sent is None or answered is None:
+        return None
+    flow = sent
+    if (answered.source, answered.source_port) != (sent.destination, sent.destination_port):
+        flow = dataclasses.replace(sent, destination=answered.source, destination_port=answered.source_port)
+    return Connection(sent, flow, ends, _name(found), found.get(_CTA_TUPLE_MASTER, b""))
+
+
+def _flow(ends: bytes) -> t.Optional[Flow]:
+    parts = rt.attributes(ends, 0)
+    addresses = rt.attributes(parts.get(_CTA_TUPLE_IP, b""), 0)
+    protocol = rt.attributes(parts.get(_CTA_TUPLE_PROTO, b""), 0)
+    source, destination = addresses.get(_CTA_IP_V4_SRC, b""), addresses.get(_CTA_IP_V4_DST, b"")
+    if len(source) != 4 or len(destination) != 4 or not protocol.get(_CTA_PROTO_NUM):
+        return None
+    number, pair = protocol[_CTA_PROTO_NUM][0], (socket.inet_ntoa(source), socket.inet_ntoa(destination))
+    if _CTA_PROTO_SRC_PORT in protocol and _CTA_PROTO_DST_PORT in protocol:
+        ports = (int.from_bytes(protocol[kind], "big") for kind in (_CTA_PROTO_SRC_PORT, _CTA_PROTO_DST_PORT))
+        return Flow(number, *pair, *ports)
+    if protocol.get(_CTA_PROTO_ICMP_TYPE) and protocol.get(_CTA_PROTO_ICMP_CODE):
+        kind, code = protocol[_CTA_PROTO_ICMP_TYPE][0], protocol[_CTA_PROTO_ICMP_CODE][0]
+        return Flow(number, *pair, icmp_type=kind, icmp_code=code)
+    return Flow(number, *pair)
+
+
+def _has_ended(found: t.Mapping[int, bytes]) -> bool:
+    tcp = rt.attributes(rt.attributes(found.get(_CTA_PROTOINFO, b""), 0).get(_CTA_PROTOINFO_TCP, b""), 0)
+    state = tcp.get(_CTA_PROTOINFO_TCP_STATE, b"")
+    return bool(state) and state[0] in _ENDED

@@ -66,6 +66,7 @@ class _Machine:
         self.violations: list[str] = []
         self.sockets: dict[str, int] = {}
         self.connections: list[tuple[str, str]] = []
+        self.tracked: list[port.Connection] = []
         self.kinds = {"veth", "vxlan", "ipip", "bridge"}
         self.loaded: set[str] = set()
         self.programs = set(PROGRAMS)
@@ -547,6 +548,14 @@ class FakeKernel:
         connections = self.machine.connections
         self.machine.connections = [found for found in connections if not {*addresses} & {*found}]
         return len(connections) - len(self.machine.connections)
+
+    def connections(self) -> t.Iterator[port.Connection]:
+        return iter(list(self.machine.tracked))
+
+    def connections_delete(self, connections: t.Collection[port.Connection]) -> int:
+        before = len(self.machine.tracked)
+        self.machine.tracked = [one for one in self.machine.tracked if one not in connections]
+        return before - len(self.machine.tracked)
 
     # ---- namespaces
 

@@ -14,6 +14,9 @@ import errno
 import os
 import typing as t
 
+if t.TYPE_CHECKING:
+    from ..policy.model import Flow
+
 # Routing protocol numbers (rtnetlink(7), /etc/iproute2/rt_protos).
 PROTOCOL_KERNEL = 2
 PROTOCOL_BOOT = 3
@@ -173,6 +176,19 @@ class LinkChange(t.NamedTuple):
     alias: t.Optional[str] = None
 
 
+class Connection(t.NamedTuple):
+    """A connection that the kernel tracks, of IPv4. `sent` is its first packet as it came, `flow` the same after DNAT,
+    which is what policy is asked about. `ends` and `name` are the kernel's words for it; of one that another brought
+    about (RELATED, as FTP's data) `master` is that one's `ends`.
+    """
+
+    sent: Flow
+    flow: Flow
+    ends: bytes = b""
+    name: bytes = b""
+    master: bytes = b""
+
+
 #: What `Kernel.write` does: a link changed, an address added, a route operation.
 Write = t.Union[LinkChange, Address, RouteOperation]
 
@@ -221,6 +237,12 @@ class Kernel(t.Protocol):
 
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
         """Deletes the connections tracked from and to addresses and counts them; 0 where nothing is tracked."""
+
+    def connections(self) -> t.Iterator[Connection]:
+        """Those that are tracked and have not ended; none where nothing is tracked."""
+
+    def connections_delete(self, connections: t.Collection[Connection]) -> int:
+        """Has the kernel forget them. How many there still were."""
 
     # ---- signs of change, cheap enough to be read every second: a mark that is equal says that nothing changed
 

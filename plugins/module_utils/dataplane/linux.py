@@ -395,6 +395,12 @@ class LinuxKernel:
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
         return conntrack.flush(self._tracker, addresses)
 
+    def connections(self) -> t.Iterator[port.Connection]:
+        return conntrack.connections(self._tracker)
+
+    def connections_delete(self, connections: t.Collection[port.Connection]) -> int:
+        return conntrack.delete(self._tracker, connections)
+
     def ruleset_mark(self) -> t.Optional[int]:
         return marks.ruleset(self._tracker)
 

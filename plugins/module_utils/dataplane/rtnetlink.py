@@ -241,6 +241,32 @@ class Channel:
                         raise port.KernelError(number or errno.EIO, operation, extack)
                 offset += (length + 3) & ~3
 
+    def each(self, kind: int, body: bytes, operation: str) -> t.Iterator[bytes]:
+        """Whole messages of a dump as they come, however many there are; of tables that change all the time.
+
+        Not to be left before its end but by an error or for good: the socket is closed then. Raises KernelError.
+        """
+        self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
+        self._open().send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body)
+        ended = False
+        try:
+            while True:
+                data = self._receive(operation)
+                for start, end, answer, flags, answer_sequence in _messages(data):
+                    if answer_sequence != sequence:
+                        continue
+                    if answer > _NLMSG_DONE:
+                        yield data[start:end]
+                    elif answer in (_NLMSG_DONE, _NLMSG_ERROR):
+                        ended = True
+                        number, extack = _failure(data[start:end], flags)
+                        if number or answer == _NLMSG_ERROR:
+                            raise port.KernelError(number or errno.EIO, operation, extack)
+                        return
+        finally:
+            if not ended:
+                self.close()
+
     def batch(self, messages: t.Sequence[tuple[bytes, ...]], operation: str) -> list[tuple[int, int, str]]:
         """Sends messages, 400 per system call, each given as parts around its sequence number (first part, rest...).
 

@@ -42,6 +42,7 @@ def read(get: t.Callable[[str], t.Any], profiles: t.Collection[str]) -> PolicySe
         allow_vxlan_from_workloads=get("calico_allow_vxlan_packets_from_workloads"),
         allow_ipip_from_workloads=get("calico_allow_ipip_packets_from_workloads"),
         nflog_group=get("calico_policy_log_group"),
+        cut_denied_flows=get("calico_policy_cut_denied_flows"),
         mark_mask=mask,
     )
 

@@ -32,7 +32,7 @@ class PolicySettings:
     """What is decided around policy; see policy/chains/settings.py for the words.
 
     `workload_profiles` are those of workloads that name none. `nflog_group` 0 logs nothing. `audit`: what policy would
-    drop on this node is logged and accepted.
+    drop on this node is logged and accepted. `cut_denied_flows`: a new policy ends the connections that it denies.
     """
 
     default_endpoint_to_host_action: str = chains.DROP
@@ -46,6 +46,7 @@ class PolicySettings:
     allow_ipip_from_workloads: bool = False
     nflog_group: int = 179
     audit: bool = False
+    cut_denied_flows: bool = False
     mark_mask: int = DEFAULT_MASK
 
     def to_dict(self) -> Data:

@@ -229,6 +229,14 @@ VARIABLES: tuple[Variable, ...] = (
         maximum=65535,
     ),
     Variable(
+        "calico_policy_cut_denied_flows",
+        FLEET,
+        "bool",
+        "Whether a new policy ends the connections that it denies, and no others. Else what was allowed when it began "
+        "goes on.",
+        default=False,
+    ),
+    Variable(
         "calico_iptables_mark_mask",
         FLEET,
         "int",

@@ -27,7 +27,7 @@ from ..dataplane import file, underlay
 from ..dataplane import node as dataplane
 from ..dataplane.change import Change
 from ..fleet.node_state import BirdRoute, NodeState
-from . import bundle, desired, lock, policy_diff, session_preview, sessions, unconfirmed, units, writer
+from . import bundle, denied_flows, desired, lock, policy_diff, session_preview, sessions, unconfirmed, units, writer
 from .local_ipam import IpamUnreadable
 from .machine import Machine
 from .ssh_session import Session
@@ -56,7 +56,7 @@ class Engine:
 class Plan:
     """What differs, by who sees to it. `node.expected` is what BIRD will do by itself because of this change. `policy`
     says in other words what part of the node's changes come to; `cut` are connections that would not come about again,
-    and `news` what happened to the node since the last run: neither is a change."""
+    `flows` those that policy ends, and `news` what happened to the node since the last run: neither is a change."""
 
     target: Stored
     stored: t.Optional[Stored]
@@ -71,6 +71,7 @@ class Plan:
     last_files: frozenset[str] = frozenset()
     policy: tuple[Change, ...] = ()
     cut: tuple[Change, ...] = ()
+    flows: tuple[Change, ...] = ()
     news: tuple[Change, ...] = ()
     writer: t.Any = dataclasses.field(default=None, repr=False, compare=False)
 
@@ -82,7 +83,7 @@ class Plan:
     @property
     def shown(self) -> tuple[Change, ...]:
         """What breaks first, then what changes, then what is added; BIRD's own routes among them."""
-        others = (*self.bird, *self.files, *self.engine, *self.units, *self.state, *self.cut, *self.news)
+        others = (*self.bird, *self.files, *self.engine, *self.units, *self.state, *self.cut, *self.flows, *self.news)
         node: t.Sequence[Change] = self.node.shown()
         if self.target.state.policy is not None or (self.stored and self.stored.state.policy is not None):
             node = policy_diff.folded(node)
@@ -166,6 +167,9 @@ def plan(
         news=tuple(_news(machine)),
         writer=by,
     )
+    if _another_policy(target, stored):
+        ending = len(denied_flows.of_machine(machine, target.state))
+        planned = dataclasses.replace(planned, flows=tuple(_flows(ending)))
     if connections and planned.changed:
         planned = dataclasses.replace(planned, cut=tuple(session_preview.cut(machine.kernel, node.state, connections)))
     return planned
@@ -306,6 +310,8 @@ def _apply(
         by.apply(target.state, node, tell_bird)
     else:
         tell_bird()
+    if isinstance(by, writer.Direct) and (unfinished or _another_policy(target, planned.stored)):
+        machine.kernel.connections_delete(denied_flows.of_machine(machine, target.state))
     if planned.units_asked:
         others = [change for change in planned.units if change not in first]
         units.apply(others, planned.units_changed and not first, machine.systemctl)
@@ -313,6 +319,18 @@ def _apply(
     if unfinished:
         return _complete(store, target, keep, to_stay=not Waiting(machine.store).any())
     return None
+
+
+def _another_policy(target: Stored, stored: t.Optional[Stored]) -> bool:
+    return stored is None or not stored.complete or stored.state.policy != target.state.policy
+
+
+def _flows(ending: int) -> t.Iterator[Change]:
+    """`! flows    3 connections  that are now denied will be cut`."""
+    if ending == 1:
+        yield Change("flows", "!", "1 connection", None, "that is now denied will be cut")
+    elif ending:
+        yield Change("flows", "!", f"{ending} connections", None, "that are now denied will be cut")
 
 
 def _arm(machine: Machine, planned: Plan, confirm: Confirm) -> t.Optional[Unconfirmed]:

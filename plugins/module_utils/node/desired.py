@@ -62,11 +62,13 @@ def of_machine(machine: Machine, state: NodeState) -> NodeState:
     ipam = LocalIpam(machine.ipam)
     ipam.load()
     interfaces = interfaces_of(machine.kernel, state)
-    return desired(state, workloads, ipam.opened, interfaces=interfaces, others=_others(machine, state))
+    return desired(state, workloads, ipam.opened, interfaces=interfaces, others=others(machine, state))
 
 
-def _others(machine: Machine, state: NodeState) -> tuple[Endpoint, ...]:
-    """One that cannot be read holds nothing up: calicoctl tells of it, and the next sync mends it."""
+def others(machine: Machine, state: NodeState) -> tuple[Endpoint, ...]:
+    """What is known of other nodes' workloads beside the inventory's.
+
+    What cannot be read holds nothing up: calicoctl tells of it, and the next sync mends it."""
     with contextlib.suppress(remote_endpoints.RemoteUnreadable):
         if state.policy is not None:
             return remote_endpoints.load(machine.store).endpoints

@@ -103,18 +103,53 @@ def path(
     `nodes` are the addresses from and to which encapsulated packets may come and go. With `before_dnat` the flow
     arrives at the first host as that and is `flow` after DNAT.
     """
-    by_name = {host.name: host for host in hosts}
-    source = _place(evaluator, by_name.values(), flow.source)
-    destination = _place(evaluator, by_name.values(), flow.destination)
-    asked = _Asked(evaluator, settings or Settings(), nodes)
-    try:
-        for host in dict.fromkeys((source.host, destination.host)):
-            if host:
-                asked.at(by_name[host], source, destination, flow, before_dnat or flow)
-                before_dnat = None
-    except _Denied:
-        return Path(DENIED, tuple(asked.stages))
-    return Path(ALLOWED, tuple(asked.stages))
+    return Paths(evaluator, hosts, settings, nodes).of(flow, before_dnat)
+
+
+class Paths:
+    """As `path`, for many flows through the same hosts."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        hosts: t.Iterable[Host],
+        settings: t.Optional[Settings] = None,
+        nodes: t.Collection[str] = (),
+    ) -> None:
+        self.evaluator = evaluator
+        self.settings = settings or Settings()
+        self.nodes = nodes
+        self._hosts = {host.name: host for host in hosts}
+        self._places: dict[str, _Place] = {}
+        protected: dict[str, list[Endpoint]] = {name: [] for name in self._hosts}
+        for host in self._hosts.values():
+            for address in host.addresses:
+                self._places.setdefault(address, _Place(host.name))
+        for endpoint in evaluator.endpoints:
+            if endpoint.node not in self._hosts:
+                continue
+            if endpoint.kind == HOST_ENDPOINT:
+                protected[endpoint.node].append(endpoint)
+            elif endpoint.kind == WORKLOAD_ENDPOINT:
+                for address in endpoint.addresses:
+                    self._places.setdefault(address, _Place(endpoint.node, endpoint))
+        #: Of each host: interface -> the HostEndpoint that governs it.
+        self.governed = {
+            name: governing(found, dict(self._hosts[name].interfaces)) for name, found in protected.items()
+        }
+
+    def of(self, flow: Flow, before_dnat: t.Optional[Flow] = None) -> Path:
+        nowhere = _Place("")
+        source, destination = (self._places.get(one, nowhere) for one in (flow.source, flow.destination))
+        asked = _Asked(self)
+        try:
+            for host in dict.fromkeys((source.host, destination.host)):
+                if host:
+                    asked.at(self._hosts[host], source, destination, flow, before_dnat or flow)
+                    before_dnat = None
+        except _Denied:
+            return Path(DENIED, tuple(asked.stages))
+        return Path(ALLOWED, tuple(asked.stages))
 
 
 class _Place(t.NamedTuple):
@@ -124,33 +159,19 @@ class _Place(t.NamedTuple):
     workload: t.Optional[Endpoint] = None
 
 
-def _place(evaluator: Evaluator, hosts: t.Iterable[Host], address: str) -> _Place:
-    names = set()
-    for host in hosts:
-        names.add(host.name)
-        if address in host.addresses:
-            return _Place(host.name)
-    for endpoint in evaluator.endpoints:
-        if endpoint.kind == WORKLOAD_ENDPOINT and address in endpoint.addresses and endpoint.node in names:
-            return _Place(endpoint.node, endpoint)
-    return _Place("")
-
-
 class _Asked:
     """The stages so far. Raises _Denied as soon as one denies."""
 
-    def __init__(self, evaluator: Evaluator, settings: Settings, nodes: t.Collection[str]) -> None:
-        self.evaluator = evaluator
-        self.settings = settings
-        self.nodes = nodes
+    def __init__(self, paths: Paths) -> None:
+        self.evaluator = paths.evaluator
+        self.settings = paths.settings
+        self.nodes = paths.nodes
         self.stages: list[Stage] = []
+        self._governed = paths.governed
 
     def at(self, host: Host, source: _Place, destination: _Place, flow: Flow, arriving: Flow) -> None:
         """All that `host` asks."""
-        governed = governing(
-            [one for one in self.evaluator.endpoints if one.kind == HOST_ENDPOINT and one.node == host.name],
-            dict(host.interfaces),
-        )
+        governed = self._governed[host.name]
         from_here, to_here = source.host == host.name, destination.host == host.name
         to_workload = destination.workload if to_here else None
         to_host = to_here and not to_workload
@@ -158,9 +179,9 @@ class _Asked:
             if to_workload:
                 self._host_says(host, EGRESS, ALLOWED, "a host may always reach its own workloads")
             elif not to_host:
-                self._out_of_host(host, endpoint_of(host.interface_to(flow.destination), governed), flow)
+                self._out_of_host(host, _leading_to(flow.destination, host, governed), flow)
             return
-        came_in = None if from_here else endpoint_of(host.interface_to(arriving.source), governed)
+        came_in = None if from_here else _leading_to(arriving.source, host, governed)
         accepted = self._before_routing(host, came_in, governed.get(WILDCARD) if from_here else came_in, arriving)
         if from_here and source.workload:
             self._from_workload(host, source.workload, flow, to_host)
@@ -174,7 +195,7 @@ class _Asked:
         if to_workload:
             self._ask(host, to_workload, INGRESS, NORMAL, flow)
         else:
-            goes_out = endpoint_of(host.interface_to(flow.destination), governed)
+            goes_out = _leading_to(flow.destination, host, governed)
             if goes_out:
                 self._ask(host, goes_out, EGRESS, FORWARD, flow)
 
@@ -267,6 +288,11 @@ class _Asked:
         self.stages.append(Stage(host.name, direction, NORMAL, Verdict(action, (step,)), endpoint))
         if action == DENIED:
             raise _Denied
+
+
+def _leading_to(address: str, host: Host, governed: t.Mapping[str, Endpoint]) -> t.Optional[Endpoint]:
+    """The HostEndpoint of the interface by which a host reaches an address."""
+    return endpoint_of(host.interface_to(address), governed) if governed else None
 
 
 def _reply(flow: Flow) -> Flow:

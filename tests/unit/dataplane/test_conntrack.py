@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import conntrack, rtnetlink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Flow
 
 from tests.unit.dataplane.test_rtnetlink import ERROR, channel, done, message
 
@@ -138,6 +139,80 @@ def test_a_kernel_that_tracks_nothing_has_nothing_to_forget():
     assert conntrack.flush(rtnetlink.Channel(no_protocol), ["10.244.1.5"]) == 0
     made, _wires = channel([refused(errno.EINVAL)] * 3)
     assert conntrack.flush(made, ["10.244.1.5"]) == 0
+
+
+def told(number, protocol, *, ports=(40000, 80), answered=None, state=None, master=b"", zone=None, icmp=None):
+    """A connection as the kernel tells all of it, and its ends."""
+
+    def one_way(kind, source, destination, pair):
+        ip = attribute(0x8001, attribute(1, socket.inet_aton(source)) + attribute(2, socket.inet_aton(destination)))
+        words = attribute(1, bytes([protocol]))
+        if pair is not None:
+            words += b"".join(attribute(2 + at, struct.pack("!H", port)) for at, port in enumerate(pair))
+        if icmp is not None:
+            words += attribute(4, b"\0\7") + attribute(5, bytes(icmp[:1])) + attribute(6, bytes(icmp[1:]))
+        return attribute(kind, ip + attribute(0x8002, words))
+
+    original = one_way(0x8001, "10.244.1.5", "192.0.2.9", ports)
+    server, port = answered or ("192.0.2.9", ports[1] if ports else None)
+    body = bytes([2, 0, 0, 0]) + original
+    body += one_way(0x8002, server, "203.0.113.1", (port, 1024) if ports else None)
+    if state is not None:
+        body += attribute(0x8004, attribute(0x8001, attribute(1, bytes([state]))))
+    body += attribute(12, struct.pack("!I", number))
+    if master:
+        body += attribute(0x800E, master)
+    if zone is not None:
+        body += attribute(18, struct.pack("!H", zone))
+    return (body, original + attribute(12, struct.pack("!I", number))), original[4:]
+
+
+def test_all_are_told_with_what_they_are_about():
+    (tcp, ends), (dnat, _ends), (ping, _ends) = (
+        told(1, 6, state=3),
+        told(2, 17, answered=("10.244.1.9", 8080)),
+        told(3, 1, ports=None, icmp=(8, 0)),
+    )
+    (data, _ends), (gre, _ends) = told(4, 6, state=3, master=ends), told(5, 47, ports=None)
+    left_out = [told(6, 6, state=7)[0], told(7, 6, state=8)[0], told(8, 17, zone=3)[0]]
+    made, wires = channel([listed(tcp, dnat, ping, data, gre, *left_out)])
+    flow = Flow(6, "10.244.1.5", "192.0.2.9", 40000, 80)
+    udp = Flow(17, "10.244.1.5", "192.0.2.9", 40000, 80)
+    echo = Flow(1, "10.244.1.5", "192.0.2.9", icmp_type=8, icmp_code=0)
+    plain = Flow(47, "10.244.1.5", "192.0.2.9")
+    assert [(one.sent, one.flow, one.name, one.master) for one in conntrack.connections(made)] == [
+        (flow, flow, tcp[1], b""),
+        (udp, Flow(17, "10.244.1.5", "10.244.1.9", 40000, 8080), dnat[1], b""),
+        (echo, echo, ping[1], b""),
+        (flow, flow, data[1], ends),
+        (plain, plain, gre[1], b""),
+    ]
+    assert not wires[0].closed
+
+
+def test_those_given_are_deleted():
+    (tcp, ends), (udp, _ends) = told(1, 6, state=3), told(2, 17)
+    made, wires = channel([listed(tcp, udp), acknowledged(2, (1, errno.ENOENT))])
+    found = list(conntrack.connections(made))
+    assert found[0].ends == ends
+    assert conntrack.delete(made, found) == 1
+    assert deleted(wires[0].sent[-1]) == [tcp[1], udp[1]]
+
+
+def test_a_kernel_that_tracks_nothing_has_nothing_to_tell():
+    made, _wires = channel([refused(errno.EINVAL)])
+    assert list(conntrack.connections(made)) == []
+    made, _wires = channel([refused(errno.EPERM)])
+    with pytest.raises(KernelError, match="list tracked connections: Operation not permitted"):
+        list(conntrack.connections(made))
+
+
+def test_a_list_that_is_left_before_its_end_leaves_nothing_behind():
+    made, wires = channel([listed(told(1, 6)[0], told(2, 17)[0]), listed(told(3, 6)[0])])
+    reading = conntrack.connections(made)
+    next(reading)
+    reading.close()
+    assert wires[0].closed
 
 
 def test_connections_of_the_fake_kernel():

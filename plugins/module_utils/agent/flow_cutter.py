@@ -1,0 +1,67 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ends the connections that a new policy denies, once it is in force: `calico_policy_cut_denied_flows`.
+
+A thread of its own looks through the connections, while the loop and the drivers go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import typing as t
+
+from ..dataplane.kernel import Kernel, KernelError
+from ..fleet.node_state import NodeState
+from ..fleet.policy_state import PolicyState
+from ..fleet.remote_endpoints import RemoteEndpoints
+from ..node import denied_flows
+from .driver_thread import Worker
+
+_log = logging.getLogger("calico.policy")
+
+
+class FlowCutter:
+    """`on_cut` is told how many were cut, if any were."""
+
+    def __init__(self, kernel: Kernel, run: Worker, on_cut: t.Callable[[int], None] = lambda count: None) -> None:
+        self._kernel = kernel
+        self._run = run
+        self._on_cut = on_cut
+        self._turn = asyncio.Lock()
+        self._done_for: t.Optional[tuple[PolicyState, RemoteEndpoints]] = None
+
+    def due(self, state: t.Optional[NodeState], remote: RemoteEndpoints) -> bool:
+        """Whether connections have not been held against this policy yet."""
+        if state is None or state.policy is None or not state.policy.settings.cut_denied_flows:
+            return False
+        done = self._done_for
+        return done is None or done[1] is not remote or (done[0] is not state.policy and done[0] != state.policy)
+
+    async def cut(self, state: NodeState, remote: RemoteEndpoints) -> int:
+        """How many were. `state` is with all workloads, and its policy is in force. What fails is tried with the next
+        call."""
+        async with self._turn:
+            if not self.due(state, remote):
+                return 0
+
+            def work() -> int:
+                found = denied_flows.denied(self._kernel, state, remote.endpoints)
+                return self._kernel.connections_delete(found) if found else 0
+
+            try:
+                count = await self._run(work)
+            except KernelError as error:
+                _log.warning("Connections that policy denies were not cut: %s", error)
+                return 0
+            if state.policy is not None:
+                self._done_for = state.policy, remote
+            if count:
+                _log.info("%d connection%s that policy denies now %s cut.", count, *_plural(count))
+                self._on_cut(count)
+            return count
+
+
+def _plural(count: int) -> tuple[str, str]:
+    return ("", "was") if count == 1 else ("s", "were")

@@ -1,0 +1,117 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which of the connections that the node tracks its policy denies, were they to begin now; and their end.
+
+Policy is asked about the first packet of a flow, and what was allowed then goes on when policy changes. With
+`calico_policy_cut_denied_flows` a new policy ends those that it denies, and no others: their entries are deleted, and
+the next packet of theirs meets policy as a first one does.
+
+What cannot be judged as the kernel would goes on: multicast, connections in zones, those of IPv6. What another
+connection brought about (RELATED) is judged as that one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ..dataplane.kernel import Connection, Kernel
+from ..fleet.attachment import with_workloads
+from ..fleet.guard import all_endpoints, chain_settings
+from ..fleet.node_state import NodeState
+from ..policy.evaluator import DENIED, Evaluator
+from ..policy.model import Endpoint, Flow, Policy, PolicySet, Profile
+from ..policy.packet_path import Host, Paths
+from . import desired
+from .endpoints import Endpoints
+
+if t.TYPE_CHECKING:
+    from .machine import Machine
+
+_MULTICAST = 224  # and all above: broadcast
+
+
+def denied(kernel: Kernel, state: NodeState, others: t.Iterable[Endpoint] = ()) -> list[Connection]:
+    """Those that policy in `state`, which is with all workloads, denies; [] where they shall go on. Reads only.
+
+    `others` are other nodes' endpoints that the inventory does not know. Raises KernelError.
+    """
+    policy = state.policy
+    if policy is None or not policy.settings.cut_denied_flows:
+        return []
+    judge = _Judge(kernel, state, others)
+    found: list[Connection] = []
+    brought_about: list[Connection] = []
+    for connection in kernel.connections():
+        if connection.master:
+            brought_about.append(connection)
+        elif judge.denies(connection):
+            found.append(connection)
+    ended = {connection.ends for connection in found}
+    return found + [connection for connection in brought_about if connection.master in ended]
+
+
+def of_machine(machine: Machine, state: NodeState) -> list[Connection]:
+    """By what lies on the disk, for where no agent says it. Raises KernelError."""
+    if state.policy is None or not state.policy.settings.cut_denied_flows:
+        return []
+    workloads, dummy = Endpoints(machine.workloads).load()
+    return denied(machine.kernel, with_workloads(state, workloads, ()), desired.others(machine, state))
+
+
+class _Judge:
+    def __init__(self, kernel: Kernel, state: NodeState, others: t.Iterable[Endpoint]) -> None:
+        if state.policy is None:
+            raise ValueError("without policy nothing is denied")
+        policy_set = state.policy.policy_set
+        held: dict[str, list[str]] = {}
+        for address in kernel.addresses():
+            if not address.device.startswith("cali"):
+                held.setdefault(address.device, []).append(address.address)
+        host = _RoutedHost(state.node, tuple((name, tuple(own)) for name, own in held.items()), kernel=kernel)
+        nodes = {member.address.partition("/")[0] for member in state.nodes}
+        evaluator = Evaluator(policy_set, all_endpoints(state, state.policy, others))
+        self._paths = Paths(evaluator, [host], chain_settings(state, state.policy.settings), nodes)
+        self._source_ports = _asks_for_source_ports(policy_set)
+        self._known: dict[tuple[Flow, Flow], bool] = {}
+
+    def denies(self, connection: Connection) -> bool:
+        """Flows that differ in nothing that policy asks for are judged once."""
+        sent, flow = connection.sent, connection.flow
+        if int(sent.destination.partition(".")[0]) >= _MULTICAST:
+            return False
+        if not self._source_ports and sent.source_port is not None:
+            sent, flow = (dataclasses.replace(one, source_port=_ANY_PORT) for one in (sent, flow))
+        known = self._known.get((sent, flow))
+        if known is None:
+            before_dnat = sent if sent != flow else None
+            known = self._known[sent, flow] = self._paths.of(flow, before_dnat).action == DENIED
+        return known
+
+
+#: Stands for the ports that flows are sent from, where nothing asks for them.
+_ANY_PORT = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class _RoutedHost(Host):
+    """By which interface an address is reached is what the kernel says."""
+
+    kernel: t.Optional[Kernel] = None
+    known: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def interface_to(self, address: str) -> str:
+        if address not in self.known and self.kernel is not None:
+            route = self.kernel.route_to(address)
+            self.known[address] = (route.device if route else "") or ""
+        return self.known.get(address, "")
+
+
+def _asks_for_source_ports(policy_set: PolicySet) -> bool:
+    """Untracked policy spares what looks like a failsafe's reply, by its source port."""
+    if any(policy.do_not_track for policy in policy_set.policies):
+        return True
+    owners: list[t.Union[Policy, Profile]] = [*policy_set.policies, *policy_set.profiles]
+    rules = (rule for owner in owners for rule in (*owner.ingress, *owner.egress))
+    return any(rule.source.ports or rule.source.not_ports for rule in rules)

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A new policy ends exactly the connections that the kernel would not let come about again, with real packets."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+    PolicySettings,
+    PolicyState,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import denied_flows
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import compile_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    WORKLOAD_ENDPOINT,
+    Endpoint,
+    Flow,
+    PolicySet,
+    Profile,
+    Rule,
+    policy_set,
+)
+
+from tests.integration.policy.node_in_namespace import Node
+from tests.integration.policy.packets import packet
+from tests.integration.policy.test_kernel_agrees import SETTINGS, _flows
+from tests.unit.policy.node_between import Crossings
+from tests.unit.policy.obvious_node_policy import node_policy
+from tests.unit.policy.random_policies import NODE, World, random_world
+
+OPEN = Profile("open", ingress=(Rule("Allow"),), egress=(Rule("Allow"),))
+CUT = PolicySettings(
+    cut_denied_flows=True,
+    failsafe_inbound=SETTINGS.failsafe_inbound,
+    failsafe_outbound=SETTINGS.failsafe_outbound,
+    default_endpoint_to_host_action=SETTINGS.default_endpoint_to_host_action,
+)
+
+
+def compiled(policies: PolicySet, endpoints: t.Sequence[Endpoint]) -> list[t.Any]:
+    policy = node_policy(policies, endpoints, NODE)
+    return [compile_node(policy, SETTINGS, family) for family in (4, 6)]
+
+
+def state(world: World) -> NodeState:
+    workloads = tuple(
+        WorkloadEndpoint(one.name.partition("/")[2], one.interface, one.addresses[0], 1500, "pool")
+        for one in world.local_workloads
+    )
+    policy = PolicyState(world.policy_set, world.endpoints, CUT)
+    return NodeState(NODE, "10.65.2.1/24", workloads=workloads, policy=policy)
+
+
+def through(node: Node, crossings: Crossings, flows: t.Sequence[Flow], world: int, wait: t.Collection[int]) -> set[int]:
+    """Which of them got through; waits for `wait`."""
+    for index, flow in enumerate(flows):
+        comes_in_by = crossings.of(flow).comes_in_by
+        if comes_in_by:
+            node.comes_in(comes_in_by, packet(flow, world, index))
+        else:
+            node.sends(flow.destination, packet(flow, world, index))
+    return {number for dummy, number in node.seen([(world, index) for index in wait])}
+
+
+def test_exactly_those_that_would_not_come_about_again(node: Node) -> None:
+    """All flows begin while everything is allowed; then a random policy comes into force."""
+    cut = kept = 0
+    for number in range(12):
+        rng = random.Random(f"denied flows {number}")
+        world = random_world(rng, families=(4,), policies=5)
+        flows = list(_flows(rng, world, 60))
+        open_to_all = tuple(
+            dataclasses.replace(one, profiles=("open",)) for one in world.endpoints if one.kind == WORKLOAD_ENDPOINT
+        )
+        crossings = Crossings(world, SETTINGS)
+        node.load(compiled(policy_set(profiles=[OPEN]), open_to_all))
+        began = through(node, crossings, flows, 3 * number, range(len(flows)))
+        node.replace(compiled(world.policy_set, world.endpoints))
+        before = list(node.kernel.connections())
+        denied = denied_flows.denied(node.kernel, state(world))
+        assert node.kernel.connections_delete(denied) == len(denied)
+        gone = {one.name for one in before} - {one.name for one in node.kernel.connections()}
+        assert gone == {one.name for one in denied}
+        tracked = {one.flow: one.name in gone for one in before}
+        known = {index: tracked[flow] for index, flow in enumerate(flows) if index in began and flow in tracked}
+        # What was not cut goes on, and nothing that was cut does.
+        standing = {index for index, is_cut in known.items() if not is_cut}
+        after = through(node, crossings, flows, 3 * number + 1, standing)
+        assert after & known.keys() == standing, number
+        # As new ones they fare just so.
+        node.forget_connections()
+        assert through(node, crossings, flows, 3 * number + 2, standing) & known.keys() == standing, number
+        cut, kept = cut + len(known) - len(standing), kept + len(standing)
+    assert cut > 50 and kept > 50

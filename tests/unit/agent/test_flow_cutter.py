@@ -1,0 +1,147 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An agent ends the connections that a new policy denies, once, when it is in force, if that is wanted."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import pathlib
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent_figures import watch_agent
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    Completed,
+    Connection,
+    KernelError,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+    PolicySettings,
+    PolicyState,
+    allow_all,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Entity,
+    Flow,
+    Policy,
+    PortRange,
+    Rule,
+    policy_set,
+)
+
+from tests.unit.agent.node_under_test import Node, with_state
+from tests.unit.agent.virtual_time import run
+
+ALLOWED = Connection(*[Flow(6, "192.0.2.9", "10.244.1.2", 40000, 80)] * 2, b"allowed", b"allowed")
+DENIED = Connection(*[Flow(6, "192.0.2.9", "10.244.1.2", 40000, 23)] * 2, b"denied", b"denied")
+
+
+def with_policy(cut: bool = True, port: int = 80) -> NodeState:
+    rule = Rule("Allow", protocol="tcp", destination=Entity(ports=(PortRange(port, port),)))
+    policies = policy_set(policies=[Policy("web", ingress=(rule,))], profiles=[allow_all()])
+    return with_state(policy=PolicyState(policies, settings=PolicySettings(cut_denied_flows=cut)))
+
+
+async def settled(folder: pathlib.Path, state: NodeState | None = None) -> Node:
+    """A node with a workload at 10.244.1.2, and two connections to it."""
+    node = Node(folder, *([state] if state else []))
+    await node.start()
+    await node.add("web", address="10.244.1.2")
+    node.kernel.machine.tracked = [ALLOWED, DENIED]
+    return node
+
+
+def test_a_new_policy_ends_what_it_denies_and_nothing_else(tmp_path: pathlib.Path) -> None:
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        agent = node.agent
+        watch_agent(agent.instruments, agent)
+        await agent.node_apply(with_policy(), removals=False)
+        assert node.kernel.machine.tracked == [ALLOWED]
+        assert agent.instruments.flows_cut.value() == 1
+        # The same again, and workloads that come, are no new policy.
+        node.kernel.machine.tracked = [ALLOWED, DENIED]
+        await agent.node_apply(with_policy(), removals=True)
+        await node.add("db")
+        await node.settle()
+        assert node.kernel.machine.tracked == [ALLOWED, DENIED]
+        await agent.node_apply(with_policy(port=23), removals=True)
+        assert node.kernel.machine.tracked == [DENIED]
+
+    run(scenario())
+
+
+def test_what_is_not_wanted_is_not_done(tmp_path: pathlib.Path) -> None:
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        await node.agent.node_apply(with_policy(cut=False), removals=True)
+        assert node.kernel.machine.tracked == [ALLOWED, DENIED]
+        await node.agent.node_apply(with_policy(cut=True), removals=True)
+        assert node.kernel.machine.tracked == [ALLOWED]
+
+    run(scenario())
+
+
+def test_planning_ends_nothing(tmp_path: pathlib.Path) -> None:
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        await node.agent.plan(with_policy())
+        await node.settle()
+        assert node.kernel.machine.tracked == [ALLOWED, DENIED]
+
+    run(scenario())
+
+
+def test_not_before_policy_is_in_force_and_then_without_being_asked(tmp_path: pathlib.Path) -> None:
+    """A connection that is cut while the old policy stands would come about again."""
+
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        real = node.kernel.run
+
+        def refusing(argv: t.Sequence[str], **more: t.Any) -> Completed:
+            return Completed(1, "", "refused") if argv[0].endswith("-restore") else real(argv, **more)
+
+        node.kernel.run = refusing  # type: ignore[method-assign]
+        outcome = await node.agent.node_apply(with_policy(), removals=False)
+        assert not outcome.in_sync and node.kernel.machine.tracked == [ALLOWED, DENIED]
+        node.kernel.run = real  # type: ignore[method-assign]
+        await node.settle()
+        await node.settle()
+        assert node.agent.in_sync and node.kernel.machine.tracked == [ALLOWED]
+
+    run(scenario())
+
+
+def test_an_agent_that_starts_does_what_the_last_one_may_not_have_done(tmp_path: pathlib.Path) -> None:
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        await node.agent.node_apply(with_policy(), removals=True)
+        node.store.save(dataclasses.replace(t.cast("t.Any", node.store.load()), state=with_policy()))
+        node.kernel.machine.tracked = [ALLOWED, DENIED]
+        await node.restart()
+        await node.settle()
+        assert node.kernel.machine.tracked == [ALLOWED]
+
+    run(scenario())
+
+
+def test_what_fails_is_tried_again(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        real = node.kernel.connections
+
+        def failing() -> t.Any:
+            raise KernelError(errno.ENOBUFS, "list tracked connections")
+
+        node.kernel.connections = failing  # type: ignore[method-assign]
+        await node.agent.node_apply(with_policy(), removals=True)
+        assert "Connections that policy denies were not cut: " in caplog.text
+        node.kernel.connections = real  # type: ignore[method-assign]
+        await node.agent.resync()
+        assert node.kernel.machine.tracked == [ALLOWED]
+
+    run(scenario())

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node module and connections that a new policy denies: what the plan says, and that they end, whoever writes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Connection
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+    PolicySettings,
+    PolicyState,
+    allow_all,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Entity,
+    Flow,
+    Policy,
+    PortRange,
+    Rule,
+    policy_set,
+)
+from ansible_collections.baremetal.host_routing.plugins.modules import node
+
+from tests.unit.modules.agent_in_process import AgentInProcess
+from tests.unit.modules.test_node import STATE, params
+
+HTTP = Rule("Allow", protocol="tcp", destination=Entity(ports=(PortRange(80, 80),)))
+POLICY = PolicyState(
+    policy_set(policies=[Policy("web", ingress=(HTTP,))], profiles=[allow_all()]),
+    settings=PolicySettings(cut_denied_flows=True),
+)
+GUARDED = dataclasses.replace(STATE, plan="b", policy=POLICY)
+
+
+def connection(port, address="10.244.3.1"):
+    flow = Flow(6, "192.0.2.9", address, 40000 + port, port)
+    return Connection(flow, flow, b"%d" % port, b"%d" % port)
+
+
+@pytest.fixture
+def connected(host):
+    """A node whose workload has three connections, of which policy allows one."""
+    host.run(node, **params())
+    host.kernel.machine.tracked = [connection(80), connection(21), connection(23)]
+    return host
+
+
+def planned(host, state):
+    answer = host.run(node, check=True, diff=True, **params(state))
+    return [" ".join(line.split()) for line in answer["plan"] if " flows " in line]
+
+
+def test_without_an_agent(connected):
+    assert planned(connected, GUARDED) == ["! flows 2 connections that are now denied will be cut"]
+    assert len(connected.kernel.machine.tracked) == 3
+    answer = connected.run(node, **params(GUARDED))
+    assert answer["changed"] and connected.kernel.machine.tracked == [connection(80)]
+    # The same again has nothing to do with connections.
+    connected.kernel.machine.tracked = [connection(23)]
+    assert planned(connected, GUARDED) == []
+    assert connected.run(node, **params(GUARDED))["changed"] is False
+    assert connected.kernel.machine.tracked == [connection(23)]
+
+
+def test_with_an_agent(connected):
+    with AgentInProcess(connected):
+        connected.kernel.machine.tracked.pop()
+        assert planned(connected, GUARDED) == ["! flows 1 connection that is now denied will be cut"]
+        connected.run(node, **params(GUARDED))
+        assert connected.kernel.machine.tracked == [connection(80)]
+
+
+def test_workloads_that_came_between_runs_are_judged_as_well(connected):
+    made = connected.attach("db-1")
+    connected.kernel.machine.tracked = [connection(23, made.addresses[0])]
+    assert planned(connected, GUARDED) == ["! flows 1 connection that is now denied will be cut"]
+    connected.run(node, **params(GUARDED))
+    assert connected.kernel.machine.tracked == []
+
+
+def test_only_if_it_is_wanted(connected):
+    settings = dataclasses.replace(POLICY, settings=PolicySettings())
+    state = dataclasses.replace(GUARDED, policy=settings)
+    assert planned(connected, state) == []
+    connected.run(node, **params(state))
+    assert len(connected.kernel.machine.tracked) == 3

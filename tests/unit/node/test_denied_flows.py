@@ -1,0 +1,178 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which tracked connections a policy ends: those, and those alone, that it would deny as new ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    Address,
+    Connection,
+    NewLink,
+    RouteAttributes,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+    PolicySettings,
+    PolicyState,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import denied_flows
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import (
+    FAILSAFE_INBOUND,
+    Settings,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import DENIED, Evaluator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.hooks import HOOKS
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Endpoint,
+    Entity,
+    Flow,
+    Policy,
+    PolicySet,
+    PortRange,
+    Profile,
+    Rule,
+    policy_set,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.packet_path import path
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.dataplane.drivers import write_route
+from tests.unit.policy.node_between import BY_ETH1, HOST, OWN
+from tests.unit.policy.random_policies import NODE, World, random_flow, random_world
+
+CUT = PolicySettings(cut_denied_flows=True)
+OPEN = Profile("open", ingress=(Rule("Allow"),), egress=(Rule("Allow"),))
+WEB = Endpoint("WorkloadEndpoint", "default/web", NODE, "caliweb", ("10.65.0.1",), (), ("open",), namespace="default")
+DB = dataclasses.replace(WEB, name="default/db", interface="calidb", addresses=("10.65.0.2",))
+FTP = Flow(6, "192.0.2.9", "10.65.0.1", 40000, 21)
+HTTP = Flow(6, "192.0.2.9", "10.65.0.1", 40000, 80)
+
+
+def to_port(action: str, port: int, **source: t.Any) -> Rule:
+    return Rule(action, protocol="tcp", source=Entity(**source), destination=Entity(ports=(PortRange(port, port),)))
+
+
+def state(
+    policies: PolicySet, endpoints: t.Sequence[Endpoint] = (WEB, DB), settings: PolicySettings = CUT
+) -> NodeState:
+    workloads = tuple(
+        WorkloadEndpoint(one.name.partition("/")[2], one.interface, one.addresses[0], 1500, "pool")
+        for one in endpoints
+        if one.kind == "WorkloadEndpoint" and one.node == NODE
+    )
+    policy = PolicyState(policies, tuple(endpoints), settings)
+    return NodeState(NODE, "10.65.2.1/24", workloads=workloads, policy=policy)
+
+
+def kernel(*connections: Connection) -> FakeKernel:
+    made = FakeKernel()
+    for name, addresses in OWN.items():
+        made.link_add(NewLink(name, "veth", peer_name=f"w{name}"))
+        for link in (name, f"w{name}"):
+            made.link_set(link, up=True)
+        made.address_add(Address(name, addresses[0], 24))
+    write_route(made, "0.0.0.0/0", RouteAttributes(device="eth0", gateway="10.65.2.9"))
+    for net in BY_ETH1:
+        if ":" not in net:
+            write_route(made, net, RouteAttributes(device="eth1", gateway="10.65.3.9"))
+    made.machine.tracked = list(connections)
+    return made
+
+
+def tracked(flow: Flow, sent: Flow | None = None, **fields: bytes) -> Connection:
+    return Connection(sent or flow, flow, **fields)
+
+
+def ended(*connections: Connection, rules: tuple[Rule, ...], **more: t.Any) -> list[Connection]:
+    """Of a policy for all workloads."""
+    made = policy_set(policies=[Policy("p", ingress=rules)], profiles=[OPEN])
+    return denied_flows.denied(kernel(*connections), state(made, **more))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1 << 30))
+def test_as_asking_about_each_by_itself(seed: int) -> None:
+    rng = random.Random(seed)
+    world = random_world(rng, families=(4,))
+    flows = [flow for dummy in range(30) if (flow := _flow(rng, world))]
+    connections = []
+    for flow in flows:
+        sent = dataclasses.replace(flow, destination="10.65.2.1") if rng.random() < 0.1 else None
+        connections.append(tracked(flow, sent))
+    found = denied_flows.denied(kernel(*connections), state(world.policy_set, world.endpoints))
+    evaluator, chain_settings = Evaluator(world.policy_set, world.endpoints), Settings()
+    expected = [
+        one
+        for one in connections
+        if path(evaluator, [HOST], one.flow, chain_settings, {}, one.sent if one.sent != one.flow else None).action
+        == DENIED
+    ]
+    assert found == expected
+
+
+def _flow(rng: random.Random, world: World) -> Flow | None:
+    endpoint = rng.choice([*world.local_workloads, *world.local_workloads, *world.local_host_endpoints])
+    flow = random_flow(rng, world, endpoint, rng.choice(("Ingress", "Egress")), rng.choice(HOOKS))
+    return flow if flow and int(flow.destination.partition(".")[0]) < 224 else None
+
+
+def test_what_is_denied_now_and_nothing_else() -> None:
+    connections = [tracked(HTTP), tracked(FTP), tracked(Flow(17, "10.65.0.1", "192.0.2.53", 5000, 53))]
+    assert ended(*connections, rules=(to_port("Allow", 80),)) == [tracked(FTP)]
+    assert ended(*connections, rules=(to_port("Allow", 80),), settings=PolicySettings()) == []
+
+
+def test_source_ports_count_where_a_rule_asks_for_them() -> None:
+    other = dataclasses.replace(HTTP, source_port=999)
+    rules = (to_port("Deny", 80, ports=(PortRange(1, 1023),)), Rule("Allow"))
+    assert ended(tracked(HTTP), tracked(other), rules=rules) == [tracked(other)]
+
+
+def test_after_dnat_it_is_about_who_answers() -> None:
+    connection = tracked(HTTP, dataclasses.replace(HTTP, destination="10.65.2.1", destination_port=8080))
+    assert ended(connection, rules=(to_port("Allow", 80),)) == []
+    assert ended(connection, rules=(to_port("Allow", 8080),)) == [connection]
+
+
+def test_what_another_brought_about_ends_with_it_alone() -> None:
+    control = tracked(FTP, ends=b"ftp", name=b"1")
+    data = tracked(dataclasses.replace(FTP, destination_port=50123), ends=b"data", name=b"2", master=b"ftp")
+    assert ended(data, control, rules=(to_port("Allow", 21),)) == []
+    assert ended(data, control, rules=(to_port("Allow", 80),)) == [control, data]
+
+
+def test_staged_policies_and_audit_mode_end_nothing() -> None:
+    made = policy_set(policies=[Policy("p", ingress=(Rule("Deny"),), staged=True)], profiles=[OPEN])
+    assert denied_flows.denied(kernel(tracked(HTTP)), state(made)) == []
+    audit = dataclasses.replace(CUT, audit=True)
+    assert ended(tracked(HTTP), rules=(Rule("Deny"),), settings=audit) == []
+
+
+def test_nobody_is_locked_out() -> None:
+    """The failsafe ports stay open under a HostEndpoint that lets nothing in, and so do connections to them."""
+    eth0 = Endpoint("HostEndpoint", "eth0", NODE, "eth0")
+    ssh = Flow(6, "192.0.2.9", "10.65.2.1", 40000, 22)
+    web = dataclasses.replace(ssh, destination_port=80)
+    by_eth1 = Flow(6, "198.51.100.9", "10.65.3.1", 40000, 80)
+    assert FAILSAFE_INBOUND[0].port == 22
+    made = state(policy_set(), [eth0])
+    assert denied_flows.denied(kernel(tracked(ssh), tracked(web), tracked(by_eth1)), made) == [tracked(web)]
+
+
+def test_multicast_goes_on() -> None:
+    """Of which interface it came by and whether the host listens nothing is known."""
+    eth0 = Endpoint("HostEndpoint", "eth0", NODE, "eth0")
+    mdns = Flow(17, "10.65.2.1", "224.0.0.251", 5353, 5353)
+    out = dataclasses.replace(mdns, destination="192.0.2.9")
+    assert denied_flows.denied(kernel(tracked(mdns), tracked(out)), state(policy_set(), [eth0])) == [tracked(out)]
+
+
+def test_without_policy_there_is_nothing_to_end() -> None:
+    assert denied_flows.denied(kernel(tracked(HTTP)), NodeState(NODE, "10.65.2.1/24")) == []
