@@ -13,7 +13,7 @@ import typing as t
 from ..resources.resource import API_VERSION
 from . import kinds, tables, yaml_text
 from .errors import DONE, PROBLEMS, UsageError
-from .kinds import Document, Kind, View
+from .kind import Document, Kind, View
 from .sources import Sources
 
 DEFAULT_NAMESPACE = "default"
@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     kind = kinds.find(arguments.kind)
     _check(arguments, kind)
     write = writer(arguments.output, kind)
-    view = View(sources.state(), sources.workloads() if kind.namespaced else ())
+    view = View(sources.state(), sources.workloads() if kind.of_workloads else ())
     found = _selected(kind.documents(view), kind, arguments)
     names = list(dict.fromkeys(arguments.names))
     missing = [name for name in names if not any(_is_called(document, name) for document in found)]

@@ -1,93 +1,22 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kinds of resources that `get` knows: their names, columns and documents."""
+"""The kinds of resources that `get` knows."""
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import typing as t
 
 from .. import naming
 from ..fleet.attachment import Workload
-from ..fleet.node_state import NodeState, WorkloadEndpoint
+from ..fleet.node_state import WorkloadEndpoint
+from ..policy import to_resources
+from ..policy.model import Endpoint
 from ..resources import parse_flat
-from ..resources.resource import API_VERSION
 from .errors import UsageError
-
-Document = dict[str, t.Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class View:
-    """What the documents are made from. `workloads` are those beside the inventory's."""
-
-    state: NodeState
-    workloads: t.Sequence[Workload] = ()
-
-    @property
-    def as_number(self) -> t.Optional[int]:
-        return self.state.bird.as_number if self.state.bird else None
-
-
-Cell = t.Callable[[Document, View], str]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Kind:
-    """`names` are all that the user may write; the first one is the plural. `columns` is {heading: cell}, in the order
-    of the wide table; `short` are the headings of the ordinary one. `variable` is where the inventory says it."""
-
-    name: str
-    names: tuple[str, ...]
-    columns: t.Mapping[str, Cell]
-    short: tuple[str, ...]
-    documents: t.Callable[[View], list[Document]]
-    variable: str
-    namespaced: bool = False
-
-    @property
-    def wide(self) -> tuple[str, ...]:
-        return tuple(self.columns)
-
-
-def find(word: str) -> Kind:
-    """By any of its names, in any case. Raises UsageError."""
-    names = {name: kind for kind in KINDS for name in (kind.name.lower(), *kind.names)}
-    kind = names.get(word.lower())
-    if kind is None:
-        near = difflib.get_close_matches(word.lower(), names, 1)
-        hint = f"Did you mean {near[0]}? " if near else ""
-        raise UsageError(
-            f"resource type '{word}' is not supported. {hint}Here are: {', '.join(kind.names[0] for kind in KINDS)}."
-        )
-    return kind
-
-
-def _spec(*path: str, default: str = "") -> Cell:
-    def cell(document: Document, dummy: View) -> str:
-        value: t.Any = document["spec"]
-        for key in path:
-            value = value.get(key) if isinstance(value, dict) else None
-        if value is None:
-            return default
-        return str(value).lower() if isinstance(value, bool) else str(value)
-
-    return cell
-
-
-def _name(document: Document, dummy: t.Optional[View] = None) -> str:
-    return str(document["metadata"]["name"])
-
-
-def _joined(key: str, limit: int = 80) -> Cell:
-    def cell(document: Document, dummy: View) -> str:
-        text = ",".join(document["spec"].get(key, ()))
-        return text if len(text) <= limit else f"{text[: limit - 3]}..."
-
-    return cell
-
+from .kind import Document, Kind, View, document_of, name_of, spec_field, spec_list
+from .policy_kinds import POLICY_KINDS
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
@@ -111,7 +40,7 @@ def _nodes(view: View) -> list[Document]:
         metadata: Document = {"name": member.name}
         if member.labels:
             metadata["labels"] = dict(member.labels)
-        documents.append(_document("Node", metadata, spec))
+        documents.append(document_of("Node", metadata, spec))
     return documents
 
 
@@ -147,7 +76,7 @@ def _pools(view: View) -> list[Document]:
 
 def _reservations(view: View) -> list[Document]:
     cidrs = list(view.state.ipam.reservations)
-    return [_document("IPReservation", {"name": "calico-ip-reservations"}, {"reservedCIDRs": cidrs})] if cidrs else []
+    return [document_of("IPReservation", {"name": "calico-ip-reservations"}, {"reservedCIDRs": cidrs})] if cidrs else []
 
 
 # --- BGP ------------------------------------------------------------------------------------------------------------
@@ -192,12 +121,19 @@ def _bgp_peers(view: View) -> list[Document]:
 
 
 def _workload_endpoints(view: View) -> list[Document]:
-    found = [_of_inventory(view.state.node, endpoint) for endpoint in view.state.workloads]
-    found += [_of_workload(view.state.node, workload) for workload in view.workloads]
-    return sorted(found, key=lambda document: (document["metadata"]["namespace"], _name(document)))
+    policy = view.state.policy
+    known = {one.name: one for one in policy.endpoints if one.node == view.state.node} if policy else {}
+    found = [
+        _of_inventory(view.state.node, endpoint, known.get(f"{endpoint.namespace}/{endpoint.name}"))
+        for endpoint in view.state.workloads
+    ]
+    profiles = policy.settings.workload_profiles if policy else ()
+    found += [_of_workload(view.state.node, workload, profiles) for workload in view.workloads]
+    return sorted(found, key=lambda document: (document["metadata"]["namespace"], name_of(document)))
 
 
-def _of_inventory(node: str, endpoint: WorkloadEndpoint) -> Document:
+def _of_inventory(node: str, endpoint: WorkloadEndpoint, known: t.Optional[Endpoint]) -> Document:
+    """`known` is what policy has of it, None where there is no policy."""
     return _workload_endpoint(
         node,
         "ansible",
@@ -207,13 +143,15 @@ def _of_inventory(node: str, endpoint: WorkloadEndpoint) -> Document:
             "labels": endpoint.labels,
             "endpoint": endpoint.peer_interface,
             "ipNetworks": [f"{endpoint.address}/32"],
+            "profiles": list(known.profiles) if known else [],
+            "ports": to_resources.ports(known.ports) if known else [],
             "interfaceName": endpoint.interface,
             "mac": endpoint.mac,
         },
     )
 
 
-def _of_workload(node: str, workload: Workload) -> Document:
+def _of_workload(node: str, workload: Workload, profiles: tuple[str, ...]) -> Document:
     return _workload_endpoint(
         node,
         "cni" if workload.container else "calicoctl",
@@ -223,6 +161,7 @@ def _of_workload(node: str, workload: Workload) -> Document:
             "labels": workload.labels,
             "endpoint": workload.peer_interface,
             "ipNetworks": [f"{address}/{128 if ':' in address else 32}" for address in workload.addresses],
+            "profiles": list(profiles),
             "interfaceName": workload.interface,
             "containerID": workload.container,
             "mac": workload.mac,
@@ -238,18 +177,19 @@ def _workload_endpoint(node: str, orchestrator: str, about: Document) -> Documen
     if labels:
         metadata["labels"] = dict(labels)
     spec = {"node": node, "orchestrator": orchestrator, **{key: value for key, value in about.items() if value}}
-    return _document("WorkloadEndpoint", metadata, spec)
-
-
-def _document(kind: str, metadata: Document, spec: Document) -> Document:
-    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
+    return document_of("WorkloadEndpoint", metadata, spec)
 
 
 KINDS = (
     Kind(
         "Node",
         ("nodes", "node", "no", "nos"),
-        {"NAME": _name, "ASN": _as_number, "IPV4": _spec("bgp", "ipv4Address"), "IPV6": _spec("bgp", "ipv6Address")},
+        {
+            "NAME": name_of,
+            "ASN": _as_number,
+            "IPV4": spec_field("bgp", "ipv4Address"),
+            "IPV6": spec_field("bgp", "ipv6Address"),
+        },
         ("NAME",),
         _nodes,
         "calico_node_address and calico_node_labels of the host (host_vars)",
@@ -258,15 +198,15 @@ KINDS = (
         "IPPool",
         ("ippools", "ippool", "ipp", "ipps", "pool", "pools"),
         {
-            "NAME": _name,
-            "CIDR": _spec("cidr"),
-            "NAT": _spec("natOutgoing"),
-            "IPIPMODE": _spec("ipipMode"),
-            "VXLANMODE": _spec("vxlanMode"),
-            "DISABLED": _spec("disabled"),
-            "DISABLEBGPEXPORT": _spec("disableBGPExport"),
-            "SELECTOR": _spec("nodeSelector"),
-            "ASSIGNMENTMODE": _spec("assignmentMode"),
+            "NAME": name_of,
+            "CIDR": spec_field("cidr"),
+            "NAT": spec_field("natOutgoing"),
+            "IPIPMODE": spec_field("ipipMode"),
+            "VXLANMODE": spec_field("vxlanMode"),
+            "DISABLED": spec_field("disabled"),
+            "DISABLEBGPEXPORT": spec_field("disableBGPExport"),
+            "SELECTOR": spec_field("nodeSelector"),
+            "ASSIGNMENTMODE": spec_field("assignmentMode"),
         },
         ("NAME", "CIDR", "SELECTOR"),
         _pools,
@@ -276,10 +216,10 @@ KINDS = (
         "BGPPeer",
         ("bgppeers", "bgppeer", "bgpp", "bgpps", "bp", "bps"),
         {
-            "NAME": _name,
-            "PEERIP": _spec("peerIP"),
-            "NODE": _spec("node", default="(global)"),
-            "ASN": _spec("asNumber"),
+            "NAME": name_of,
+            "PEERIP": spec_field("peerIP"),
+            "NODE": spec_field("node", default="(global)"),
+            "ASN": spec_field("asNumber"),
         },
         ("NAME", "PEERIP", "NODE", "ASN"),
         _bgp_peers,
@@ -289,10 +229,10 @@ KINDS = (
         "BGPConfiguration",
         ("bgpconfigurations", "bgpconfiguration", "bgpconfig", "bgpconfigs"),
         {
-            "NAME": _name,
-            "LOGSEVERITY": _spec("logSeverityScreen", default="-"),
-            "MESHENABLED": _spec("nodeToNodeMeshEnabled", default="-"),
-            "ASNUMBER": _spec("asNumber", default="-"),
+            "NAME": name_of,
+            "LOGSEVERITY": spec_field("logSeverityScreen", default="-"),
+            "MESHENABLED": spec_field("nodeToNodeMeshEnabled", default="-"),
+            "ASNUMBER": spec_field("asNumber", default="-"),
         },
         ("NAME", "LOGSEVERITY", "MESHENABLED", "ASNUMBER"),
         _bgp_configuration,
@@ -302,7 +242,7 @@ KINDS = (
     Kind(
         "IPReservation",
         ("ipreservations", "ipreservation", "ipr"),
-        {"NAME": _name, "CIDRS": _joined("reservedCIDRs")},
+        {"NAME": name_of, "CIDRS": spec_list("reservedCIDRs")},
         ("NAME",),
         _reservations,
         "calico_ip_reservations (group_vars)",
@@ -311,18 +251,33 @@ KINDS = (
         "WorkloadEndpoint",
         ("workloadendpoints", "workloadendpoint", "wep", "weps"),
         {
-            "NAME": _name,
-            "WORKLOAD": _spec("workload"),
-            "NODE": _spec("node"),
-            "NETWORKS": _joined("ipNetworks"),
-            "INTERFACE": _spec("interfaceName"),
-            "PROFILES": _joined("profiles"),
-            "NATS": _joined("ipNATs"),
+            "NAME": name_of,
+            "WORKLOAD": spec_field("workload"),
+            "NODE": spec_field("node"),
+            "NETWORKS": spec_list("ipNetworks"),
+            "INTERFACE": spec_field("interfaceName"),
+            "PROFILES": spec_list("profiles"),
+            "NATS": spec_list("ipNATs"),
         },
         ("WORKLOAD", "NODE", "NETWORKS", "INTERFACE"),
         _workload_endpoints,
         "calico_workloads (group_vars) or calico_node_workloads (host_vars); for one that comes and goes, use "
         "`calicoctl workload add` and `calicoctl workload del`",
         namespaced=True,
+        of_workloads=True,
     ),
+    *POLICY_KINDS,
 )
+
+
+def find(word: str) -> Kind:
+    """By any of its names, in any case. Raises UsageError."""
+    names = {name: kind for kind in KINDS for name in (kind.name.lower(), *kind.names)}
+    kind = names.get(word.lower())
+    if kind is None:
+        near = difflib.get_close_matches(word.lower(), names, 1)
+        hint = f"Did you mean {near[0]}? " if near else ""
+        raise UsageError(
+            f"resource type '{word}' is not supported. {hint}Here are: {', '.join(kind.names[0] for kind in KINDS)}."
+        )
+    return kind

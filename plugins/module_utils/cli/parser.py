@@ -118,15 +118,17 @@ def _get(commands: t.Any) -> None:
         "get",
         get.run,
         "show resources",
-        "Show resources: nodes, ippools, bgppeers, bgpconfigurations, ipreservations, workloadendpoints.",
+        "Show resources: nodes, ippools, bgppeers, bgpconfigurations, ipreservations, workloadendpoints, and those of\n"
+        "policy: globalnetworkpolicies, networkpolicies, both also staged, tiers, profiles, globalnetworksets,\n"
+        "networksets, hostendpoints.",
     )
     parser.add_argument("kind", metavar="KIND", help="as ippools, ippool, pool")
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
     parser.add_argument(
         "-o", "--output", default="ps", metavar="FORMAT", help="ps, wide, yaml, json or custom-columns=NAME,..."
     )
-    parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="of workload endpoints; 'default' by default")
-    parser.add_argument("-A", "-a", "--all-namespaces", action="store_true", help="workload endpoints of all of them")
+    parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="of what is in one; 'default' by default")
+    parser.add_argument("-A", "-a", "--all-namespaces", action="store_true", help="what is in any of them")
 
 
 def _node(commands: t.Any) -> None:

@@ -13,8 +13,11 @@ import typing as t
 
 from . import kinds
 from .errors import PROBLEMS, UsageError
+from .kind import Kind
 
 _LIMIT = 1 << 20  # bytes of a file
+#: Characters of the names of kinds, unless one is longer.
+_WIDTH = 16
 VERBS = ("apply", "create", "replace", "delete", "patch", "label")
 
 
@@ -29,12 +32,14 @@ def refuse(verb: str, *rest: str) -> int:
         f"calicoctl {verb} is not done here: the Ansible inventory says what this node is to have, and the "
         "next run would undo it. Change it there, and run playbooks/site.yml:\n"
     )
-    for kind in named or kinds.KINDS:
-        sys.stderr.write(f"  {kind.name:<16}  {kind.variable}\n")
+    shown = list(named or kinds.KINDS)
+    width = max(_WIDTH, *(len(kind.name) for kind in shown))
+    for kind in shown:
+        sys.stderr.write(f"  {kind.name:<{width}}  {kind.variable}\n")
     return PROBLEMS
 
 
-def _kinds(word: str) -> t.Iterator[kinds.Kind]:
+def _kinds(word: str) -> t.Iterator[Kind]:
     """Those that a word of the command line is about: a kind's name, or a file."""
     if word.startswith("-"):
         return

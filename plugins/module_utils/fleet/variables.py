@@ -91,7 +91,8 @@ VARIABLES: tuple[Variable, ...] = (
         FLEET,
         "list",
         "Policy, as Calico v3 resources: GlobalNetworkPolicy, NetworkPolicy, their staged kinds, Profile, Tier, "
-        "GlobalNetworkSet, NetworkSet and HostEndpoint. Each entry has a kind and is flat or a whole document. See docs/policy.md.",
+        "GlobalNetworkSet, NetworkSet and HostEndpoint. Each entry has a kind and is flat or a whole document. See "
+        "docs/policy.md.",
         default=[],
         example="[{kind: NetworkPolicy, name: web, selector: app == 'web', ingress: [{action: Allow, protocol: TCP, "
         "destination: {ports: [80]}}]}]",

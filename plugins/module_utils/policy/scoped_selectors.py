@@ -39,6 +39,29 @@ def of_namespaces(text: str) -> selectors.Node:
     return selectors.replace_leaves(selectors.parse(text).root, replacement)
 
 
+class _OfOthers(Exception):
+    """A leaf that is not about namespaces."""
+
+
+def namespaces_of(node: selectors.Node) -> str:
+    """The namespaceSelector that `of_namespaces` made this of, "" if it made none of it."""
+
+    def replacement(leaf: selectors.Leaf) -> selectors.Node:
+        label = leaf.label if isinstance(leaf, (selectors.Has, selectors.Comparison, selectors.Membership)) else ""
+        if leaf == selectors.Has(NAMESPACE_LABEL):
+            return _ALL
+        if not label.startswith(NAMESPACE_PREFIX):
+            raise _OfOthers
+        return dataclasses.replace(leaf, label=label[len(NAMESPACE_PREFIX) :])  # type: ignore[call-arg]
+
+    if node == selectors.Not(selectors.Has(NAMESPACE_LABEL)):
+        return "global()"
+    try:
+        return selectors.Selector(selectors.replace_leaves(node, replacement)).canonical
+    except _OfOthers:
+        return ""
+
+
 def of_service_accounts(text: str) -> selectors.Node:
     """What runs as a service account that `text` selects."""
     return selectors.replace_leaves(

@@ -28,8 +28,8 @@ PLACES = {
 }
 
 
-def places(*kinds: str) -> str:
-    return "".join(f"  {kind:<16}  {PLACES[kind]}\n" for kind in kinds)
+def places(*kinds: str, width: int = 16) -> str:
+    return "".join(f"  {kind:<{width}}  {PLACES[kind]}\n" for kind in kinds)
 
 
 def commands(made: parser.Parser) -> list[tuple[list[str], parser.Parser]]:
@@ -109,8 +109,8 @@ def test_verbs_of_the_inventory(node: Node, line: str, verb: str, kinds: list[st
 
 def test_verbs_of_the_inventory_without_a_kind_name_all_variables(node: Node) -> None:
     status, out, err = node.run("create", "-f", "/no/such/file")
-    assert (status, out, err.count("\n")) == (1, "", 7)
-    assert err.startswith(REFUSED.format("create") + places("Node", "IPPool", "BGPPeer"))
+    assert (status, out, err.count("\n")) == (1, "", 16)
+    assert err.startswith(REFUSED.format("create") + places("Node", "IPPool", "BGPPeer", width=25))
 
 
 def test_a_reader_that_has_seen_enough(tmp_path: pathlib.Path) -> None:

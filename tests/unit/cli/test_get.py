@@ -204,7 +204,9 @@ def test_a_state_that_is_damaged(node: Node) -> None:
         (
             "ippol",
             "resource type 'ippol' is not supported. Did you mean ippool? Here are: nodes, ippools, bgppeers, "
-            "bgpconfigurations, ipreservations, workloadendpoints.",
+            "bgpconfigurations, ipreservations, workloadendpoints, globalnetworkpolicies, networkpolicies, "
+            "stagedglobalnetworkpolicies, stagednetworkpolicies, tiers, profiles, globalnetworksets, networksets, "
+            "hostendpoints.",
         ),
         (
             "ippool -o go-template=x",

@@ -1,0 +1,196 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Policy as values back to Calico v3 resources: what `from_resources` would make the same of.
+
+What was folded into selectors comes out again: a policy's own namespace, which goes without saying in it, and selectors
+of namespaces. Service accounts stay the labels that they stand for.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from .. import selectors
+from ..resources import Resource, parse
+from . import model
+from .from_resources import STAGED_PREFIX, namespaced_labels
+from .scoped_selectors import NAME_LABEL, in_namespace, namespaces_of
+
+Data = dict[str, t.Any]
+
+#: As documents write them.
+_PROTOCOLS = {"tcp": "TCP", "udp": "UDP", "icmp": "ICMP", "icmpv6": "ICMPv6", "sctp": "SCTP", "udplite": "UDPLite"}
+_IP_VERSION_OF = {"icmp": 4, "icmpv6": 6}
+#: A namespaceSelector that selects what has a namespace and what has none, so that the selector says it all. (Calico
+#: takes no "all() || global()".)
+_ANYWHERE = f"has({NAME_LABEL}) || !has({NAME_LABEL})"
+
+
+def policy(value: model.Policy) -> Resource:
+    """Of its staged kind, if it is staged."""
+    namespace, name = _split(value.name, value.kind == "NetworkPolicy")
+    own = _without(value.selector, namespace)
+    spec: Data = {
+        "tier": value.tier,
+        "order": value.order,
+        "selector": value.selector if own is None else own or "all()",
+        "types": list(value.types),
+        "ingress": [_rule(rule, namespace) for rule in value.ingress],
+        "egress": [_rule(rule, namespace) for rule in value.egress],
+        "performanceHints": list(value.performance_hints),
+    }
+    if not namespace:
+        spec.update(doNotTrack=value.do_not_track, preDNAT=value.pre_dnat, applyOnForward=value.apply_on_forward)
+    kind = f"Staged{value.kind}" if value.staged else value.kind
+    plain = name[len(STAGED_PREFIX) :] if name.startswith(STAGED_PREFIX) else name
+    return _resource(kind, plain, spec, namespace)
+
+
+def tier(value: model.Tier) -> Resource:
+    return _resource("Tier", value.name, {"order": value.order, "defaultAction": value.default_action})
+
+
+def profile(value: model.Profile) -> Resource:
+    spec = {
+        "labelsToApply": dict(value.labels),
+        "ingress": [_rule(rule, "") for rule in value.ingress],
+        "egress": [_rule(rule, "") for rule in value.egress],
+    }
+    return _resource("Profile", value.name, spec)
+
+
+def network_set(value: model.NetworkSet) -> Resource:
+    namespace, name = _split(value.name, bool(value.namespace))
+    labels = own_labels(value.labels, namespace)
+    return _resource(
+        "NetworkSet" if namespace else "GlobalNetworkSet", name, {"nets": list(value.nets)}, namespace, labels
+    )
+
+
+def host_endpoint(value: model.Endpoint) -> Resource:
+    spec = {
+        "node": value.node,
+        "interfaceName": value.interface,
+        "expectedIPs": list(value.addresses),
+        "profiles": list(value.profiles),
+        "ports": ports(value.ports),
+    }
+    return _resource("HostEndpoint", value.name, spec, labels=dict(value.labels))
+
+
+def own_labels(labels: t.Iterable[tuple[str, str]], namespace: str) -> dict[str, str]:
+    """Without those that say no more than the namespace."""
+    implied = dict(namespaced_labels({}, namespace)) if namespace else {}
+    return {key: value for key, value in labels if implied.get(key) != value}
+
+
+def ports(values: t.Iterable[model.EndpointPort]) -> list[Data]:
+    """As documents of endpoints have them."""
+    return [{"name": one.name, "protocol": _PROTOCOLS[one.protocol], "port": one.port} for one in values]
+
+
+def _resource(kind: str, name: str, spec: Data, namespace: str = "", labels: t.Optional[Data] = None) -> Resource:
+    metadata: Data = {"name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    if labels:
+        metadata["labels"] = labels
+    return parse({"kind": kind, "metadata": metadata, "spec": _given(spec)})
+
+
+def _given(fields: Data) -> Data:
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
+
+
+def _split(name: str, namespaced: bool) -> tuple[str, str]:
+    """(namespace, name)"""
+    if not namespaced:
+        return "", name
+    namespace, _slash, rest = name.partition("/")
+    return namespace, rest
+
+
+def _rule(rule: model.Rule, namespace: str) -> Data:
+    return _given(
+        {
+            "action": rule.action,
+            "ipVersion": rule.ip_version,
+            "protocol": _protocol(rule.protocol, rule),
+            "notProtocol": _protocol(rule.not_protocol, rule),
+            "icmp": _icmp(rule.icmp),
+            "notICMP": _icmp(rule.not_icmp),
+            "source": _entity(rule.source, namespace),
+            "destination": _entity(rule.destination, namespace),
+            "metadata": {"annotations": dict(rule.annotations)} if rule.annotations else {},
+        }
+    )
+
+
+def _protocol(protocol: t.Optional[model.Protocol], rule: model.Rule) -> t.Union[str, int, None]:
+    """By name, but for one that by its name would be of the other IP version."""
+    if not isinstance(protocol, str):
+        return protocol
+    if rule.ip_version is not None and _IP_VERSION_OF.get(protocol, rule.ip_version) != rule.ip_version:
+        return model.PROTOCOL_NUMBERS[protocol]
+    return _PROTOCOLS[protocol]
+
+
+def _icmp(icmp: t.Optional[model.Icmp]) -> Data:
+    return {} if icmp is None else _given({"type": icmp.type, "code": icmp.code})
+
+
+def _entity(entity: model.Entity, namespace: str) -> Data:
+    fields: Data = {
+        "nets": list(entity.nets),
+        "notNets": list(entity.not_nets),
+        "notSelector": entity.not_selector,
+        "ports": [_port(port) for port in entity.ports],
+        "notPorts": [_port(port) for port in entity.not_ports],
+    }
+    fields.update(_scope(entity, namespace))
+    return _given(fields)
+
+
+def _port(port: model.Port) -> t.Union[int, str]:
+    if isinstance(port, model.NamedPort):
+        return port.name
+    return port.first if port.first == port.last else f"{port.first}:{port.last}"
+
+
+def _scope(entity: model.Entity, namespace: str) -> Data:
+    """selector and namespaceSelector"""
+    own = _without(entity.selector, namespace) if entity.selector and namespace else None
+    if own is not None:
+        # With a notSelector alone the policy's own namespace is meant as well.
+        return {"selector": own or ("" if entity.not_selector else "all()")}
+    if not entity.selector:
+        return {"namespaceSelector": _ANYWHERE} if namespace and entity.not_selector else {}
+    first, *rest = _operands(entity.selector)
+    namespaces = namespaces_of(first)
+    if namespaces:
+        return {"namespaceSelector": namespaces, "selector": _all_of(rest)}
+    return {"selector": entity.selector, "namespaceSelector": _ANYWHERE if namespace else ""}
+
+
+def _without(selector: str, namespace: str) -> t.Optional[str]:
+    """The selector without what says that it is about things in `namespace`, "" for nothing else; None if it does not
+    say so. Without a namespace it is as it was."""
+    if not namespace:
+        return selector
+    operands, own = _operands(selector), in_namespace(namespace)
+    if own not in operands:
+        return None
+    place = operands.index(own)
+    return _all_of([*operands[:place], *operands[place + 1 :]])
+
+
+def _operands(selector: str) -> list[selectors.Node]:
+    root = selectors.parse(selector).root
+    return list(root.operands) if isinstance(root, selectors.And) else [root]
+
+
+def _all_of(operands: t.Sequence[selectors.Node]) -> str:
+    if not operands:
+        return ""
+    return selectors.Selector(operands[0] if len(operands) == 1 else selectors.And(tuple(operands))).canonical

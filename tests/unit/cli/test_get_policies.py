@@ -1,0 +1,160 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl get` of policy: tables, and documents that `validate` takes and that mean what the node has."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing as t
+
+import pytest
+import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+    PolicySettings,
+    PolicyState,
+    allow_all,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources, model
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import Resource, parse
+
+from tests.unit.cli.conftest import STATE, Node
+
+
+def resource(kind: str, name: str, **flat: t.Any) -> Resource:
+    metadata = {"name": name, **{key: flat.pop(key) for key in ("namespace", "labels") if key in flat}}
+    return parse({"kind": kind, "metadata": metadata, "spec": flat})
+
+
+RESOURCES = [
+    resource("Tier", "platform", order=10, defaultAction="Pass"),
+    resource("GlobalNetworkPolicy", "platform.dns", tier="platform", order=2.5, egress=[{"action": "Allow"}]),
+    resource(
+        "NetworkPolicy", "db", selector="app == 'db'",
+        ingress=[{"action": "Allow", "protocol": "TCP", "source": {"selector": "app == 'web'"}}],
+    ),
+    resource("NetworkPolicy", "shop", namespace="prod"),
+    resource("StagedNetworkPolicy", "db", selector="app == 'db'"),
+    resource("GlobalNetworkPolicy", "watched", selector="has(x)"),
+    resource("Profile", "strict", labelsToApply={"zone": "x", "a": "b"}),
+    resource("GlobalNetworkSet", "offices", nets=["192.0.2.0/24", "198.51.100.0/24"], labels={"who": "us"}),
+    resource("NetworkSet", "friends", nets=["203.0.113.0/24"], namespace="prod", labels={"who": "they"}),
+]  # fmt: skip
+HOST = model.Endpoint(
+    "HostEndpoint", "node1-eth0", "node1", "eth0", ("10.10.1.11",), (("role", "gateway"),), ("strict",),
+    (model.EndpointPort("ssh", "tcp", 22),),
+)  # fmt: skip
+DB = model.Endpoint(
+    "WorkloadEndpoint", "default/db", "node1", "cali0d3f1c11aa2", ("10.244.3.1",), profiles=("strict",),
+    ports=(model.EndpointPort("sql", "tcp", 5432),), namespace="default",
+)  # fmt: skip
+_FOUND = from_resources.policy_set(RESOURCES, staged=["watched"])
+POLICY = PolicyState(
+    model.policy_set(_FOUND.tiers, _FOUND.policies, [*_FOUND.profiles, allow_all()], _FOUND.network_sets),
+    (HOST, DB),
+    PolicySettings(workload_profiles=("strict", "other")),
+)
+KINDS = (
+    "gnp", "np", "sgnp", "snp", "tiers", "profiles", "gnetsets", "netsets", "heps", "wep",
+)  # fmt: skip
+
+
+@pytest.fixture
+def guarded(node: Node) -> Node:
+    node.store(dataclasses.replace(STATE, policy=POLICY))
+    node.agent()
+    return node
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("globalnetworkpolicy", "NAME           TIER\nplatform.dns   platform\n\n"),
+        ("gnp -o wide", "NAME           TIER       ORDER   SELECTOR\nplatform.dns   platform   2.5     all()\n\n"),
+        ("np", "NAME   TIER\ndb     default\n\n"),
+        (
+            "np -A -o wide",
+            'NAMESPACE   NAME   TIER      ORDER   SELECTOR\ndefault     db     default           app == "db"\n'
+            "prod        shop   default           all()\n\n",
+        ),
+        ("snp", "NAME   TIER\ndb     default\n\n"),
+        ("sgnp -o wide", "NAME      TIER      ORDER   SELECTOR\nwatched   default           has(x)\n\n"),
+        ("tier", "NAME       ORDER\nplatform   10\ndefault    1e+06\n\n"),
+        (
+            "pro -o wide",
+            "NAME                           LABELS\nprojectcalico-default-allow   \nstrict  a=b,zone=x\n\n",
+        ),
+        ("gnetsets -o wide", "NAME      NETS\noffices   192.0.2.0/24,198.51.100.0/24\n\n"),
+        ("netsets -n prod", "NAME\nfriends\n\n"),
+        (
+            "hep -o wide",
+            "NAME         NODE    INTERFACE   IPS          PROFILES\n"
+            "node1-eth0   node1   eth0        10.10.1.11   strict\n\n",
+        ),
+        (
+            "wep -o custom-columns=WORKLOAD,PROFILES",
+            "WORKLOAD   PROFILES\ndb         strict\nweb-1      strict,other\n\n",
+        ),
+    ],
+)
+def test_tables(guarded: Node, arguments: str, expected: str) -> None:
+    status, out, err = guarded.run("get", *arguments.split())
+    assert (status, err) == (0, "")
+    if "LABELS" in expected:
+        assert [line.split() for line in out.splitlines()] == [line.split() for line in expected.splitlines()]
+    else:
+        assert out == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_documents_are_what_validate_takes_and_mean_what_the_node_has(guarded: Node, kind: str) -> None:
+    namespaces = ("-A",) if kind in ("np", "snp", "netsets", "wep") else ()
+    status, text, dummy = guarded.run("get", kind, *namespaces, "-o", "yaml")
+    assert status == 0
+    found = yaml.safe_load(text)
+    assert found == json.loads(guarded.run("get", kind, *namespaces, "-o", "json")[1])
+    path = guarded.folder / "found.yaml"
+    path.write_text(text)
+    assert guarded.run("validate", "-f", str(path)) == (
+        0, f"Successfully validated {len(found['items'])} resource(s)\n", ""
+    )  # fmt: skip
+    if kind == "wep":
+        db = next(item["spec"] for item in found["items"] if item["spec"]["workload"] == "db")
+        assert db["ports"] == [{"name": "sql", "protocol": "TCP", "port": 5432}]
+        return
+    if kind == "heps":
+        back = [from_resources.host_endpoint(t.cast(t.Any, parse(item))) for item in found["items"]]
+        assert back == [HOST]
+        return
+    tiers = [parse(item) for item in json.loads(guarded.run("get", "tiers", "-o", "json")[1])["items"]]
+    others = [parse(item) for item in found["items"] if item["kind"] != "Tier"]
+    again = from_resources.policy_set([*tiers, *others])
+    known = {**{one.name: one for one in POLICY.policy_set.policies}, "staged:watched": _WATCHED}
+    assert again.tiers == POLICY.policy_set.tiers
+    assert all(known[one.name] == one for one in again.policies)
+    assert set(again.profiles) <= set(POLICY.policy_set.profiles)
+    assert set(again.network_sets) <= set(POLICY.policy_set.network_sets)
+    assert len(found["items"]) == {"gnp": 1, "np": 2, "sgnp": 1, "snp": 1, "tiers": 2, "profiles": 2}.get(kind, 1)
+
+
+_WATCHED = dataclasses.replace(
+    next(one for one in POLICY.policy_set.policies if one.name == "watched"), name="staged:watched"
+)
+
+
+def test_one_by_name(guarded: Node) -> None:
+    status, text, dummy = guarded.run("get", "np", "db", "-o", "yaml")
+    assert status == 0
+    assert text == (
+        "apiVersion: projectcalico.org/v3\nkind: NetworkPolicy\nmetadata:\n  name: db\n  namespace: default\nspec:\n"
+        "  ingress:\n  - action: Allow\n    protocol: TCP\n    source:\n"
+        '      selector: "app == \\"web\\""\n  selector: "app == \\"db\\""\n'
+        "  tier: default\n  types:\n  - Ingress\n"
+    )  # fmt: skip
+
+
+def test_without_policy_there_is_none(node: Node) -> None:
+    node.store()
+    assert node.run("get", "gnp") == (0, "NAME   TIER\n\n", "")
+    assert node.run("get", "hep") == (0, "NAME   NODE\n\n", "")
