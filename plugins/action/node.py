@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import socket
@@ -10,6 +11,7 @@ import typing as t
 import uuid
 
 from ansible import constants
+from ansible.errors import AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.connection import ConnectionBase
 from ansible.template import trust_as_template
@@ -95,6 +97,9 @@ class ActionModule(StateAction):
                 task_vars=task_vars,
             )
 
+        with contextlib.suppress(AnsibleError):
+            # Each attempt takes the time of one: that the host went back is heard as soon as it did.
+            self._connection.set_option("reconnection_retries", 0)
         answer = new_connection.confirm(reset, ask, seconds)
         if answer.get("unreachable"):
             self._connection._shell.tmpdir = None  # nothing of it can be removed now

@@ -65,7 +65,8 @@ class Fleet:
     def command(self, playbook: str, *arguments: str, inventory: str = "inventories/lab") -> list[str]:
         # An emulated processor that stands still loses some of the product's own probes, whose buffers are small. The
         # tests' streams have large ones, and they must lose nothing at all.
-        patience = ["calico_node_convergence_timeout=300", "calico_node_loss_limit=300"] if MACHINE == "qemu" else []
+        slow = ("convergence_timeout=300", "loss_limit=300", "confirm_timeout=300")
+        patience = [f"calico_node_{entry}" for entry in slow] if MACHINE == "qemu" else []
         return [
             "ansible-playbook",
             "-i",
