@@ -120,8 +120,11 @@ SUITES: tuple[Suite, ...] = (
             *("env", "HOST_ROUTING_LAB=scenarios"),
             *PYTEST,
             "tests/lab/scenarios",
-            # Suites of their own, with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy.
-            *(f"--ignore=tests/lab/scenarios/test_{name}.py" for name in ("modes", "installation", "agent", "policy")),
+            # Suites of their own, with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy, lab-lockout.
+            *(
+                f"--ignore=tests/lab/scenarios/test_{name}.py"
+                for name in ("modes", "installation", "agent", "policy", "policy_lockout")
+            ),
         ),
         limit=2700,
         covers=("tests/lab/scenarios",),
@@ -163,6 +166,15 @@ SUITES: tuple[Suite, ...] = (
         (*PYTEST, "tests/lab/scenarios/test_policy.py"),
         limit=1200,
         clean_up=("tests/lab/lab", "down", "--name", "scenarios-policy"),
+        part="lab",
+        root=True,
+    ),
+    Suite(
+        "lab-lockout",
+        "changes that cut Ansible off all nodes, and nodes that go back from them by themselves",
+        (*PYTEST, "tests/lab/scenarios/test_policy_lockout.py"),
+        limit=1200,
+        clean_up=("tests/lab/lab", "down", "--name", "scenarios-lockout"),
         part="lab",
         root=True,
     ),

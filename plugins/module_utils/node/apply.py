@@ -207,6 +207,8 @@ def bring_to(
             waiting.confirmed()
         generation = carry_out(machine, planned, engine, keep, confirm)
         pending = waiting.load()
+        if pending is None:
+            waiting.told()
         return Result(planned, generation, pending.change if pending else "")
 
 

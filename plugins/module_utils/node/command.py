@@ -73,6 +73,8 @@ def main(
 
 
 def _apply(here: machines.Machine) -> int:
+    waiting = unconfirmed.Waiting(here.store)
+    waits = waiting.any()
     planned = apply.restore(here)
     if planned is None:
         sys.stdout.write(f"nothing is stored in {here.store}\n")
@@ -80,6 +82,9 @@ def _apply(here: machines.Machine) -> int:
     for line in planned.lines:
         sys.stdout.write(f"{line}\n")
     sys.stdout.write(f"{planned.target.state.node}: {len(planned.node.changes)} changes made\n")
+    news = waiting.news() if waits and not waiting.any() else None
+    if news is not None:
+        sys.stdout.write(f"{planned.target.state.node} {news.sentence}\n")
     return 0
 
 

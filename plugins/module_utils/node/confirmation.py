@@ -52,7 +52,7 @@ def confirm(machine: Machine, change: str, session: str = "", keep: int = KEPT, 
     with lock.held(_WHO, lock_timeout, machine.lock):
         pending = waiting.load()
         if pending is None:
-            news = waiting.news()
+            news = waiting.last_time()
             return Answer(WENT_BACK, news) if news is not None and change in news.changes else Answer(CONFIRMED)
         if change != pending.change:
             return Answer(REPLACED)

@@ -4,7 +4,8 @@
 """A change that nobody has confirmed yet: what the node goes back to, and until when it waits.
 
     /var/lib/calico/unconfirmed.json  before a change is made, until it is confirmed or gone back from
-    /var/lib/calico/went-back.json    that the node went back by itself, until a later change is confirmed
+    /var/lib/calico/went-back.json    that the node went back by itself: news until the next run, kept until a later
+                                      change is confirmed
 
 Both are on the disk: a reboot is no confirmation. Who reads or writes them holds the node's lock. A process that the
 change leaves behind waits (see wait.py); a reboot in between is seen to by the boot unit.
@@ -89,7 +90,7 @@ class Unconfirmed:
 
 class WentBack(t.NamedTuple):
     """`from_plan` is what was gone back from, `plan` what is there. `problem` is what could not be put back, "" if all
-    could."""
+    could. `told`: a run has shown it since."""
 
     changes: tuple[str, ...]
     when: str
@@ -98,6 +99,7 @@ class WentBack(t.NamedTuple):
     reason: str
     cut: tuple[str, ...] = ()
     problem: str = ""
+    told: bool = False
 
     @property
     def sentence(self) -> str:
@@ -163,8 +165,19 @@ class Waiting:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(_NAME))
 
+    def told(self) -> None:
+        """That the node went back is no news any more. Raises StoreError or atomic_file.FileError."""
+        news = self.last_time()
+        if news is not None and not news.told:
+            self._write(_WENT_BACK, news._replace(told=True)._asdict())
+
     def news(self) -> t.Optional[WentBack]:
-        """That the node went back by itself, None if it did not. Raises StoreError."""
+        """That the node went back by itself and nobody was told yet. Raises StoreError."""
+        found = self.last_time()
+        return None if found is None or found.told else found
+
+    def last_time(self) -> t.Optional[WentBack]:
+        """That the node went back by itself from what nothing was confirmed after. Raises StoreError."""
         data = self._read(_WENT_BACK)
         if data is None:
             return None

@@ -191,7 +191,9 @@ def test_a_reboot_is_no_confirmation(settled):
     settled.uptime = Uptime("boot-2", 5.0)
     assert command.main(["apply"], settled.machine) == 0
     assert as_it_is(settled) == before
-    assert Waiting(settled.machine.store).news().reason == "the host was restarted before it was confirmed"
+    news = Waiting(settled.machine.store).news()
+    assert news.reason == "the host was restarted before it was confirmed"
+    assert f"node1 {news.sentence}\n" in settled.stdout().out
     assert confirm(settled, "1st")["outcome"] == "went_back"
 
 
@@ -338,9 +340,10 @@ def test_the_next_plan_and_the_status_say_that_the_node_went_back(settled):
     steady = settled.run(node, check=True, state=state().to_dict())
     assert (steady["changed"], steady["plan"]) == (False, [f"= state    plan aaaaaaaaaaaa    {news.sentence}"])
     assert f"node1 {news.sentence}" in str(steady["warnings"])
-    change(settled, state(2, plan="c"), "2nd")
-    confirm(settled, "2nd")
-    assert settled.run(node, check=True, state=state(2, plan="c").to_dict())["plan"] == []
+    assert f"node1 {news.sentence}" in str(settled.run(node, state=state().to_dict(), confirm_timeout=60)["warnings"])
+    assert settled.run(node, check=True, state=state().to_dict())["plan"] == [], "it was told"
+    assert confirm(settled, "1st")["outcome"] == "went_back"
+    assert news.sentence not in settled.run(node_status_info)["problems"]
 
 
 def test_the_plan_names_the_connection_that_would_be_cut(settled):

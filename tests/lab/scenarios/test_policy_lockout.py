@@ -1,0 +1,263 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lock-out drill: changes that cut Ansible off all nodes, and nodes that go back from them by themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab import Lab
+from tests.lab.checks import Pool
+from tests.lab.handle import BaseLab
+
+from .conftest import ROOT, Fleet
+from .inventory import pool, workload, write
+
+NODES = ("node1", "node2", "node3", "node4")
+POOL = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan")
+#: Seconds after which a node goes back; and the longest that one may be cut off (issue 4).
+CONFIRM = 20
+CUT_OFF = 60
+HOST_ENDPOINTS = [
+    {"kind": "HostEndpoint", "name": f"{node}-all", "node": node, "interfaceName": "*", "labels": {"role": "node"}}
+    for node in NODES
+]
+ALLOW = [{"action": "Allow"}]
+
+
+def hosts_policy(*ingress: dict[str, object]) -> list[dict[str, object]]:
+    return [
+        *HOST_ENDPOINTS,
+        {
+            "kind": "GlobalNetworkPolicy",
+            "name": "hosts",
+            "selector": "role == 'node'",
+            "ingress": [*ingress, *ALLOW],
+            "egress": ALLOW,
+        },
+    ]
+
+
+NO_SSH = hosts_policy({"action": "Deny", "protocol": "TCP", "destination": {"ports": [22]}})
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[BaseLab]:
+    lab = Lab("scenarios-lockout")
+    lab.down()
+    lab.up()
+    yield lab
+    if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
+        lab.down()
+
+
+@pytest.fixture(scope="module")
+def fleet(lab: BaseLab) -> Fleet:
+    return Fleet(lab)
+
+
+class Inventory:
+    """One that tests write anew; `arguments` are what all its runs have."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = self.write()
+
+    def write(self, policies: list[dict[str, object]] | None = None, pools: list[Pool] | None = None) -> str:
+        found = pools or [POOL]
+        return write(
+            self.folder,
+            [pool(entry, **({"natOutgoing": True} if entry is POOL else {})) for entry in found],
+            [
+                *(workload(f"web-{node}", node, labels={"app": "web"}) for node in NODES),
+                *(workload(f"new-{entry.name}", "node1", pool=entry.name) for entry in found if entry is not POOL),
+            ],
+            policies=policies or hosts_policy(),
+            failsafe_inbound_host_ports=[],
+        )
+
+
+@pytest.fixture(scope="module")
+def inventory(tmp_path_factory: pytest.TempPathFactory, fleet: Fleet) -> Inventory:
+    made = Inventory(tmp_path_factory.mktemp("lockout"))
+    fleet.site(inventory=made.path).check()
+    return made
+
+
+class Reachability:
+    """New SSH connections to all nodes, one after another, for the length of a with block."""
+
+    def __init__(self, lab: BaseLab) -> None:
+        self._lab = lab
+        self._done = threading.Event()
+        self._threads = [threading.Thread(target=self._ask, args=(node,)) for node in NODES]
+        self.silent: dict[str, float] = dict.fromkeys(NODES, 0.0)  # the longest time without an answer, in seconds
+
+    def __enter__(self) -> Reachability:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._done.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self, node: str) -> None:
+        answered = time.monotonic()
+        while not self._done.is_set():
+            if reachable(self._lab, node):
+                answered = time.monotonic()
+            self.silent[node] = max(self.silent[node], time.monotonic() - answered)
+            self._done.wait(1.0)
+
+
+def reachable(lab: BaseLab, node: str) -> bool:
+    command = ["ssh", "-F", str(lab.ssh_config), "-o", "ControlPath=none", node, "true"]
+    try:
+        # A standard input of its own: ssh leaves it without blocking, which Ansible refuses afterwards.
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
+        return done.returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def what_there_is(lab: BaseLab) -> dict[str, object]:
+    """{node: what it has}: rules, routes, sessions and since when they stand, state and generations."""
+    found: dict[str, object] = {}
+    for node in NODES:
+        saved = lab.exec(node, "iptables-save | grep -v '^#' | sed 's/\\[[0-9:]*\\]//'").stdout
+        state = json.loads(lab.exec(node, ["cat", "/var/lib/calico/state.json"]).stdout)
+        sessions = lab.exec(node, ["birdc", "-s", "/run/calico/bird.ctl", "show", "protocols"]).stdout
+        found[node] = {
+            "rules": saved,
+            "routes": sorted(lab.exec(node, ["ip", "route"]).stdout.splitlines()),
+            "sessions": sorted(line.split()[:6] for line in sessions.splitlines() if " BGP " in line),
+            "state": (state["state"], state["bird_config"], state["complete"]),
+            "generations": lab.exec(node, ["ls", "/var/lib/calico/generations"]).stdout,
+        }
+    return found
+
+
+def same(before: dict[str, object], after: dict[str, object]) -> None:
+    for node in NODES:
+        for what in before[node]:
+            assert after[node][what] == before[node][what], (node, what)
+
+
+def back(lab: BaseLab, seconds: float = CUT_OFF) -> None:
+    """Waits until all nodes have gone back."""
+    deadline = time.monotonic() + seconds
+    command = ["test", "-e", "/var/lib/calico/unconfirmed.json"]
+    while any(lab.exec(node, command, check=False).returncode == 0 for node in NODES):
+        assert time.monotonic() < deadline, "some node has not gone back"
+        time.sleep(1)
+
+
+def test_a_policy_that_denies_ssh_on_all_nodes(lab: BaseLab, fleet: Fleet, inventory: Inventory) -> None:
+    before = what_there_is(lab)
+    inventory.write(NO_SSH)
+    planned = fleet.site("--check", "--diff", inventory=inventory.path).check()
+    assert planned.output.count("    a new connection would be cut by hosts#1 (ingress, HostEndpoint node") >= 4
+    with Reachability(lab) as seen:
+        run = fleet.site("-e", f"calico_node_confirm_timeout={CONFIRM}", inventory=inventory.path)
+        back(lab)
+        time.sleep(5)  # for the last of them to be asked once more
+    assert run.code != 0
+    words = " ".join(run.output.split())
+    for node in NODES:
+        went_back = (
+            f"{node} could not be reached by a new connection within {CONFIRM} s of the change, and went back by itself"
+            " to what it had before. The plan said: a new connection like ssh from "
+        )
+        assert went_back in words, run.output[-6000:]
+        assert f"would be cut by hosts#1 (ingress, HostEndpoint {node}-all)" in words
+        assert reachable(lab, node)
+        assert CONFIRM / 2 < seen.silent[node] <= CUT_OFF, seen.silent
+        log = lab.exec(node, ["journalctl", "-t", "calico-node", "-o", "cat"]).stdout
+        assert "went back by itself at " in log and "would be cut by hosts#1 (ingress, HostEndpoint" in log
+    same(before, what_there_is(lab))
+
+
+def test_the_next_plan_says_so_and_the_mended_inventory_works(lab: BaseLab, fleet: Fleet, inventory: Inventory) -> None:
+    status = fleet.play("status.yml", inventory=inventory.path)
+    assert f"it was not confirmed within {CONFIRM} s" in status.output, status.output[-3000:]
+    inventory.write(hosts_policy({"action": "Deny", "protocol": "TCP", "destination": {"ports": [23]}}))
+    run = fleet.site(inventory=inventory.path).check()
+    assert "confirm  4/4 nodes answered a new connection" in run.output, run.output[-3000:]
+    again = fleet.site(inventory=inventory.path).check()
+    assert "answered a new connection" not in again.output
+    assert all(entry["changed"] == 0 for entry in again.recap().values()), again.output[-3000:]
+
+
+def test_nodes_go_back_whose_controller_dies_and_which_are_restarted(
+    lab: BaseLab, fleet: Fleet, inventory: Inventory
+) -> None:
+    """Killed as soon as all of them are cut off; one node loses its power before its time is over."""
+    before = what_there_is(lab)
+    inventory.write(NO_SSH)
+    command = fleet.command("site.yml", "-e", f"calico_node_confirm_timeout={CONFIRM}", inventory=inventory.path)
+    run = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=fleet.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        waits = ["test", "-e", "/var/lib/calico/unconfirmed.json"]
+        while any(lab.exec(node, waits, check=False).returncode for node in NODES):
+            assert time.monotonic() < deadline and run.poll() is None
+            time.sleep(0.2)
+        time.sleep(2)
+    finally:
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+    lab.power_cut("node1")
+    began = time.monotonic()
+    lab.start("node1")
+    assert time.monotonic() - began < CUT_OFF
+    log = lab.exec("node1", ["cat", "/var/lib/calico/went-back.json"]).stdout
+    assert json.loads(log)["reason"] == "the host was restarted before it was confirmed"
+    back(lab)
+    assert all(reachable(lab, node) for node in NODES)
+    inventory.write()
+    run = fleet.site(inventory=inventory.path).check()
+    after = what_there_is(lab)
+    for node in NODES:
+        for what in ("rules", "routes", "state"):
+            assert after[node][what] == before[node][what], (node, what)
+
+
+def test_a_route_to_where_ansible_is(lab: BaseLab, fleet: Fleet, inventory: Inventory) -> None:
+    """A pool over the management network: replies to Ansible go to a workload's block, on all nodes."""
+    before = what_there_is(lab)
+    inventory.write(pools=[POOL, Pool("over-management", "192.168.200.0/24", "vxlan")])
+    with Reachability(lab) as seen:
+        run = fleet.site("-e", f"calico_node_confirm_timeout={CONFIRM}", inventory=inventory.path)
+        back(lab)
+        time.sleep(5)
+    assert run.code != 0
+    assert max(seen.silent.values()) <= CUT_OFF, seen.silent
+    assert seen.silent["node1"] > CONFIRM / 2, seen.silent
+    assert all(reachable(lab, node) for node in NODES)
+    words = " ".join(run.output.split())
+    assert f"node1 could not be reached by a new connection within {CONFIRM} s of the change" in words
+    inventory.write()
+    fleet.site(inventory=inventory.path).check()
+    after = what_there_is(lab)
+    for node in NODES:
+        for what in ("rules", "routes"):
+            assert after[node][what] == before[node][what], (node, what)
