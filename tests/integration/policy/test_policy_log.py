@@ -22,22 +22,38 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chai
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     EGRESS,
+    WORKLOAD_ENDPOINT,
+    Endpoint,
     Entity,
     Flow,
     Policy,
     PortRange,
+    Profile,
     Rule,
     Tier,
     policy_set,
 )
-from tests.integration.policy.test_around_policy import CALI0, CALI1, OPEN, OUTSIDE, W0, W1, WORKLOADS, udp
 
-from tests.integration.policy.node_in_namespace import Node
+from tests.integration.policy.node_in_namespace import Node, workload_interface
 from tests.integration.policy.packets import packet
+from tests.integration.policy.policed_node import OUTSIDE, W0, W1, udp
 from tests.unit.policy.obvious_node_policy import node_policy
 from tests.unit.policy.random_policies import NODE
 
 LONG = "platform.a-policy-whose-name-is-longer-than-a-prefix-of-nflog-may-be"
+CALI0, CALI1 = workload_interface(0), workload_interface(1)
+OPEN = Profile("open", ingress=(Rule("Allow"),), egress=(Rule("Allow"),))
+WORKLOADS = tuple(
+    Endpoint(
+        WORKLOAD_ENDPOINT,
+        f"w{index}",
+        NODE,
+        workload_interface(index),
+        (f"10.65.0.{index + 1}", f"fd65::{index + 1:x}"),
+        profiles=("open",),
+    )
+    for index in range(2)
+)
 TIERS = [Tier("platform", 1.0)]
 
 
@@ -119,7 +135,7 @@ def test_each_record_says_who_decided_on_whom(node: Node) -> None:
         async with heard.listening():
             await heard.until(lambda: heard.log.group)
             for port in (5001, 5002, 5002, 5003, 5004):
-                node.comes_in(CALI0, packet(udp(W0, W1, port), 0, 1))
+                node.comes_in(CALI0, packet(udp(W0, W1, port, 6000), 0, 1))
             node.comes_in(CALI0, packet(udp("fd65::1", "fd65::2", 5002), 0, 1))
             node.comes_in(CALI0, packet(udp(W1, OUTSIDE), 0, 1))
             node.comes_in(CALI0, packet(Flow(4, W0, OUTSIDE), 0, 1))
