@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.alloca
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import IpamError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuild import reconcile
 
-from . import inventory_source, lockfile_store, policy_files, pool_modes
+from . import inventory_source, lockfile_store, policy_files, policy_notices, pool_modes
 from .pool_modes import MODE_OF, MODES, live_modes
 from .targets import OwnIpam, Targets
 
@@ -140,7 +140,7 @@ def _compile(
         path,
         before,
         lockfile_store.text(fleet.allocation),
-        notices + fleet.allocation.warnings,
+        notices + fleet.allocation.warnings + policy_notices.notices(fleet.policy, hosts),
         change,
         {item.name: MODE_OF[item.encapsulation] for item in fleet.pools},
         origins,

@@ -26,13 +26,15 @@ _SSH_PORT = 22
 @dataclasses.dataclass(frozen=True)
 class FleetPolicy:
     """`host_endpoints` are those of all nodes. `ssh_ports` {node: the port by which it is reached}, `audited` the nodes
-    that only log what policy would drop."""
+    that only log what policy would drop. `places` {"NetworkPolicy default/web": where it is written}, a variable
+    (`calico_policies[0]`) or "in FILE:LINE"."""
 
     policy_set: PolicySet
     host_endpoints: tuple[Endpoint, ...]
     settings: PolicySettings
     ssh_ports: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
     audited: frozenset[str] = frozenset()
+    places: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def settings_of(self, node: str) -> PolicySettings:
         """Those of one node: nothing closes the port by which it is reached, unless the inventory wants no failsafe."""
@@ -78,6 +80,10 @@ def read(
             settings,
             {host.name: host.ssh_port or _SSH_PORT for host in hosts},
             frozenset(host.name for host in hosts if _audited(host)),
+            {
+                f"{kind} {ns}/{name}" if ns else f"{kind} {name}": place
+                for (kind, ns, name), place in collected.seen.items()
+            },
         ),
         profiles,
     )

@@ -1,0 +1,33 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is odd in an inventory's policy, each with the file and line where it is written."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import policy_lint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host, origin
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_parts import PolicyParts
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from_resources import STAGED_PREFIX
+
+
+def notices(parts: t.Optional[PolicyParts], hosts: t.Sequence[Host]) -> tuple[str, ...]:
+    """For people who read a plan. Nothing without policy."""
+    if parts is None:
+        return ()
+    endpoints = [one for own in parts.own.values() for one in own]
+    return tuple(_notice(found, parts, hosts) for found in policy_lint.findings(parts.policy.policy_set, endpoints))
+
+
+def _notice(found: policy_lint.Finding, parts: PolicyParts, hosts: t.Sequence[Host]) -> str:
+    who = f"{found.kind} {found.name}"
+    # A policy of a staged kind is known by the kind and name of what it stands beside.
+    written = f"Staged{who.replace(STAGED_PREFIX, '')}" if STAGED_PREFIX in found.name else who
+    place = parts.policy.places.get(written, "")
+    if place.startswith("in "):
+        place = place[len("in ") :]
+    elif place:
+        place = ": ".join(part for part in (origin(place, hosts), place) if part)
+    return f"{place}: {who}: {found.text}" if place else f"{who}: {found.text}"

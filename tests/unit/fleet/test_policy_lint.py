@@ -1,0 +1,171 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is odd in an inventory's policy, whole as it is read; and that nothing is found where nothing is odd."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import policy_lint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import Evaluator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Endpoint,
+    EndpointPort,
+    Entity,
+    NamedPort,
+    Policy,
+    PortRange,
+    Rule,
+    Tier,
+    policy_set,
+)
+
+from tests.unit.policy.random_policies import random_flow, random_world
+
+WEB = Endpoint(
+    "WorkloadEndpoint", "default/web", "node1", "caliweb", ("10.65.0.1",), (("app", "web"), ("tier", "front")),
+    ports=(EndpointPort("http", "tcp", 80),),
+)  # fmt: skip
+HOST = Endpoint("HostEndpoint", "node1-eth0", "node1", "eth0", labels=(("role", "host"),))
+
+
+def port(number: int) -> Entity:
+    return Entity(ports=(PortRange(number, number),))
+
+
+AT = port(1)
+
+
+def named(name: str) -> Rule:
+    return Rule("Allow", protocol="tcp", destination=Entity(ports=(NamedPort(name),)))
+
+
+def texts(*parts: t.Union[Policy, Tier, Endpoint]) -> list[str]:
+    policies = [part for part in parts if isinstance(part, Policy)]
+    tiers = [part for part in parts if isinstance(part, Tier)]
+    endpoints = [WEB, *(part for part in parts if isinstance(part, Endpoint))]
+    found = policy_lint.findings(policy_set(tiers, policies), endpoints)
+    return [f"{one.kind} {one.name}: {one.text}" for one in found]
+
+
+@pytest.mark.parametrize(
+    ("policy", "finding"),
+    [
+        (
+            Policy("p", ingress=(Rule("Deny"), Rule("Allow", protocol="tcp", destination=port(80)))),
+            "rule 2 of Ingress is never reached: rule 1 (Deny) matches all that it does. Move it before that, or "
+            "remove it.",
+        ),
+        (
+            Policy("p", ingress=(Rule("Allow", protocol="tcp"), Rule("Log"), Rule("Deny", 4, "tcp", source=AT))),
+            "rule 3 of Ingress is never reached: rule 1 (Allow) matches all that it does. Move it before that, or "
+            "remove it.",
+        ),
+        (
+            Policy("p", selector='app == "wbe"'),
+            "its selector: nothing in the inventory has app == 'wbe'. Did you mean 'web'?",
+        ),
+        (
+            Policy("p", ingress=(Rule("Allow", source=Entity(selector='teir == "front"')),)),
+            "rule 1 of Ingress, source: nothing in the inventory has a label teir. Did you mean tier?",
+        ),
+        (
+            Policy("p", ingress=(named("https"),)),
+            "nobody has a port https of TCP, so that no packet matches. Did you mean http?",
+        ),
+        (
+            Policy("p", ingress=(named("sql"),)),
+            "nobody has a port sql of TCP, so that no packet matches. Give it to workloads (ports), or write its "
+            "number.",
+        ),
+    ],
+)
+def test_what_is_odd_in_a_policy(policy: Policy, finding: str) -> None:
+    assert texts(policy) == [f"GlobalNetworkPolicy p: {finding}"]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy("p", ingress=(Rule("Allow", protocol="tcp", destination=port(80)), Rule("Deny"))),
+        Policy("p", ingress=(Rule("Log"), Rule("Allow", protocol="tcp"), Rule("Allow", protocol="udp"))),
+        Policy("p", types=("Egress",), ingress=(Rule("Deny"), Rule("Allow"))),
+        Policy("p", ingress=(Rule("Deny", source=Entity(nets=("10.0.0.0/8",))), Rule("Allow"))),
+        Policy("p", selector='app == "jobs"'),  # a workload that comes between runs
+        Policy("p", selector='app != "wbe"'),
+        Policy("p", selector='app in {"web", "cache"} && !has(colour)'),
+        Policy("p", ingress=(named("http"),)),
+    ],
+)
+def test_what_is_not(policy: Policy) -> None:
+    assert texts(policy, Policy("web-2", selector='app == "web"')) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "meant"),
+    [
+        ("wbe", "web", True),
+        ("frontned", "frontend", True),
+        ("frontnd", "frontend", True),
+        ("frontends", "frontend", True),
+        ("frontemd", "frontend", True),
+        ("api", "app", False),
+        ("webs", "web", False),
+        ("bd", "db", False),
+        ("db", "db", False),
+        ("backend", "frontend", False),
+    ],
+)
+def test_misspellings(name: str, known: str, meant: bool) -> None:
+    one = Endpoint("WorkloadEndpoint", "default/w1", "node1", labels=(("name", known),))
+    assert bool(texts(Policy("p", selector=f'name == "{name}"'), one)) == meant
+
+
+def test_numbers_are_no_misspellings() -> None:
+    one = Endpoint("WorkloadEndpoint", "default/w1", "node1", labels=(("name", "worker-1"),))
+    assert texts(Policy("p", selector='name == "worker-2"'), one) == []
+
+
+def test_policies_behind_one_that_decides_on_everything() -> None:
+    deny = Policy("deny", order=1.0, selector="all()", types=("Ingress", "Egress"), ingress=(Rule("Log"), Rule("Deny")))
+    web = Policy("web", order=2.0, selector='app == "web"', ingress=(Rule("Allow"),), egress=(Rule("Allow"),))
+    assert texts(deny, web) == [
+        "GlobalNetworkPolicy web: is never asked about Ingress: deny#2 (Deny), before it in tier default, decides on "
+        "everything. Give it a lower order than that."
+    ]
+    assert texts(deny, Tier("first", 1.0), Policy("f", tier="first", ingress=(Rule("Allow"),))) == []
+    assert texts(Policy("s", order=1.0, ingress=(Rule("Deny"),), staged=True), web) == []
+
+
+def test_tiers_and_hosts() -> None:
+    assert texts(Tier("platform", 1.0), HOST, Policy("web", selector='app == "web"')) == [
+        "Tier platform: has no policy and decides nothing. Remove it, or give it one.",
+        "HostEndpoint node1-eth0: has no profile and no policy applies to it: nothing but failsafe ports reaches node1 "
+        "there, or leaves it. Write a policy that selects it, or give it the profile projectcalico-default-allow.",
+    ]
+    assert texts(HOST, Policy("hosts", selector="has(role)")) == []
+
+
+def test_a_rule_that_is_found_decides_on_no_flow() -> None:
+    """Held against the evaluator: random policies and flows, whatever is said to be out of reach never decides."""
+    chance = random.Random(4)
+    asked = reached = 0
+    for _world in range(150):
+        world = random_world(chance)
+        found = {
+            (one.name, int(one.text.split()[1]), one.text.split()[3])
+            for one in policy_lint.findings(world.policy_set, world.endpoints)
+            if one.text.startswith("rule ") and "is never reached" in one.text
+        }
+        evaluator = Evaluator(world.policy_set, world.endpoints)
+        for endpoint, direction in itertools.product(world.endpoints if found else (), ("Ingress", "Egress")):
+            asked += 1
+            flow = random_flow(chance, world, endpoint, direction)
+            for step in evaluator.verdict(endpoint, direction, flow).trace if flow else ():
+                reached += step.matched
+                assert not step.matched or (step.policy, step.rule, direction) not in found
+    assert asked and reached
