@@ -67,11 +67,14 @@ def add(daemon: Daemon, name: str, **more: t.Any) -> str:
 
 
 class Datagrams:
-    """From one workload to another, one after the other, as long as the context lasts. None is answered: to connection
-    tracking each is the first."""
+    """From one namespace to another, one after the other, as long as the context lasts. None is answered: to connection
+    tracking each is the first. `address` is that of the workload `target`, who need not be there yet."""
 
-    def __init__(self, daemon: Daemon, source: str, target: str, port: int) -> None:
-        self._to = (daemon.call("workload.get", id=f"default/{target}")["workload"]["addresses"][0], port)
+    def __init__(self, daemon: Daemon, source: str, target: str, port: int, address: str = "") -> None:
+        self._to = (
+            address or str(daemon.call("workload.get", id=f"default/{target}")["workload"]["addresses"][0]),
+            port,
+        )
         self._receiver = inside(daemon, target, lambda: _receiver(port))
         self._sender = inside(daemon, source, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         self.sent: list[float] = []
@@ -149,9 +152,9 @@ def _receiver(port: int) -> socket.socket:
     return made
 
 
-def open_for(daemon: Daemon, source: str, target: str, port: int) -> bool:
+def open_for(daemon: Daemon, source: str, target: str, port: int, address: str = "") -> bool:
     """Whether a datagram arrives."""
-    datagrams = Datagrams(daemon, source, target, port)
+    datagrams = Datagrams(daemon, source, target, port, address)
     try:
         return datagrams.passes()
     finally:
