@@ -23,16 +23,16 @@ from ..dataplane.change import Change, ObserveError
 from ..dataplane.kernel import Kernel, KernelError
 from ..dataplane.node import NodePlan
 from ..fleet.attachment import Workload
-from ..fleet.guard import NO_INTERFACES, Guard, needs_interfaces
+from ..fleet.guard import NO_INTERFACES, needs_interfaces
 from ..fleet.node_state import NodeState
-from ..fleet.remote_endpoints import RemoteEndpoints
 from ..node import desired as desired_state
 from ..node.local_ipam import LocalIpam
 from ..node.machine import Machine
 from ..node.store import now
 from ..policy.host_endpoints import Interfaces
 from . import protocol, repair
-from .commit import GroupCommit
+from .admission import NotAllWritten
+from .commit import GroupCommit, Write, flushing
 from .deletion import Deletion
 from .drift import Drift
 from .driver_thread import DriverThread, Worker
@@ -109,15 +109,17 @@ class Agent:
             self.knowledge,
             self._turn,
             Plumbing(kernels(), thread("plumbing")),
-            GroupCommit(ipam.prepare, thread("disk"), self._flushed),
+            GroupCommit(flushing(ipam.prepare, thread("disk"), self._flushed)),
             lambda release: Deletion(kernels(), thread("deletion"), release, self.knowledge.records.forget),
             self.events,
             self._workloads_changed,
+            self._admission,
         )
+        self._admissions = GroupCommit(self._admit)
         self.unused_addresses = UnusedAddresses(self.knowledge, self.workloads, settings.leak_grace, clock)
         self.reconciler = Reconciler(
             kernels(),
-            self.desired,
+            self._without_policy,
             self._turn,
             removals=self.may_remove,
             on_change=self._made,
@@ -128,6 +130,7 @@ class Agent:
             run=thread("drivers"),
             interval=settings.resync_interval,
             excluded=self.workloads.deletion.subjects,
+            whole=self._whole,
             clock=clock,
         )
         self.flow_cutter = FlowCutter(kernels(), thread("flows"), self._cut)
@@ -141,7 +144,7 @@ class Agent:
         Fails for nothing: what cannot be used is told by `problems`, and what depends on it refuses in words.
         """
         await self.workloads.start(*self.knowledge.load())
-        await self._compile(self.state)
+        await self._see_interfaces(self.state)
         self._desire_anew()
         self.reconciler.mark()
 
@@ -198,19 +201,39 @@ class Agent:
     # ---- the desired state
 
     def desired(self) -> t.Optional[NodeState]:
-        """All that the node shall have now; None while that is not known, and nothing may be changed then."""
+        """All that the node shall have now; None while that is not known, and nothing may be changed then. Policy may
+        have to be compiled for it, which takes time."""
+        desired = self._without_policy()
+        return self._whole(desired) if desired is not None else None
+
+    def _without_policy(self) -> t.Optional[NodeState]:
+        """As `desired`, but for what policy comes to."""
         if self._desired is None and self.knowledge.state is not None:
             self._desired = self._with_own(self.knowledge.state)
         return self._desired
 
+    def _whole(self, state: NodeState) -> NodeState:
+        """With what policy comes to. For any thread."""
+        return self._guards.whole(state, self.workloads.coming(), self._interfaces, self.knowledge.remote.endpoints)
+
+    def _admission(self) -> t.Optional[Write]:
+        """Has policy know all that are coming; None where there is none."""
+        return self._admissions.written() if self.state is not None and self.state.policy is not None else None
+
+    async def _admit(self, write: Write) -> None:
+        def stands() -> None:
+            write.stands = True
+
+        if self.state is not None:
+            applied = await self.reconciler.admit(self.workloads.for_policy(self.state), stands)
+            if applied.failed:
+                raise NotAllWritten(applied.failed)
+
     def _with_own(self, state: NodeState) -> NodeState:
-        opened = self.knowledge.opened
-        guard = self._guards.of(state.policy)
-        others = self.knowledge.remote.endpoints
-        return desired_state.desired(state, self.workloads, opened, guard, self._interfaces, others)
+        return self.workloads.desired(state, self.knowledge.opened)
 
     def _need_desired(self) -> NodeState:
-        desired = self.desired()
+        desired = self._without_policy()
         if desired is None:
             raise self.knowledge.no_state()
         return desired
@@ -223,27 +246,11 @@ class Agent:
         """Policy lets nobody through whom it does not know: it is told at once."""
         self._desire_anew()
         if self.state is not None and self.state.policy is not None:
-            for kind in ("ipset", "iptables"):
-                self.reconciler.mark(kind)
+            self.reconciler.expect(repair.FIREWALL)
 
-    async def _compile(self, state: t.Optional[NodeState], remote: t.Optional[RemoteEndpoints] = None) -> None:
-        """A thread compiles the state's policy, if it is another one than before, or `remote` is about to be known."""
-        if state is None:
-            return
-        await self._see_interfaces(state)
-        workloads, opened, interfaces = list(self.workloads), self.knowledge.opened, self._interfaces
-        others = (remote or self.knowledge.remote).endpoints
-
-        async def compiling(guard: Guard) -> None:
-            await self.reconciler.ask(
-                lambda kernel: desired_state.desired(state, workloads, opened, guard, interfaces, others)
-            )
-
-        await self._guards.compiled(state.policy, compiling, anew=remote is not None)
-
-    async def _see_interfaces(self, state: NodeState) -> None:
+    async def _see_interfaces(self, state: t.Optional[NodeState]) -> None:
         """Policy for the host may depend on which interface has which address."""
-        if not needs_interfaces(state):
+        if state is None or not needs_interfaces(state):
             return
         try:
             seen = await self.reconciler.ask(lambda kernel: desired_state.interfaces_of(kernel, state))
@@ -271,7 +278,7 @@ class Agent:
 
         Raises AgentError.
         """
-        await self._compile(state or self.state)
+        await self._see_interfaces(state or self.state)
         if state is None:
             wanted = self._need_desired()
         else:
@@ -288,7 +295,7 @@ class Agent:
         until the state on the disk is complete. Raises AgentError.
         """
         async with self._handing_over:
-            await self._compile(state)
+            await self._see_interfaces(state)
             if state is not None:
                 self.knowledge.broken.pop("state", None)
                 self.knowledge.take(state, removals)
@@ -311,14 +318,13 @@ class Agent:
         async with self._handing_over:
             remote = self.knowledge.read_remote()
             if remote is not self.knowledge.remote:
-                await self._compile(self.state, remote)
                 self.knowledge.remote = remote
                 self._workloads_changed()
             return await self.resync()
 
     async def resync(self) -> Outcome:
         """Looks at everything and repairs it. Raises AgentError while it is not known what the node shall have."""
-        await self._compile(self.state)
+        await self._see_interfaces(self.state)
         self._need_desired()
         outcome = await self.reconciler.resync()
         self.last_resync = now()

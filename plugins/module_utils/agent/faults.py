@@ -16,6 +16,7 @@ ADD = (
     "add.begun",  # the record says what is under way
     "add.linked",  # the pair stands, the address may or may not be on the disk
     "add.written",  # the address is on the disk
+    "add.guarded",  # policy knows it, on nodes that have any
     "add.routed",  # reachable
     "add.committed",  # the record says that it stands; not answered yet
 )

@@ -4,51 +4,69 @@
 """What compiles the node's policy in the agent: a Guard for the policy in force, and one for that which Ansible plans.
 
 A Guard that knows a policy takes milliseconds for a workload more. Compiling a large policy from nothing takes seconds,
-for which a thread is, while the loop goes on with the workloads that come and go.
+for which the drivers' thread is, while the loop goes on with all that needs no policy.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import threading
 import typing as t
 
 from ..fleet.guard import Guard
+from ..fleet.node_state import NodeState, WorkloadEndpoint
 from ..fleet.policy_state import PolicyState
+from ..policy.host_endpoints import Interfaces
+from ..policy.model import Endpoint
 
 _KEPT = 2
+_MADE = 3  # states: the desired one, the one before, one that is planned
+
+
+class _Made(t.NamedTuple):
+    """`state` with policy is `whole`; what else that depends on is `given`."""
+
+    state: NodeState
+    given: tuple[t.Any, ...]
+    whole: NodeState
 
 
 class Guards:
-    """Belongs to the loop; what `compiled` is given may run elsewhere."""
+    """For any thread; one at a time compiles, and others wait."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._kept: list[tuple[PolicyState, Guard]] = []  # the one used last is last
+        self._made: list[_Made] = []  # the same
 
-    def of(self, policy: t.Optional[PolicyState]) -> Guard:
-        """The Guard that knows this policy, or a new one."""
-        if policy is None:
-            return Guard()
-        found = self._known(policy) or (policy, Guard())
-        self._keep(policy, found[1])
-        return found[1]
-
-    async def compiled(
+    def whole(
         self,
-        policy: t.Optional[PolicyState],
-        compiling: t.Callable[[Guard], t.Awaitable[t.Any]],
-        anew: bool = False,
-    ) -> None:
-        """Has `compiling` bring a Guard to a policy that none knows yet; with `anew` to any, in the former one's
-        place."""
-        if policy is None or (self._known(policy) and not anew):
-            return
-        guard = Guard()
-        await compiling(guard)
-        self._kept = [kept for kept in self._kept if kept[0] != policy]
-        self._keep(policy, guard)
+        state: NodeState,
+        coming: tuple[WorkloadEndpoint, ...],
+        interfaces: Interfaces,
+        others: tuple[Endpoint, ...],
+    ) -> NodeState:
+        """The state with its policy's rules and sets, for `coming` workloads too, which are not in it yet; the same
+        object when it is asked for again. `interfaces` and `others`: see Guard."""
+        if state.policy is None:
+            return state
+        with self._lock:
+            given = coming, interfaces, others
+            for made in self._made:
+                if made.state is state and made.given == given:
+                    return made.whole
+            known = {workload.interface for workload in state.workloads}
+            more = tuple(workload for workload in coming if workload.interface not in known)
+            everybody = dataclasses.replace(state, workloads=(*state.workloads, *more)) if more else state
+            guarded = self._of(state.policy).with_policy(everybody, interfaces, others)
+            whole = dataclasses.replace(guarded, workloads=state.workloads) if more else guarded
+            self._made = [*self._made[1 - _MADE :], _Made(state, given, whole)]
+            return whole
 
-    def _known(self, policy: PolicyState) -> t.Optional[tuple[PolicyState, Guard]]:
-        return next((kept for kept in self._kept if kept[0] is policy or kept[0] == policy), None)
-
-    def _keep(self, policy: PolicyState, guard: Guard) -> None:
-        others = [kept for kept in self._kept if kept[1] is not guard and kept[0] != policy]
+    def _of(self, policy: PolicyState) -> Guard:
+        """The one that knows this policy, or a new one."""
+        found = next((kept for kept in self._kept if kept[0] is policy or kept[0] == policy), None)
+        guard = found[1] if found else Guard()
+        others = [kept for kept in self._kept if kept is not found]
         self._kept = [*others, (policy, guard)][-_KEPT:]
+        return guard

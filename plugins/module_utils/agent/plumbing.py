@@ -28,11 +28,12 @@ class Plumbing:
         self._thread = thread
 
     async def link(
-        self, endpoint: WorkloadEndpoint, opened: t.Collection[str], on_disk: t.Callable[[], bool]
+        self, endpoint: WorkloadEndpoint, opened: t.Collection[str], ready: t.Callable[[], bool]
     ) -> tuple[Attached, bool]:
-        """All but the route, of which nothing is left if it fails. If its address is on the disk by then, the route as
-        well (True): the way back to the loop and here again would take as long as the route itself."""
-        return await self._run(_attach, endpoint, opened, on_disk)
+        """All but the route, of which nothing is left if it fails. If it may be reached by then, for its address is on
+        the disk and policy knows it, the route as well (True): the way back to the loop and here again would take as
+        long as the route itself."""
+        return await self._run(_attach, endpoint, opened, ready)
 
     async def route(self, endpoint: WorkloadEndpoint, opened: t.Collection[str]) -> None:
         """Makes it reachable. `opened` are blocks of which this is the first workload: what is not used in them has
@@ -63,13 +64,14 @@ class Plumbing:
 
 
 def _attach(
-    kernel: Kernel, endpoint: WorkloadEndpoint, opened: t.Collection[str], on_disk: t.Callable[[], bool]
+    kernel: Kernel, endpoint: WorkloadEndpoint, opened: t.Collection[str], ready: t.Callable[[], bool]
 ) -> tuple[Attached, bool]:
     attached = attach.attach_link(kernel, endpoint)
     faults.point("add.linked")
-    if not on_disk():
+    if not ready():
         return attached, False
     faults.point("add.written")
+    faults.point("add.guarded")
     _attach_route(kernel, endpoint, opened)
     return attached, True
 

@@ -248,6 +248,30 @@ class Reconciler:
         """Has something read in the driver thread."""
         return await self._run(lambda: question(self._kernel))
 
+    async def admit(self, state: NodeState, stands: t.Callable[[], None]) -> repair.Applied:
+        """Has sets and rules let through whom they shall in `state`, before that one can be reached: all that is to be
+        added or changed of them. Whoever calls has the turn for it, which others may share.
+
+        `stands` is called in the drivers' thread when all of it is done. Raises one of repair.ERRORS.
+        """
+        before = {kind: self._complete.get(kind) for kind in repair.FIREWALL}
+        remembered = self._remembered.drivers
+
+        def work() -> tuple[NodeState, repair.Applied, set[tuple[t.Any, ...]]]:
+            whole = self.whole(state)
+            planned = repair.plan(self._kernel, whole, repair.FIREWALL, remembered=remembered)
+            drift = self._drift(planned.additions, whole, before)
+            applied = repair.additions(self._kernel, planned)
+            if not applied.failed:
+                stands()
+            return whole, applied, drift
+
+        whole, applied, drift = await self._run(work)
+        if not applied.failed:
+            self._complete.update(dict.fromkeys(repair.FIREWALL, whole))
+        self._told(applied.done, drift)
+        return applied
+
     async def plan(self, state: NodeState) -> node.NodePlan:
         """What it would take to bring the node to `state`; changes nothing. Raises ObserveError or KernelError."""
 

@@ -5,11 +5,13 @@
 
 An add and a delete have one commit point each, the renaming of the workload's record:
 
-    add     address (memory) ─► record begun ─► link, while the journal goes to the disk ─► route ─► COMMIT ─► answer
+    add     address (memory) ─► record begun ─► link, while the journal goes to the disk and policy's sets and chains to
+            the kernel ─► route ─► COMMIT ─► answer
     delete  COMMIT ─► route gone, while the release goes to the disk ─► answer ─► link (deletion.py) ─► record forgotten
 
 Whatever is begun and not committed when the agent is killed is cleared away by its next start. So an add that was never
-answered left nothing, and a delete that was begun is done. Nobody reaches an address that is not on the disk.
+answered left nothing, and a delete that was begun is done. Nobody reaches an address that is not on the disk, or that
+policy does not know.
 """
 
 from __future__ import annotations
@@ -24,13 +26,14 @@ from .. import selectors
 from ..dataplane import workload as workload_driver
 from ..dataplane.attach import Attached
 from ..dataplane.change import Change
-from ..fleet.attachment import Workload, endpoint, pool_of
+from ..fleet.attachment import OwnEndpoints, Workload, beside_inventory, with_workloads
 from ..fleet.node_state import NodeState, WorkloadEndpoint
 from ..ipam.allocations import AllocationError
 from ..node.local_ipam import IpamNotWritten
 from ..node.store import now
 from . import faults, protocol
-from .commit import GroupCommit
+from .admission import admitted
+from .commit import GroupCommit, Write
 from .deletion import Deletion
 from .events import Events
 from .knowledge import Knowledge
@@ -47,7 +50,8 @@ _PATIENCE = 10.0
 
 
 class Workloads:
-    """`changed` is called whenever what the node shall have is another than before; `opened` when a spare block is."""
+    """`changed` is called whenever what the node shall have is another than before. `admission()` has policy know all
+    that are `coming`, and is None where there is no policy."""
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class Workloads:
         deletion: t.Callable[[t.Callable[[str], t.Awaitable[None]]], Deletion],
         events: Events,
         changed: t.Callable[[], None],
+        admission: t.Callable[[], t.Optional[Write]] = lambda: None,
     ) -> None:
         self._knowledge = knowledge
         self._records = knowledge.records
@@ -66,6 +71,9 @@ class Workloads:
         self._commit = commit
         self._events = events
         self._changed = changed
+        self._admission = admission
+        self._own = OwnEndpoints()
+        self._coming: dict[str, Workload] = {}  # begun, and not among those that stand
         self._opened: tuple[str, ...] = ()
         self._standing: dict[str, Workload] = {}
         self._interfaces: dict[str, str] = {}  # host end: id of the workload that has it or is about to
@@ -181,20 +189,28 @@ class Workloads:
         return dataclasses.replace(workload, addresses=(allocation.address,), pool=allocation.pool)
 
     async def _make(self, workload: Workload) -> Attached:
-        """The plumbing and the disk at the same time, and the route when both are done."""
+        """The plumbing, the disk and policy at the same time, and the route when all are done."""
+        self._coming[workload.id] = workload
         try:
             with self._knowledge.writing("record"):
                 self._records.begin(workload)
             faults.point("add.begun")
             await self._address_forgotten(workload)
-            written = self._commit.written()
+            written, admission = self._commit.written(), self._admission()
             endpoint = self.endpoint(workload)
             opened = self._newly_opened()
-            attached, routed = await self._plumbing.link(endpoint, opened, lambda: written.on_disk)
+
+            def ready() -> bool:
+                return written.stands and (admission is None or admission.stands)
+
+            attached, routed = await self._plumbing.link(endpoint, opened, ready)
             if not routed:
                 with self._knowledge.writing("address"):
                     await written
                 faults.point("add.written")
+                if admission is not None:
+                    await admitted(admission, endpoint)
+                faults.point("add.guarded")
                 await self._plumbing.route(endpoint, opened)
             self._opened = tuple(cidr for cidr in self._knowledge.opened if cidr in self._opened or cidr in opened)
             faults.point("add.routed")
@@ -202,9 +218,12 @@ class Workloads:
                 self._records.commit(workload.id)
             faults.point("add.committed")
         except BaseException:
+            del self._coming[workload.id]
             await asyncio.shield(asyncio.ensure_future(self._undo(workload)))
+            self._changed()  # what policy learned of it has to go
             raise
         self._standing[workload.id] = workload
+        del self._coming[workload.id]
         self._attached |= _subjects(endpoint)
         self._changed()
         return attached
@@ -286,6 +305,7 @@ class Workloads:
 
     def _leave(self, workload: Workload, *, released: bool = False) -> None:
         self.deletion.add(workload, self.endpoint(workload), released=released)
+        self._own.forget(workload.id)
 
     # ---- addresses without a workload
 
@@ -325,6 +345,19 @@ class Workloads:
     def expect_changes(self) -> None:
         """The node shall have another state: what follows from that is nobody's doing."""
         self._attached.clear()
+
+    def coming(self) -> tuple[WorkloadEndpoint, ...]:
+        """Those that policy has to know before they can be reached. For any thread."""
+        return tuple(self.endpoint(workload) for workload in list(self._coming.values()))
+
+    def desired(self, state: NodeState, opened: t.Collection[str]) -> NodeState:
+        """`state` with those that stand."""
+        return with_workloads(state, self, opened, self._own)
+
+    def for_policy(self, state: NodeState) -> NodeState:
+        """As far as policy depends on those that stand: less to make."""
+        own = beside_inventory(state, self, self._own)
+        return dataclasses.replace(state, workloads=(*state.workloads, *own))
 
     def __len__(self) -> int:
         return len(self._standing)
@@ -369,9 +402,7 @@ class Workloads:
         return problems + [change.note for change in planned.kept if change.subject == workload_driver.identity(own)]
 
     def endpoint(self, workload: Workload) -> WorkloadEndpoint:
-        state = self._knowledge.state or _NO_STATE
-        pool = next((pool for pool in state.pools if pool.name == workload.pool), None)
-        return endpoint(workload, pool or pool_of(state, workload))
+        return self._own.of(self._knowledge.state or _NO_STATE, workload)
 
 
 def _subjects(endpoint: WorkloadEndpoint) -> set[str]:

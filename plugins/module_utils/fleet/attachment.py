@@ -154,25 +154,56 @@ def with_opened(ipam: Ipam, opened: t.Collection[str]) -> Ipam:
     return dataclasses.replace(ipam, blocks=(*ipam.blocks, *taken), spare_blocks=tuple(spare.values()))
 
 
-def with_workloads(state: NodeState, workloads: t.Iterable[Workload], opened: t.Collection[str]) -> NodeState:
-    """The state with the node's own workloads and the spare blocks that it opened.
+class OwnEndpoints:
+    """Makes WorkloadEndpoints again and again: of the same Workload, the same object in the same pool."""
 
-    Equal input makes equal output, whatever the order of `workloads`. One without an IPv4 address has nothing that
-    could be on the host yet. Where two would have one interface or one address the inventory's is the one.
-    """
-    ipam = with_opened(state.ipam, opened)
-    pools = {pool.name: pool for pool in state.pools}
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[Workload, Pool, WorkloadEndpoint]] = {}  # by id
+
+    def of(self, state: NodeState, workload: Workload) -> WorkloadEndpoint:
+        """See `endpoint`."""
+        pool = next((pool for pool in state.pools if pool.name == workload.pool), None) or pool_of(state, workload)
+        known = self._made.get(workload.id)
+        if known is None or known[0] is not workload or known[1] != pool:
+            known = self._made[workload.id] = workload, pool, endpoint(workload, pool)
+        return known[2]
+
+    def forget(self, id: str) -> None:
+        self._made.pop(id, None)
+
+
+def beside_inventory(
+    state: NodeState, workloads: t.Iterable[Workload], own: t.Optional[OwnEndpoints] = None
+) -> list[WorkloadEndpoint]:
+    """The node's own workloads, whatever their order. One without an IPv4 address has nothing that could be on the host
+    yet. Where two would have one interface or one address the inventory's is the one."""
+    made = own or OwnEndpoints()
     interfaces = {found.interface for found in state.workloads}
     addresses = {found.address for found in state.workloads}
     endpoints: list[WorkloadEndpoint] = []
     for workload in sorted(workloads, key=lambda found: found.id):
         if all(":" in address for address in workload.addresses):
             continue
-        found = endpoint(workload, pools.get(workload.pool) or pool_of(state, workload))
+        found = made.of(state, workload)
         if found.interface not in interfaces and found.address not in addresses:
             interfaces.add(found.interface)
             addresses.add(found.address)
             endpoints.append(found)
+    return endpoints
+
+
+def with_workloads(
+    state: NodeState,
+    workloads: t.Iterable[Workload],
+    opened: t.Collection[str],
+    own: t.Optional[OwnEndpoints] = None,
+) -> NodeState:
+    """The state with the node's own workloads (see `beside_inventory`) and the spare blocks that it opened.
+
+    Equal input makes equal output.
+    """
+    ipam = with_opened(state.ipam, opened)
+    endpoints = beside_inventory(state, workloads, own)
     if not endpoints and ipam is state.ipam:
         return state
     opened_now = Ipam(blocks=ipam.blocks[len(state.ipam.blocks) :])

@@ -1,54 +1,71 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A policy is compiled from nothing once, elsewhere, and kept as long as it is the present or the planned one."""
+"""Which policies the agent keeps compiled, and for whom."""
 
 from __future__ import annotations
 
-import asyncio
+import dataclasses
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.guards import Guards
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import with_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import WorkloadEndpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
     PolicySettings,
     PolicyState,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
+
+from tests.unit.agent.node_under_test import with_state
 
 
-def policy(group: int) -> PolicyState:
-    return PolicyState(settings=PolicySettings(nflog_group=group))
+def state(group: int):
+    return with_state(policy=PolicyState(settings=PolicySettings(nflog_group=group)))
 
 
-def compiled(guards, policy_state):
-    """The Guards that were brought to it."""
-    found = []
-
-    async def compiling(guard):
-        found.append(guard)
-
-    asyncio.run(guards.compiled(policy_state, compiling))
-    return found
+def whole(guards, given, coming=(), interfaces=None, others=()):
+    return guards.whole(given, coming, interfaces or {}, others)
 
 
-def test_each_policy_once():
+def same_rules(one, other):
+    return all(a is b for a, b in zip(one.iptables, other.iptables))
+
+
+def test_the_same_question_has_the_same_answer():
+    guards, asked = Guards(), state(1)
+    first = whole(guards, asked)
+    assert first == with_policy(asked)
+    assert whole(guards, asked) is first
+    assert whole(guards, state(1)) == first
+    assert whole(guards, with_state()) == with_state()
+
+
+def test_a_workload_that_is_coming_is_in_the_sets_and_not_in_the_state():
+    guards, asked = Guards(), state(1)
+    web = WorkloadEndpoint("web", "cali1", "10.244.1.2", 1400, "default-pool", netns="web")
+    found = whole(guards, asked, (web,))
+    assert found.workloads == ()
+    arrived = dataclasses.replace(asked, workloads=(web,))
+    assert (found.ipsets, found.iptables) == (with_policy(arrived).ipsets, with_policy(arrived).iptables)
+    assert whole(guards, arrived, (web,)) == with_policy(arrived)
+    assert whole(guards, asked) == with_policy(asked)
+
+
+def test_interfaces_and_endpoints_of_others_count():
     guards = Guards()
-    (first,) = compiled(guards, policy(1))
-    assert guards.of(policy(1)) is first
-    assert compiled(guards, policy(1)) == []
-    assert compiled(guards, None) == []
+    host = Endpoint("HostEndpoint", "h", "node1", "", ("10.10.1.11",))
+    asked = with_state(policy=PolicyState(endpoints=(host,)))
+    interfaces = {"eth0": ["10.10.1.11"]}
+    assert whole(guards, asked, interfaces=interfaces) == with_policy(asked, interfaces) != with_policy(asked)
+    assert whole(guards, asked) == with_policy(asked)
 
 
 def test_the_one_in_force_stays_while_another_is_planned():
     guards = Guards()
-    (present,) = compiled(guards, policy(1))
-    (planned,) = compiled(guards, policy(2))
-    assert (guards.of(policy(1)), guards.of(policy(2))) == (present, planned)
-    guards.of(policy(1))
-    compiled(guards, policy(3))
-    assert guards.of(policy(1)) is present
-    assert guards.of(policy(2)) is not planned
-
-
-def test_a_policy_that_nobody_compiled_before_has_a_guard_too():
-    guards = Guards()
-    assert guards.of(policy(1)) is guards.of(policy(1))
-    assert guards.of(None) is not guards.of(None)
+    present, planned = whole(guards, state(1)), whole(guards, state(2))
+    assert same_rules(whole(guards, state(1)), present)
+    assert same_rules(whole(guards, state(2)), planned)
+    assert same_rules(whole(guards, state(1)), present)
+    whole(guards, state(3))
+    assert same_rules(whole(guards, state(1)), present)
+    assert not same_rules(whole(guards, state(2)), planned)

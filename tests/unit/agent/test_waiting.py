@@ -9,7 +9,7 @@ import asyncio
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import daemon
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.commit import GroupCommit
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.commit import GroupCommit, flushing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.one_at_a_time import OneAtATime
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.turn import Turn
 
@@ -82,7 +82,7 @@ def test_all_who_ask_while_a_write_is_under_way_share_the_next():
             await asyncio.sleep(1)
             return work()
 
-        commit = GroupCommit(disk.prepare, slow)
+        commit = GroupCommit(flushing(disk.prepare, slow))
 
         async def put(number):
             await asyncio.sleep(number * 0.3)
@@ -99,7 +99,7 @@ def test_all_who_ask_while_a_write_is_under_way_share_the_next():
 def test_a_write_that_fails_is_told_to_those_who_waited_for_it_and_to_nobody_else():
     async def scenario():
         disk = Disk()
-        commit = GroupCommit(disk.prepare, inline)
+        commit = GroupCommit(flushing(disk.prepare, inline))
         disk.queued.append(1)
         disk.broken = True
         waiting = [commit.written(), commit.written()]

@@ -1,0 +1,240 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An add is answered when policy knows the workload, and nobody reaches it before."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Completed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState, allow_all
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Entity,
+    Policy,
+    Rule,
+    policy_set,
+)
+
+from tests.unit.agent.node_under_test import Node, with_state
+from tests.unit.agent.virtual_time import run
+
+
+def to(app):
+    return Policy(app, selector=f'app == "{app}"', ingress=(Rule("Allow", source=Entity(selector='app == "app"')),))
+
+
+POLICY = PolicyState(policy_set([], [to("db"), to("web")], [allow_all()]))
+
+
+async def started(tmp_path, policy=POLICY):
+    node = Node(tmp_path, with_state(policy=policy), cleanup_grace=0.0)
+    await node.start()
+    await node.settle()
+    return node
+
+
+def members(node, prefix):
+    """{set: members} of all sets of this kind, of IPv4."""
+    return {
+        name: set(found.members)
+        for name, found in node.kernel.netfilter.sets.items()
+        if name.startswith(f"cali40{prefix}")
+    }
+
+
+def known(node):
+    """Addresses in the sets of workloads whose chains are looked up."""
+    tables = node.kernel.netfilter.tables["nft", "iptables"].get("filter", {})
+    rules = [rule for chain, found in tables.items() if chain.startswith("cali-") for rule in found]
+    found = set()
+    for name, pairs in members(node, "w:").items():
+        looked_up = [rule.rpartition(" ")[2] for rule in rules if f"--match-set {name} " in rule]
+        if looked_up and all(chain in tables for chain in looked_up):
+            found |= {pair.partition(",")[0] for pair in pairs}
+    return found
+
+
+def unguarded(node):
+    """Workloads that can be reached and are in no group."""
+    reached = {route.partition("/")[0] for route in node.routes if route.endswith("/32")}
+    return reached - known(node)
+
+
+def test_nobody_reaches_a_workload_that_policy_does_not_know(tmp_path):
+    async def scenario():
+        node = await started(tmp_path)
+        seen = set()
+        node.kernel.watch(lambda dummy: seen.update(unguarded(node)))
+        for name in ("db", "app", "web", "other"):
+            address = await node.add(name, labels={"app": name})
+            assert address in known(node)
+            # All of it, and not only that one's part.
+            assert [line for line in node.differences() if line.split()[1] in ("ipset", "iptables")] == []
+        await node.settle()
+        assert seen == set()
+        assert node.agent.in_sync and node.agent.drift.to_dict()["total"] == 0
+
+    run(scenario())
+
+
+def test_only_the_sets_are_written_for_a_workload_of_a_known_group(tmp_path):
+    async def scenario():
+        node = await started(tmp_path)
+        await node.add("first", labels={"app": "db"})
+        await node.settle()
+        ran, programs = node.kernel.run, []
+
+        def watch(argv, stdin="", timeout=60.0):
+            programs.append((argv[0], stdin))
+            return ran(argv, stdin, timeout)
+
+        node.kernel.run = watch
+        workload = await node.agent.add(node.request("second", labels={"app": "db"}))
+        await node.settle()
+        ((program, text),) = programs
+        assert program == "ipset"
+        assert [line.split()[::2] for line in text.splitlines()] == [
+            ["add", f"{workload.addresses[0]},{workload.interface}"]
+        ]
+
+    run(scenario())
+
+
+def test_many_adds_at_once_share_the_writing(tmp_path):
+    async def scenario():
+        node = await started(tmp_path)
+        ran, programs = node.kernel.run, []
+
+        def watch(argv, stdin="", timeout=60.0):
+            programs.append(argv[0])
+            return ran(argv, stdin, timeout)
+
+        node.kernel.run = watch
+        addresses = await asyncio.gather(*(node.add(f"w{n}", labels={"app": "db"}) for n in range(5)))
+        assert known(node) == set(addresses)
+        assert programs.count("ipset") <= 3
+
+    run(scenario())
+
+
+def test_an_address_is_in_no_set_of_its_former_owner_when_it_has_the_next(tmp_path):
+    async def scenario():
+        node = await started(tmp_path)
+        await node.add("db", labels={"app": "db"})
+        address = await node.add("app", labels={"app": "app"})
+        (name,) = members(node, "s:")
+        assert members(node, "s:") == {name: {address}}
+        await node.agent.delete("default/app")
+        assert await node.add("other", labels={"app": "other"}, address=address) == address
+        assert members(node, "s:") == {name: set()}
+        pairs = [pair for found in members(node, "w:").values() for pair in found if pair.startswith(f"{address},")]
+        assert len(pairs) == 1
+
+    run(scenario())
+
+
+def refusing(node, program, word, said):
+    """As if the kernel refused what has this word in it."""
+    ran = node.kernel.run
+
+    def refuse(argv, stdin="", timeout=60.0):
+        lines = stdin.splitlines()
+        if argv[0] == program:
+            for number, line in enumerate(lines, start=1):
+                if word in line:
+                    return ran(argv, "".join(f"{text}\n" for text in [*lines[: number - 1], said]), timeout)
+        return ran(argv, stdin, timeout)
+
+    node.kernel.run = refuse
+    return ran
+
+
+def test_a_workload_that_policy_cannot_know_is_not_added(tmp_path):
+    async def scenario():
+        node = await started(tmp_path)
+        await node.add("db", labels={"app": "db"})
+        before = node.kernel.netfilter.snapshot(), node.on_disk(), node.records
+        ran = refusing(node, "ipset", "add cali40s:", "add nowhere 10.0.0.1")
+        with pytest.raises(AgentError) as caught:
+            await node.add("app", labels={"app": "app"})
+        assert caught.value.code == "kernel"
+        (name,) = members(node, "s:")
+        assert caught.value.message == (
+            f"policy for workload default/app cannot be put in force: ipset {name}: ipset restore refused"
+            f" 'add {name} 10.244.1.1': The set with the given name does not exist. The set is not as it should be, all"
+            " others are. See that the kernel has the modules ip_set and ip_set_hash_net, then run again."
+        )
+        assert node.routes & {"10.244.1.1/32"} == set()
+        # Whom it is not about is added all the same.
+        web = await node.add("web", labels={"app": "web"})
+        assert web in known(node)
+        node.kernel.run = ran
+        await node.agent.delete("default/web")
+        await node.settle()
+        assert node.agent.in_sync
+        assert (node.kernel.netfilter.snapshot(), node.on_disk(), node.records) == before
+        assert await node.add("app", labels={"app": "app"}) in known(node)
+
+    run(scenario())
+
+
+def test_where_the_table_cannot_be_written_nothing_is_added(tmp_path):
+    async def scenario():
+        node = await started(tmp_path)
+        links = node.links
+        ran = node.kernel.run
+
+        def locked(argv, stdin="", timeout=60.0):
+            if argv[0] == "iptables-restore":
+                return Completed(4, "", "Another app is currently holding the xtables lock.\n")
+            return ran(argv, stdin, timeout)
+
+        node.kernel.run = locked
+        with pytest.raises(
+            AgentError, match=r"policy for workload default/db cannot be put in force: iptables .* lock"
+        ):
+            await node.add("db", labels={"app": "db"})
+        assert node.on_disk() == {} and node.records == set() and node.links == links
+        node.kernel.run = ran
+        await asyncio.sleep(15)
+        assert node.agent.in_sync
+        assert await node.add("db", labels={"app": "db"}) in known(node)
+
+    run(scenario())
+
+
+def test_a_policy_that_is_set_aside_keeps_nobody_from_being_added(tmp_path):
+    async def scenario():
+        node = await started(tmp_path)
+        refusing(node, "iptables-restore", "--match-set cali40s:", "-A nowhere -j ACCEPT")
+        address = await node.add("db", labels={"app": "db"})
+        assert address in known(node)
+        await node.settle()
+        (problem,) = node.agent.problems
+        assert "db, ingress (chain cali-pi-" in problem and "what they leave it drops" in problem
+        assert not node.agent.in_sync
+
+    run(scenario())
+
+
+def test_an_add_that_was_given_up_leaves_nothing_in_the_sets(tmp_path):
+    async def scenario():
+        node = await started(tmp_path)
+        await node.add("db", labels={"app": "db"})
+        await node.settle()
+        before = members(node, "")
+        for moment in range(1, 12):
+            adding = asyncio.ensure_future(node.add("app", labels={"app": "app"}))
+            for _step in range(moment):
+                await asyncio.sleep(0)
+            adding.cancel()
+            await asyncio.gather(adding, return_exceptions=True)
+            if not adding.cancelled():
+                await node.agent.delete("default/app")
+            await node.settle()
+            assert members(node, "") == before and node.agent.in_sync, moment
+
+    run(scenario())
