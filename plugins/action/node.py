@@ -83,17 +83,18 @@ class ActionModule(StateAction):
         """Has the node keep what it became, by a new connection. Also where the module failed: what it left behind is
         what failures leave, as long as the node can be reached."""
         kept = {name: args[name] for name in ("generations_kept", "lock_timeout") if name in args}
+        # Others have nothing that stands from one task to the next; `local` may itself be inside an SSH session.
+        renewable = type(self._connection).reset is not ConnectionBase.reset and self._connection.transport != "local"
 
         def reset() -> None:
             self._connection._shell.tmpdir = None
-            # Others have nothing that stands from one task to the next, and would say so each time.
-            if type(self._connection).reset is not ConnectionBase.reset:
+            if renewable:
                 self._connection.reset()
 
         def ask() -> dict[str, t.Any]:
             return self._execute_module(
                 module_name="baremetal.host_routing.node_confirm",
-                module_args={"change": change, **kept},
+                module_args={"change": change, "same_connection": not renewable, **kept},
                 task_vars=task_vars,
             )
 

@@ -220,8 +220,7 @@ generation:
   type: int
 cut:
   description:
-    - SSH connections to this host like which a new one would not come about under the new policy, and why. Those that
-      stand go on.
+    - SSH connections to this host like which a new one would not come about under the new policy, and why.
   returned: always
   type: list
   elements: str
@@ -441,8 +440,10 @@ def main() -> None:
         answer["diff"] = {"prepared": prepared_diff(plan, steps)}
     for change in plan.node.problems:
         module.warn(f"{plan.target.state.node}: {change.note}")
+    policy = plan.target.state.policy
+    standing = "" if policy is not None and policy.settings.cut_denied_flows else " Connections that stand go on."
     for sentence in answer["cut"]:
-        module.warn(f"{plan.target.state.node}: {sentence}. Connections that stand go on.")
+        module.warn(f"{plan.target.state.node}: {sentence}.{standing}")
     for change in plan.news:
         module.warn(f"{plan.target.state.node} {change.note}")
     module.exit_json(**answer)

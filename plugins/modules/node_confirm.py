@@ -23,6 +23,12 @@ options:
     description:
       - The change, as M(baremetal.host_routing.node) names it. Without it the one that waits, whichever that is.
     type: str
+  same_connection:
+    description:
+      - Whether the confirmation may come by the SSH connection of the change, for want of another one. It proves nothing
+        then. Set by the action of M(baremetal.host_routing.node) for connections that Ansible cannot open anew (local).
+    type: bool
+    default: false
   generations_kept:
     description:
       - How many of its last states the node keeps.
@@ -71,6 +77,7 @@ NOTHING = "nothing"
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "change": {"type": "str"},
+    "same_connection": {"type": "bool", "default": False},
     "generations_kept": {"type": "int", "default": 10},
     "lock_timeout": {"type": "int", "default": 60},
 }
@@ -84,7 +91,7 @@ def run(here: machine.Machine, params: t.Mapping[str, t.Any], check: bool) -> di
     if check:
         waits = pending is not None and pending.change == change
         return {"changed": waits, "outcome": confirmation.CONFIRMED, "news": "", "generation": None}
-    own = next(iter(here.sessions()), None)
+    own = None if params["same_connection"] else next(iter(here.sessions()), None)
     answer = confirmation.confirm(
         here, change, own.text if own else "", params["generations_kept"], params["lock_timeout"]
     )

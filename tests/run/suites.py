@@ -120,7 +120,8 @@ SUITES: tuple[Suite, ...] = (
             *("env", "HOST_ROUTING_LAB=scenarios"),
             *PYTEST,
             "tests/lab/scenarios",
-            # Suites of their own, with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy, lab-lockout.
+            # Suites of their own, with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy and
+            # lab-lockout.
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in ("modes", "installation", "agent", "policy", "policy_lockout")

@@ -171,7 +171,9 @@ def plan(
         ending = len(denied_flows.of_machine(machine, target.state))
         planned = dataclasses.replace(planned, flows=tuple(_flows(ending)))
     if connections and planned.changed:
-        planned = dataclasses.replace(planned, cut=tuple(session_preview.cut(machine.kernel, node.state, connections)))
+        others = desired.others(machine, target.state)
+        cut = session_preview.cut(machine.kernel, node.state, connections, others)
+        planned = dataclasses.replace(planned, cut=tuple(cut))
     return planned
 
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which of the connections that stand a new policy would not let come about again.
 
-They go on themselves, by connection tracking. What would be cut is the next one like them, and with it the way by
-which the node is managed.
+They go on themselves, by connection tracking (but see denied_flows.py). What would be cut is the next one like them,
+and with it the way by which the node is managed.
 """
 
 from __future__ import annotations

@@ -163,6 +163,9 @@ def test_the_same_connection_proves_nothing(settled):
     assert (answer["changed"], answer["outcome"]) == (False, "same_connection")
     assert Waiting(settled.machine.store).any()
     assert confirm(settled, "1st", None)["outcome"] == "confirmed", "a connection that is no SSH's is a new one"
+    settled.sessions = (SSH,)
+    change(settled, state(plan="c"), "2nd")
+    assert settled.run(node_confirm, change="2nd", same_connection=True)["outcome"] == "confirmed"
 
 
 def test_a_run_that_changes_nothing_waits_for_nothing(settled):
