@@ -25,8 +25,8 @@ options:
     type: str
   same_connection:
     description:
-      - Whether the confirmation may come by the SSH connection of the change, for want of another one. It proves nothing
-        then. Set by the action of M(baremetal.host_routing.node) for connections that Ansible cannot open anew (local).
+      - Whether the confirmation may come by the SSH connection of the change, for want of another one. It proves
+        nothing then. Set by the action of M(baremetal.host_routing.node) where Ansible opens none anew (local).
     type: bool
     default: false
   generations_kept:

@@ -44,8 +44,9 @@ class Answer:
 
 
 def confirm(machine: Machine, change: str, session: str = "", keep: int = KEPT, lock_timeout: float = 60.0) -> Answer:
-    """`session` is the connection by which this comes, "" where there is none or it does not matter. Raises LockError, StoreError, FileError.
+    """`session` is the connection by which this comes, "" where there is none or it does not matter.
 
+    Raises LockError, StoreError or FileError.
     A state becomes a generation here: one that was gone back from never is.
     """
     store, waiting = Store(machine.store), Waiting(machine.store)
