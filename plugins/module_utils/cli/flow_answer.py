@@ -65,9 +65,8 @@ class FlowAnswer:
             policy = asked.policy_of(node)
             if node in asked.known.states and policy is not None and policy.settings.audit:
                 yield f"{node} is in audit mode: what policy denies is logged and let through"
-        if asked.masqueraded:
-            own = asked.state.address.partition("/")[0]
-            yield f"natOutgoing: beyond {asked.here} it comes from {own}"
+        if asked.passes and asked.masqueraded:
+            yield f"natOutgoing: beyond {asked.source.node} it comes from {asked.masqueraded}"
         if asked.passes and not asked.arrives:
             yield "whatever policy says, it does not arrive"
         for end in () if asked.policy is None else dict.fromkeys((asked.source, asked.destination)):

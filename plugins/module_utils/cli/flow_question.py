@@ -76,7 +76,9 @@ class FlowQuestion:
     @property
     def leg(self) -> Leg:
         """The way from here to the end that is not here; that of what comes from there is the same."""
-        return leg_to(self.state, (self.destination if self.sends else self.source).address)
+        if self.sends:
+            return leg_to(self.state, self.destination.address)
+        return leg_to(self.state, self.masqueraded or self.source.address)
 
     @property
     def flow(self) -> Flow:
@@ -91,9 +93,14 @@ class FlowQuestion:
         )
 
     @property
-    def masqueraded(self) -> bool:
-        workload = self.sends and not self.source.is_node and self.destination.node != self.here
-        return workload and masqueraded(self.state, self.source.address, self.destination.address)
+    def masqueraded(self) -> str:
+        """The address of the source's node, from which the flow comes beyond it (natOutgoing); "" where it does not."""
+        source = self.source
+        if source.is_node or not source.node or source.node == self.destination.node:
+            return ""
+        if not masqueraded(self.state, source.address, self.destination.address):
+            return ""
+        return self.known.members.get(source.node, "")
 
     @property
     def arrives(self) -> bool:
@@ -132,7 +139,7 @@ class FlowQuestion:
                 if found.action == DENIED:
                     return Path(DENIED, tuple(stages))
             if self.masqueraded:
-                flow = dataclasses.replace(flow, source=self.state.address.partition("/")[0])
+                flow = dataclasses.replace(flow, source=self.masqueraded)
         return Path(ALLOWED, tuple(stages))
 
     def _host(self, node: str) -> Host:

@@ -5,19 +5,36 @@
 
 from __future__ import annotations
 
+import collections
+import itertools
 import json
 import pathlib
+import types
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import policy_explain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_answer import FlowAnswer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_question import Asked, question
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.known_network import KnownNetwork
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.sources import Sources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    Address,
+    NewLink,
+    RouteAttributes,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import RemoteEndpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Stored
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.inventory_network import known_network
 
+from tests.unit.dataplane.drivers import write_route
 from tests.unit.fleet.bad_inventories import ALL, HOSTS, Case
 from tests.unit.fleet.fleets import build, pool, workload
 from tests.unit.plugin_utils import controller
+from tests.unit.plugin_utils.test_policy_notices import variables_in
 
 WORKLOADS = [
     workload("web", "node1", labels={"app": "web"}, address="10.244.1.1"),
@@ -157,6 +174,50 @@ def test_what_has_no_answer(line: str, error: str) -> None:
     with pytest.raises(CommandError) as caught:
         explain(made, line)
     assert str(caught.value) == error
+
+
+def as_node_knows(state: NodeState) -> KnownNetwork:
+    """As calicoctl on that node, which nothing but the state came to."""
+    kernel = FakeKernel()
+    kernel.link_add(NewLink("eth0", "bridge"))
+    kernel.link_set("eth0", up=True)
+    kernel.address_add(Address("eth0", state.address.partition("/")[0], 16))
+    write_route(kernel, "0.0.0.0/0", RouteAttributes(device="eth0", gateway="10.10.0.1"))
+    sources = types.SimpleNamespace(
+        stored=lambda: Stored(state, None),
+        workloads=list,
+        remote_endpoints=RemoteEndpoints,
+        machine=types.SimpleNamespace(kernel=kernel),
+    )
+    return policy_explain._known(t.cast(Sources, sources))
+
+
+def test_it_says_what_both_nodes_say() -> None:
+    """Of a shop of three tiers, and policy for a host. What passes by the inventory is what both its nodes let pass."""
+    shop = variables_in(pathlib.Path(__file__).resolve().parents[3] / "inventories" / "three-tier-policy")
+    made = build(
+        pool("vxlan-crosssubnet", natOutgoing=True),
+        workloads=shop["calico_workloads"],
+        policies=[*shop["calico_policies"], SSH],
+        own={"node2": {"calico_node_policies": [{**HEP, "expectedIPs": ["10.10.1.12"]}]}},
+    )
+    whole = known_network(made)
+    nodes = {name: as_node_knows(whole.states[name]) for name in whole.members}
+    ends = [*(one.name for one in whole.endpoints if one.kind == "WorkloadEndpoint"), "node1", "node2", "192.0.2.9"]
+    verdicts = collections.Counter[str]()
+    for source, destination in itertools.permutations(ends, 2):
+        for port in ("80/tcp", "8080/tcp", "2222/tcp", "5432/tcp"):
+            asked = question(whole, Asked(source, destination, port))
+            said = FlowAnswer(asked).path.action
+            by_node = [
+                FlowAnswer(
+                    question(nodes[node], Asked(asked.source.address, asked.destination.address, port))
+                ).path.action
+                for node in asked.nodes
+            ]
+            assert said == ("deny" if "deny" in by_node else "allow"), (source, destination, port, by_node)
+            verdicts[said] += 1
+    assert min(verdicts["allow"], verdicts["deny"]) > 50
 
 
 def test_the_action(tmp_path: pathlib.Path) -> None:
