@@ -96,13 +96,8 @@ class Node:
 
     # --- what it is to do
 
-    def load(self, tables: t.Iterable[Tables], more: str = "") -> None:
-        """In place of what was loaded before; no connection is remembered. `more` is further input for IPv4."""
-        self.replace(tables, more)
-        self.forget_connections()
-
-    def replace(self, tables: t.Iterable[Tables], more: str = "") -> None:
-        """In place of what was loaded before; connections go on."""
+    def load(self, tables: t.Iterable[Tables]) -> None:
+        """In place of what was loaded before; no connection is remembered."""
         sets: list[str] = []
         for one in tables:
             for ipset in one.sets:
@@ -111,8 +106,8 @@ class Node:
         self._must(["ipset", "restore"], "\n".join(sets) + "\n")
         for one in tables:
             program = {4: "iptables", 6: "ip6tables"}[one.family]
-            text = restore_text(one) + (more if one.family == 4 else "")
-            self._must([f"{program}-{self.backend}-restore", "-w", "10"], text)
+            self._must([f"{program}-{self.backend}-restore", "-w", "10"], restore_text(one))
+        self.forget_connections()
 
     def restore(self, text: str) -> None:
         """Of somebody else's, for IPv4, beside all that is there."""

@@ -106,6 +106,9 @@ def test_37_what_is_forwarded_is_judged_by_policies_with_apply_on_forward_alone(
     # What such a policy does not allow of a direction is denied; of the other direction it says nothing.
     policed.apply(*WORKLOADS, host_endpoint("eth0"), forwarded("Ingress", ingress=[{**ALLOW, "protocol": "UDP"}]))
     policed.expect([udp(OUTSIDE, W0), udp(W0, OUTSIDE), tcp(W0, OUTSIDE)], denied=[tcp(OUTSIDE, W0)])
+    # Allowed is allowed, on a host too that forwards nothing by itself.
+    policed.iptables("-P", "FORWARD", "DROP")
+    policed.expect([udp(OUTSIDE, ELSEWHERE), udp(ELSEWHERE, OUTSIDE)], denied=[tcp(OUTSIDE, ELSEWHERE)])
 
 
 @pytest.mark.parametrize("interface", ["eth0", "*"])
@@ -181,6 +184,13 @@ def test_40_the_wildcard_is_for_all_interfaces_without_an_endpoint_of_their_own(
         policed.node.rename("late0", "eth1")
     # One of its own takes the wildcard's place.
     policed.apply(*WORKLOADS, host_endpoint("*"), host_endpoint("eth0"), deny_all, allow_eth0)
+    policed.expect([udp(OUTSIDE, HOST)], denied=[udp(ELSEWHERE, HOST_ETH1)])
+    before_dnat = {"types": ["Ingress"], "preDNAT": True, "applyOnForward": True}
+    policed.apply(
+        host_endpoint("*", OPEN),
+        host_endpoint("eth0", OPEN),
+        global_policy("all", 'host == "all"', **before_dnat, ingress=[DENY]),
+    )
     policed.expect([udp(OUTSIDE, HOST)], denied=[udp(ELSEWHERE, HOST_ETH1)])
     policed.apply(*WORKLOADS, host_endpoint("*", OPEN), host_endpoint("eth0"))
     policed.expect([udp(ELSEWHERE, HOST_ETH1)], denied=[udp(OUTSIDE, HOST)])

@@ -183,6 +183,9 @@ def test_16_profiles_are_asked_in_turn_and_a_missing_one_denies(policed: Policed
     policed.expect([udp(W1, W0), tcp(W1, W0)])
     policed.apply(workload(0, profiles=["no-dns", "udp-only"]), workload(1), udp_only, no_dns)
     policed.expect([udp(W1, W0)], denied=[udp(W1, W0, 53), tcp(W1, W0)])
+    # The first that allows decides.
+    policed.apply(workload(0, profiles=["udp-only", "no-dns"]), workload(1), udp_only, no_dns)
+    policed.expect([udp(W1, W0), udp(W1, W0, 53)], denied=[tcp(W1, W0)])
     policed.apply(workload(0, profiles=["missing", OPEN]), workload(1))
     policed.expect([udp(W1, OUTSIDE)], denied=[udp(W1, W0), udp(W0, W1)])
 
@@ -212,6 +215,11 @@ def test_21_a_source_that_is_not_the_workloads_own_is_dropped(
     for source in (forged, outside.replace("9", "8"), HOST_V6 if ":" in own else HOST):
         flow = udp(source, outside)
         assert policed.see({flow: None}, by=interface) == {flow: None}, source
+    # Nor does it get into a connection of the other's, about which policy is not asked again.
+    theirs = udp(forged, outside)
+    policed.establish(theirs)
+    assert policed.see({theirs: None}, by=interface) == {theirs: None}
+    policed.expect([theirs])
 
 
 def test_22_workloads_send_no_encapsulated_packets_unless_they_may(policed: PolicedNode) -> None:
@@ -239,5 +247,6 @@ def test_23_to_the_host_egress_policy_comes_first_then_what_is_set(
 
 def test_24_the_host_reaches_its_workloads_whatever_policy_says(policed: PolicedNode) -> None:
     nothing = global_policy("nothing", types=["Ingress", "Egress"])
-    policed.apply(*WORKLOADS, host_endpoint("eth0"), nothing)
-    policed.expect([udp(HOST, W0), tcp(HOST, W1), udp(HOST_V6, W0_V6)], denied=[udp(HOST, OUTSIDE), udp(W1, W0)])
+    for interface in ("eth0", "*"):
+        policed.apply(*WORKLOADS, host_endpoint(interface), nothing)
+        policed.expect([udp(HOST, W0), tcp(HOST, W1), udp(HOST_V6, W0_V6)], denied=[udp(HOST, OUTSIDE), udp(W1, W0)])
