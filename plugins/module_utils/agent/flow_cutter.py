@@ -47,8 +47,7 @@ class FlowCutter:
                 return 0
 
             def work() -> int:
-                found = denied_flows.denied(self._kernel, state, remote.endpoints)
-                return self._kernel.connections_delete(found) if found else 0
+                return denied_flows.judged(self._kernel, state, remote.endpoints).carry_out(self._kernel)
 
             try:
                 count = await self._run(work)

@@ -26,16 +26,16 @@ from . import rtnetlink as rt
 from .kernel import Connection, KernelError
 
 _NETLINK_NETFILTER = 12
-# NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET, IPCTNL_MSG_CT_DELETE, IPCTNL_MSG_CT_GET_STATS
-_GET, _DELETE, _COUNT = 0x0101, 0x0102, 0x0105
+# NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_NEW, IPCTNL_MSG_CT_GET, IPCTNL_MSG_CT_DELETE, IPCTNL_MSG_CT_GET_STATS
+_CHANGE, _GET, _DELETE, _COUNT = 0x0100, 0x0101, 0x0102, 0x0105
 _NFGENMSG = struct.Struct("!BBH")  # family, version, resource
 _HEADERS = 20  # netlink's and nfgenmsg
-_U32 = struct.Struct("=I")
+_U32, _BE32 = struct.Struct("=I"), struct.Struct("!I")
 _CTA_TUPLE_ORIG, _CTA_TUPLE_REPLY, _CTA_ID, _CTA_ZONE, _CTA_FILTER = 1, 2, 12, 18, 25
 _CTA_TUPLE_IP, _CTA_IP_V4_SRC, _CTA_IP_V4_DST = 1, 1, 2
 _CTA_TUPLE_PROTO, _CTA_PROTO_NUM, _CTA_PROTO_SRC_PORT, _CTA_PROTO_DST_PORT = 2, 1, 2, 3
 _CTA_PROTO_ICMP_TYPE, _CTA_PROTO_ICMP_CODE = 5, 6
-_CTA_PROTOINFO, _CTA_TUPLE_MASTER = 4, 14
+_CTA_PROTOINFO, _CTA_MARK, _CTA_TUPLE_MASTER, _CTA_MARK_MASK = 4, 8, 14, 21
 _CTA_PROTOINFO_TCP, _CTA_PROTOINFO_TCP_STATE = 1, 1
 _ENDED = frozenset({7, 8})  # TCP_CONNTRACK_TIME_WAIT, TCP_CONNTRACK_CLOSE
 _FILTER_FLAGS = {_CTA_TUPLE_ORIG: 1, _CTA_TUPLE_REPLY: 2}  # CTA_FILTER_ORIG_FLAGS, CTA_FILTER_REPLY_FLAGS
@@ -62,22 +62,25 @@ def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
         if error.errno in _ABSENT:
             return 0
         raise
-    return _delete(channel, found, f"delete tracked connections of {', '.join(sorted(addresses))}")
+    return _each(channel, _DELETE, found, f"delete tracked connections of {', '.join(sorted(addresses))}")
 
 
-def delete(channel: rt.Channel, connections: t.Collection[Connection]) -> int:
-    """Deletes these and says how many there still were. Raises KernelError."""
-    return _delete(channel, [one.name for one in connections], f"delete {len(connections)} tracked connections")
+def set_mark(channel: rt.Channel, connections: t.Collection[Connection], bits: int, marked: bool) -> int:
+    """Sets or clears `bits` of their marks and no others. How many there still were. Raises KernelError."""
+    mark = rt.attribute(_CTA_MARK, _BE32.pack(bits if marked else 0)) + rt.attribute(_CTA_MARK_MASK, _BE32.pack(bits))
+    operation = f"mark {len(connections)} tracked connections"
+    return _each(channel, _CHANGE, [one.name + mark for one in connections], operation)
 
 
-def _delete(channel: rt.Channel, names: t.Collection[bytes], operation: str) -> int:
+def _each(channel: rt.Channel, kind: int, named: t.Collection[bytes], operation: str) -> int:
+    """Sends a message for each and says how many there still were."""
     head = _NFGENMSG.pack(socket.AF_INET, 0, 0)
-    deleted = len(names)
-    for _position, number, extack in channel.batch([rt.parts(_DELETE, 0, head + one) for one in names], operation):
+    found = len(named)
+    for _position, number, extack in channel.batch([rt.parts(kind, 0, head + one) for one in named], operation):
         if number != errno.ENOENT:
             raise KernelError(number, operation, extack)
-        deleted -= 1  # it ended by itself
-    return deleted
+        found -= 1  # it ended by itself
+    return found
 
 
 def _found(channel: rt.Channel, sources: t.Collection[bytes]) -> t.Iterator[bytes]:
@@ -174,7 +177,8 @@ def _connection(found: t.Mapping[int, bytes]) -> t.Optional[Connection]:
     flow = sent
     if (answered.source, answered.source_port) != (sent.destination, sent.destination_port):
         flow = dataclasses.replace(sent, destination=answered.source, destination_port=answered.source_port)
-    return Connection(sent, flow, ends, _name(found), found.get(_CTA_TUPLE_MASTER, b""))
+    mark = int.from_bytes(found.get(_CTA_MARK, b""), "big")
+    return Connection(sent, flow, ends, _name(found), found.get(_CTA_TUPLE_MASTER, b""), mark)
 
 
 def _flow(ends: bytes) -> t.Optional[Flow]:

@@ -552,10 +552,13 @@ class FakeKernel:
     def connections(self) -> t.Iterator[port.Connection]:
         return iter(list(self.machine.tracked))
 
-    def connections_delete(self, connections: t.Collection[port.Connection]) -> int:
-        before = len(self.machine.tracked)
-        self.machine.tracked = [one for one in self.machine.tracked if one not in connections]
-        return before - len(self.machine.tracked)
+    def connections_mark(self, connections: t.Collection[port.Connection], bits: int, marked: bool) -> int:
+        def changed(one: port.Connection) -> port.Connection:
+            return one._replace(mark=one.mark & ~bits | (bits if marked else 0)) if one in connections else one
+
+        found = sum(one in connections for one in self.machine.tracked)
+        self.machine.tracked = [changed(one) for one in self.machine.tracked]
+        return found
 
     # ---- namespaces
 

@@ -187,6 +187,7 @@ class Connection(t.NamedTuple):
     ends: bytes = b""
     name: bytes = b""
     master: bytes = b""
+    mark: int = 0
 
 
 #: What `Kernel.write` does: a link changed, an address added, a route operation.
@@ -241,8 +242,8 @@ class Kernel(t.Protocol):
     def connections(self) -> t.Iterator[Connection]:
         """Those that are tracked and have not ended; none where nothing is tracked."""
 
-    def connections_delete(self, connections: t.Collection[Connection]) -> int:
-        """Has the kernel forget them. How many there still were."""
+    def connections_mark(self, connections: t.Collection[Connection], bits: int, marked: bool) -> int:
+        """Sets or clears `bits` of their marks. How many there still were."""
 
     # ---- signs of change, cheap enough to be read every second: a mark that is equal says that nothing changed
 

@@ -398,8 +398,8 @@ class LinuxKernel:
     def connections(self) -> t.Iterator[port.Connection]:
         return conntrack.connections(self._tracker)
 
-    def connections_delete(self, connections: t.Collection[port.Connection]) -> int:
-        return conntrack.delete(self._tracker, connections)
+    def connections_mark(self, connections: t.Collection[port.Connection], bits: int, marked: bool) -> int:
+        return conntrack.set_mark(self._tracker, connections, bits, marked)
 
     def ruleset_mark(self) -> t.Optional[int]:
         return marks.ruleset(self._tracker)

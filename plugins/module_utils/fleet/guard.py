@@ -257,6 +257,7 @@ def chain_settings(state: NodeState, settings: PolicySettings) -> Settings:
         vxlan_port=next((one.port for one in encapsulations if one.port), _VXLAN_PORT),
         nflog_group=settings.nflog_group,
         audit=settings.audit,
+        cut_marked_flows=settings.cut_denied_flows,
         mark_mask=settings.mark_mask,
     )
 

@@ -168,7 +168,7 @@ def plan(
         writer=by,
     )
     if _another_policy(target, stored):
-        ending = len(denied_flows.of_machine(machine, target.state))
+        ending = len(denied_flows.of_machine(machine, target.state).ending)
         planned = dataclasses.replace(planned, flows=tuple(_flows(ending)))
     if connections and planned.changed:
         others = desired.others(machine, target.state)
@@ -315,7 +315,7 @@ def _apply(
     else:
         tell_bird()
     if isinstance(by, writer.Direct) and (unfinished or _another_policy(target, planned.stored)):
-        machine.kernel.connections_delete(denied_flows.of_machine(machine, target.state))
+        denied_flows.of_machine(machine, target.state).carry_out(machine.kernel)
     if planned.units_asked:
         others = [change for change in planned.units if change not in first]
         units.apply(others, planned.units_changed and not first, machine.systemctl)

@@ -4,8 +4,10 @@
 """Which of the connections that the node tracks its policy denies, were they to begin now; and their end.
 
 Policy is asked about the first packet of a flow, and what was allowed then goes on when policy changes. With
-`calico_policy_cut_denied_flows` a new policy ends those that it denies, and no others: their entries are deleted, and
-the next packet of theirs meets policy as a first one does.
+`calico_policy_cut_denied_flows` a new policy ends those that it denies, and no others: their connections get a mark,
+and a rule drops what has it. To delete them would not do: where policy lets the other end connect to the first one, the
+next packet from there, of a download for example, would make a new connection of it (nf_conntrack_tcp_loose). Those
+that a later policy allows lose the mark.
 
 What cannot be judged as the kernel would goes on: multicast, connections in zones, those of IPv6. What another
 connection brought about (RELATED) is judged as that one.
@@ -20,6 +22,7 @@ from ..dataplane.kernel import Connection, Kernel
 from ..fleet.attachment import with_workloads
 from ..fleet.guard import all_endpoints, chain_settings
 from ..fleet.node_state import NodeState
+from ..policy.chains.marks import marks
 from ..policy.evaluator import DENIED, Evaluator
 from ..policy.model import Endpoint, Flow, Policy, PolicySet, Profile
 from ..policy.packet_path import Host, Paths
@@ -32,32 +35,60 @@ if t.TYPE_CHECKING:
 _MULTICAST = 224  # and all above: broadcast
 
 
-def denied(kernel: Kernel, state: NodeState, others: t.Iterable[Endpoint] = ()) -> list[Connection]:
-    """Those that policy in `state`, which is with all workloads, denies; [] where they shall go on. Reads only.
+class Judged(t.NamedTuple):
+    """`ending` go on and are denied; `returning` were cut, and are allowed now."""
+
+    ending: tuple[Connection, ...] = ()
+    returning: tuple[Connection, ...] = ()
+    bits: int = 0
+
+    def carry_out(self, kernel: Kernel) -> int:
+        """How many were cut. Raises KernelError."""
+        if self.returning:
+            kernel.connections_mark(self.returning, self.bits, False)
+        return kernel.connections_mark(self.ending, self.bits, True) if self.ending else 0
+
+
+def judged(kernel: Kernel, state: NodeState, others: t.Iterable[Endpoint] = ()) -> Judged:
+    """By policy in `state`, which is with all workloads; nothing where all shall go on. Reads only.
 
     `others` are other nodes' endpoints that the inventory does not know. Raises KernelError.
     """
     policy = state.policy
     if policy is None or not policy.settings.cut_denied_flows:
-        return []
+        return Judged()
     judge = _Judge(kernel, state, others)
-    found: list[Connection] = []
+    bits = marks(policy.settings.mark_mask).cut
+    denied: set[bytes] = set()  # by their ends
     brought_about: list[Connection] = []
+    ending: list[Connection] = []
+    returning: list[Connection] = []
+
+    def sort(connection: Connection, is_denied: bool) -> None:
+        if is_denied and not connection.mark & bits:
+            ending.append(connection)
+        elif connection.mark & bits and not is_denied:
+            returning.append(connection)
+
     for connection in kernel.connections():
         if connection.master:
             brought_about.append(connection)
-        elif judge.denies(connection):
-            found.append(connection)
-    ended = {connection.ends for connection in found}
-    return found + [connection for connection in brought_about if connection.master in ended]
+            continue
+        is_denied = judge.denies(connection)
+        if is_denied:
+            denied.add(connection.ends)
+        sort(connection, is_denied)
+    for connection in brought_about:
+        sort(connection, connection.master in denied)
+    return Judged(tuple(ending), tuple(returning), bits)
 
 
-def of_machine(machine: Machine, state: NodeState) -> list[Connection]:
+def of_machine(machine: Machine, state: NodeState) -> Judged:
     """By what lies on the disk, for where no agent says it. Raises KernelError."""
     if state.policy is None or not state.policy.settings.cut_denied_flows:
-        return []
+        return Judged()
     workloads, dummy = Endpoints(machine.workloads).load()
-    return denied(machine.kernel, with_workloads(state, workloads, ()), desired.others(machine, state))
+    return judged(machine.kernel, with_workloads(state, workloads, ()), desired.others(machine, state))
 
 
 class _Judge:

@@ -16,6 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.polic
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import denied_flows
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import compile_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     WORKLOAD_ENDPOINT,
     Endpoint,
@@ -42,9 +43,12 @@ CUT = PolicySettings(
 )
 
 
-def compiled(policies: PolicySet, endpoints: t.Sequence[Endpoint]) -> list[t.Any]:
+CUTTING = dataclasses.replace(SETTINGS, cut_marked_flows=True)
+
+
+def compiled(policies: PolicySet, endpoints: t.Sequence[Endpoint], settings: Settings = SETTINGS) -> list[t.Any]:
     policy = node_policy(policies, endpoints, NODE)
-    return [compile_node(policy, SETTINGS, family) for family in (4, 6)]
+    return [compile_node(policy, settings, family) for family in (4, 6)]
 
 
 def state(world: World) -> NodeState:
@@ -80,13 +84,13 @@ def test_exactly_those_that_would_not_come_about_again(node: Node) -> None:
         crossings = Crossings(world, SETTINGS)
         node.load(compiled(policy_set(profiles=[OPEN]), open_to_all))
         began = through(node, crossings, flows, 3 * number, range(len(flows)))
-        node.replace(compiled(world.policy_set, world.endpoints))
+        node.replace(compiled(world.policy_set, world.endpoints, CUTTING))
         before = list(node.kernel.connections())
-        denied = denied_flows.denied(node.kernel, state(world))
-        assert node.kernel.connections_delete(denied) == len(denied)
-        gone = {one.name for one in before} - {one.name for one in node.kernel.connections()}
-        assert gone == {one.name for one in denied}
-        tracked = {one.flow: one.name in gone for one in before}
+        found = denied_flows.judged(node.kernel, state(world))
+        assert found.carry_out(node.kernel) == len(found.ending)
+        marked = {one.name for one in node.kernel.connections() if one.mark}
+        assert marked == {one.name for one in found.ending}
+        tracked = {one.flow: one.name in marked for one in before}
         known = {index: tracked[flow] for index, flow in enumerate(flows) if index in began and flow in tracked}
         # What was not cut goes on, and nothing that was cut does.
         standing = {index for index, is_cut in known.items() if not is_cut}

@@ -64,11 +64,15 @@ def acknowledged(last, *failed):
 
 
 def deleted(data):
-    """What each message of a batch names."""
+    return named(data, 0x102)
+
+
+def named(data, wanted):
+    """What each message of a batch, all of this type, names."""
     found, offset = [], 0
     while offset < len(data):
         length, kind = struct.unpack_from("=IH", data, offset)
-        assert kind == 0x102
+        assert kind == wanted
         found.append(data[offset + 20 : offset + length])
         offset += length
     return found
@@ -141,7 +145,7 @@ def test_a_kernel_that_tracks_nothing_has_nothing_to_forget():
     assert conntrack.flush(made, ["10.244.1.5"]) == 0
 
 
-def told(number, protocol, *, ports=(40000, 80), answered=None, state=None, master=b"", zone=None, icmp=None):
+def told(number, protocol, *, ports=(40000, 80), answered=None, state=None, master=b"", zone=None, icmp=None, mark=0):
     """A connection as the kernel tells all of it, and its ends."""
 
     def one_way(kind, source, destination, pair):
@@ -160,6 +164,8 @@ def told(number, protocol, *, ports=(40000, 80), answered=None, state=None, mast
     if state is not None:
         body += attribute(0x8004, attribute(0x8001, attribute(1, bytes([state]))))
     body += attribute(12, struct.pack("!I", number))
+    if mark:
+        body += attribute(8, struct.pack("!I", mark))
     if master:
         body += attribute(0x800E, master)
     if zone is not None:
@@ -190,13 +196,15 @@ def test_all_are_told_with_what_they_are_about():
     assert not wires[0].closed
 
 
-def test_those_given_are_deleted():
-    (tcp, ends), (udp, _ends) = told(1, 6, state=3), told(2, 17)
-    made, wires = channel([listed(tcp, udp), acknowledged(2, (1, errno.ENOENT))])
-    found = list(conntrack.connections(made))
-    assert found[0].ends == ends
-    assert conntrack.delete(made, found) == 1
-    assert deleted(wires[0].sent[-1]) == [tcp[1], udp[1]]
+def test_marks_of_those_given_are_changed_in_these_bits():
+    (tcp, ends), (udp, _ends) = told(1, 6, state=3, mark=0x70), told(2, 17)
+    for marked, mark in ((True, 0x40000), (False, 0)):
+        made, wires = channel([listed(tcp, udp), acknowledged(2, (1, errno.ENOENT))])
+        found = list(conntrack.connections(made))
+        assert (found[0].ends, found[0].mark, found[1].mark) == (ends, 0x70, 0)
+        assert conntrack.set_mark(made, found, 0x40000, marked) == 1
+        bits = attribute(8, struct.pack("!I", mark)) + attribute(21, struct.pack("!I", 0x40000))
+        assert named(wires[0].sent[-1], 0x100) == [tcp[1] + bits, udp[1] + bits]
 
 
 def test_a_kernel_that_tracks_nothing_has_nothing_to_tell():

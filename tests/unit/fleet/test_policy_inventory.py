@@ -174,6 +174,11 @@ def test_staged_kinds_are_watched_beside_what_is_in_force() -> None:
     }
 
 
+def test_connections_are_cut_only_if_that_is_wanted() -> None:
+    assert policy_of("node1", policies=[WEB]).settings.cut_denied_flows is False
+    assert policy_of("node1", policies=[WEB], policy_cut_denied_flows=True).settings.cut_denied_flows is True
+
+
 def test_staged_and_audited() -> None:
     fleet = build(
         policies=[WEB, FROM_APP],

@@ -22,6 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.polic
     PolicyState,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import denied_flows
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.marks import marks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import (
     FAILSAFE_INBOUND,
     Settings,
@@ -48,6 +49,7 @@ from tests.unit.policy.node_between import BY_ETH1, HOST, OWN
 from tests.unit.policy.random_policies import NODE, World, random_flow, random_world
 
 CUT = PolicySettings(cut_denied_flows=True)
+CUT_BIT = marks().cut
 OPEN = Profile("open", ingress=(Rule("Allow"),), egress=(Rule("Allow"),))
 WEB = Endpoint("WorkloadEndpoint", "default/web", NODE, "caliweb", ("10.65.0.1",), (), ("open",), namespace="default")
 DB = dataclasses.replace(WEB, name="default/db", interface="calidb", addresses=("10.65.0.2",))
@@ -93,7 +95,7 @@ def tracked(flow: Flow, sent: Flow | None = None, **fields: bytes) -> Connection
 def ended(*connections: Connection, rules: tuple[Rule, ...], **more: t.Any) -> list[Connection]:
     """Of a policy for all workloads."""
     made = policy_set(policies=[Policy("p", ingress=rules)], profiles=[OPEN])
-    return denied_flows.denied(kernel(*connections), state(made, **more))
+    return list(denied_flows.judged(kernel(*connections), state(made, **more)).ending)
 
 
 @settings(max_examples=40, deadline=None)
@@ -106,7 +108,7 @@ def test_as_asking_about_each_by_itself(seed: int) -> None:
     for flow in flows:
         sent = dataclasses.replace(flow, destination="10.65.2.1") if rng.random() < 0.1 else None
         connections.append(tracked(flow, sent))
-    found = denied_flows.denied(kernel(*connections), state(world.policy_set, world.endpoints))
+    found = denied_flows.judged(kernel(*connections), state(world.policy_set, world.endpoints))
     evaluator, chain_settings = Evaluator(world.policy_set, world.endpoints), Settings()
     expected = [
         one
@@ -114,7 +116,7 @@ def test_as_asking_about_each_by_itself(seed: int) -> None:
         if path(evaluator, [HOST], one.flow, chain_settings, {}, one.sent if one.sent != one.flow else None).action
         == DENIED
     ]
-    assert found == expected
+    assert list(found.ending) == expected and found.returning == ()
 
 
 def _flow(rng: random.Random, world: World) -> Flow | None:
@@ -150,7 +152,7 @@ def test_what_another_brought_about_ends_with_it_alone() -> None:
 
 def test_staged_policies_and_audit_mode_end_nothing() -> None:
     made = policy_set(policies=[Policy("p", ingress=(Rule("Deny"),), staged=True)], profiles=[OPEN])
-    assert denied_flows.denied(kernel(tracked(HTTP)), state(made)) == []
+    assert denied_flows.judged(kernel(tracked(HTTP)), state(made)).ending == ()
     audit = dataclasses.replace(CUT, audit=True)
     assert ended(tracked(HTTP), rules=(Rule("Deny"),), settings=audit) == []
 
@@ -163,7 +165,8 @@ def test_nobody_is_locked_out() -> None:
     by_eth1 = Flow(6, "198.51.100.9", "10.65.3.1", 40000, 80)
     assert FAILSAFE_INBOUND[0].port == 22
     made = state(policy_set(), [eth0])
-    assert denied_flows.denied(kernel(tracked(ssh), tracked(web), tracked(by_eth1)), made) == [tracked(web)]
+    found = denied_flows.judged(kernel(tracked(ssh), tracked(web), tracked(by_eth1)), made)
+    assert found.ending == (tracked(web),)
 
 
 def test_multicast_goes_on() -> None:
@@ -171,8 +174,30 @@ def test_multicast_goes_on() -> None:
     eth0 = Endpoint("HostEndpoint", "eth0", NODE, "eth0")
     mdns = Flow(17, "10.65.2.1", "224.0.0.251", 5353, 5353)
     out = dataclasses.replace(mdns, destination="192.0.2.9")
-    assert denied_flows.denied(kernel(tracked(mdns), tracked(out)), state(policy_set(), [eth0])) == [tracked(out)]
+    found = denied_flows.judged(kernel(tracked(mdns), tracked(out)), state(policy_set(), [eth0]))
+    assert found.ending == (tracked(out),)
 
 
 def test_without_policy_there_is_nothing_to_end() -> None:
-    assert denied_flows.denied(kernel(tracked(HTTP)), NodeState(NODE, "10.65.2.1/24")) == []
+    assert denied_flows.judged(kernel(tracked(HTTP)), NodeState(NODE, "10.65.2.1/24")) == denied_flows.Judged()
+
+
+def test_marks_are_set_and_taken_away_as_policy_changes() -> None:
+    """Others' bits of the mark stay, and what is as it shall be is left alone."""
+    theirs = 0x7
+    connections = [
+        tracked(HTTP)._replace(mark=theirs),
+        tracked(FTP)._replace(mark=theirs),
+        tracked(dataclasses.replace(FTP, source_port=40001), ends=b"control")._replace(mark=CUT_BIT),
+        tracked(dataclasses.replace(FTP, destination_port=50123), master=b"control")._replace(mark=CUT_BIT | theirs),
+    ]
+    node = kernel(*connections)
+    http = policy_set(policies=[Policy("p", ingress=(to_port("Allow", 80),))], profiles=[OPEN])
+    found = denied_flows.judged(node, state(http))
+    assert (found.ending, found.returning) == ((connections[1],), ())
+    assert found.carry_out(node) == 1
+    assert [one.mark for one in node.machine.tracked] == [theirs, theirs | CUT_BIT, CUT_BIT, CUT_BIT | theirs]
+    ftp = policy_set(policies=[Policy("p", ingress=(to_port("Allow", 21),))], profiles=[OPEN])
+    assert denied_flows.judged(node, state(ftp)).carry_out(node) == 1
+    assert [one.mark for one in node.machine.tracked] == [theirs | CUT_BIT, theirs, 0, theirs]
+    assert denied_flows.judged(node, state(ftp)) == denied_flows.Judged((), (), CUT_BIT)

@@ -423,3 +423,15 @@ def test_ten_times_the_remote_endpoints_are_at_most_twelve_times_the_work() -> N
 
 
 PORTS = (PortRange(80, 80), PortRange(443, 443))
+
+
+def test_connections_that_a_new_policy_ended_are_dropped_before_anything_else() -> None:
+    """Both ways, failsafe ports and what is established included: who marked them knows better."""
+    here = node(ONE, host("eth0"))
+    tables = compile_node(here, Settings(cut_marked_flows=True), 4)
+    cut = "-m connmark --mark 0x40000/0x40000"
+    for chain, word in (("cali-INPUT", "in"), ("cali-FORWARD", "in"), ("cali-OUTPUT", "out")):
+        log, drop, *_others = (rule.render() for rule in tables.tables["filter"].chains[chain])
+        assert drop == f"{cut} -j DROP"
+        assert log == f"{cut} -j NFLOG --nflog-group 179 --nflog-size 128 --nflog-prefix deny:{word}:host:0:cut"
+    assert "connmark" not in repr(compile_node(here, Settings(), 4))

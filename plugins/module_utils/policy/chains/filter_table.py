@@ -29,6 +29,7 @@ from .rule import (
     Rule,
     clear_marks,
     comes_in_by,
+    connection_marked,
     goes_out_by,
     goto,
     in_set,
@@ -50,7 +51,7 @@ def table(node: NodeChains) -> Table:
     write = node.writer(FILTER)
     chains: Chains = {
         "cali-INPUT": tuple(_input(node, write)),
-        "cali-FORWARD": tuple(_forward(node)),
+        "cali-FORWARD": tuple(_forward(node, write)),
         names.WORKLOAD_TO_HOST: tuple(_workload_to_host(node, write)),
     }
     hooks = [
@@ -70,6 +71,7 @@ def table(node: NodeChains) -> Table:
 
 
 def _input(node: NodeChains, write: EndpointChains) -> t.Iterator[Rule]:
+    yield from _cut(node, write, INGRESS)
     for matching in _encapsulations(node):
         to_host = "-m addrtype --dst-type LOCAL"
         yield Rule((*matching, in_set(name_of(node.family, ALL_HOSTS), "src"), to_host), ACCEPT)
@@ -83,7 +85,15 @@ def _input(node: NodeChains, write: EndpointChains) -> t.Iterator[Rule]:
         yield from write.accept(marked(node.marks.accept))
 
 
-def _forward(node: NodeChains) -> t.Iterator[Rule]:
+def _cut(node: NodeChains, write: EndpointChains, direction: str) -> t.Iterator[Rule]:
+    """Both ways: deleted, a connection would come about again by what its other end sends, where policy allows that."""
+    if node.settings.cut_marked_flows:
+        reason = Reason(log_prefix.DENY, direction, log_prefix.HOST, 0, log_prefix.CUT)
+        yield from write.writer.drop_unasked((connection_marked(node.marks.cut),), reason)
+
+
+def _forward(node: NodeChains, write: EndpointChains) -> t.Iterator[Rule]:
+    yield from _cut(node, write, INGRESS)
     # raw and mangle may have accepted the packet, and left other marks as well.
     clear = Rule((), clear_marks(node.marks.every & ~node.marks.accept))
     if node.hosts:
@@ -99,6 +109,7 @@ def _forward(node: NodeChains) -> t.Iterator[Rule]:
 
 
 def _output(node: NodeChains, write: EndpointChains) -> t.Iterator[Rule]:
+    yield from _cut(node, write, EGRESS)
     yield from write.accept(marked(node.marks.accept))
     for interface in node.workload_interfaces:
         yield Rule((goes_out_by(interface),), RETURN)

@@ -24,6 +24,8 @@ POLICY, PROFILE, TIER, NO_PROFILE, HOST = "policy", "profile", "tier", "no-profi
 #: Names of the kind HOST: what the host drops before any policy is asked.
 UNKNOWN_INTERFACE, SPOOFED, INVALID_STATE = "unknown-interface", "spoofed", "invalid-state"
 ENCAPSULATION, ENDPOINT_TO_HOST = "encapsulation", "endpoint-to-host"
+#: What was allowed when it began, and a new policy ended.
+CUT = "cut"
 
 _DIRECTIONS = {"in": INGRESS, "out": EGRESS}
 _WORDS = {direction: word for word, direction in _DIRECTIONS.items()}

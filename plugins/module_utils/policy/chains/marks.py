@@ -32,6 +32,11 @@ class Marks(t.NamedTuple):
         return self.second
 
     @property
+    def cut(self) -> int:
+        """Of a connection's mark, not a packet's: it was allowed when it began, and policy denies it now."""
+        return self.first
+
+    @property
     def every(self) -> int:
         return self.accept | self.passed | self.first | self.second | self.staged
 

@@ -84,6 +84,11 @@ def undecided(marks: Marks) -> str:
     return unmarked(marks.accept | marks.passed)
 
 
+def connection_marked(bits: int) -> str:
+    """As `marked`, of the mark that the packet's connection has."""
+    return f"-m connmark --mark {bits:#x}/{bits:#x}"
+
+
 def state(states: str) -> str:
     return f"-m conntrack --ctstate {states}"
 

@@ -53,7 +53,7 @@ class Settings:
     (which only the table filter can; elsewhere packets are dropped). `allow_action`: "Accept", or "Return" to let
     rules of others see what policy allows. `encapsulations`: accepted from and to members of the set `all-hosts-net`.
     `nflog_group`: 0 logs nothing, neither drops nor the action Log. `audit`: what policy would drop is logged and
-    accepted, on this whole node.
+    accepted, on this whole node. `cut_marked_flows`: connections whose mark has `Marks.cut` are dropped.
     """
 
     interface_prefixes: tuple[str, ...] = ("cali",)
@@ -69,4 +69,5 @@ class Settings:
     allow_ipip_from_workloads: bool = False
     nflog_group: int = 179
     audit: bool = False
+    cut_marked_flows: bool = False
     mark_mask: int = DEFAULT_MASK
