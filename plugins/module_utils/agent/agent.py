@@ -339,7 +339,8 @@ class Agent:
 
     def _in_force(self, desired: NodeState) -> bool:
         """Whether the kernel has been brought to its policy."""
-        return all(self.reconciler.brought_to(kind) is desired for kind in ("ipset", "iptables"))
+        brought = [self.reconciler.brought_to(kind) for kind in repair.FIREWALL]
+        return all(state is not None and state.policy is desired.policy for state in brought)
 
     def _cut(self, count: int) -> None:
         self.instruments.flows_cut.add(amount=count)
