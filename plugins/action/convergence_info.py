@@ -12,7 +12,9 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_actio
 
 
 def _with(state: NodeState, hosts: t.Collection[str]) -> NodeState:
-    """What can be waited for while only these hosts take part: a host that is down, or left out by --limit, is not."""
+    """What can be waited for while only these hosts take part: a host that is down, or left out by --limit, is not.
+    Policy is in force before the node module returns, and is not waited for."""
+    state = dataclasses.replace(state, policy=None)
     if state.bird is None:
         return state
     peers = tuple(peer for peer in state.bird.peers if not peer.node or peer.node in hosts)

@@ -47,7 +47,7 @@ class ActionModule(StateAction):
             except FleetError as error:
                 result.update(failed=True, msg=str(error))
                 return result
-            args["state"] = state.to_dict()
+            args["state"] = state.to_wire()
             if state.bird is not None:
                 args["bird_config"] = self._bird_config(args["state"])
             if by_phase:
@@ -122,7 +122,7 @@ class ActionModule(StateAction):
         )
 
     def _step(self, name: str, state: NodeState) -> dict[str, t.Any]:
-        content = state.to_dict()
+        content = state.to_wire()
         bird_config = self._bird_config(content) if state.bird is not None else None
         return {"phase": name, "state": content, "bird_config": bird_config}
 

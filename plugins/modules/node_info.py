@@ -49,6 +49,12 @@ options:
     description:
       - Number of the stored generation whose content is to be returned.
     type: int
+  policy:
+    description:
+      - Whether RV(state) has the policy of the node, as one packed text. It may be large, and what plans the next run
+        does not need it.
+    type: bool
+    default: true
 seealso:
   - module: baremetal.host_routing.node
   - module: baremetal.host_routing.convergence_info
@@ -82,7 +88,7 @@ missing_packages:
   elements: str
   sample: [bird2, python3-pyroute2]
 state:
-  description: The whole stored NodeState, V(null) on a host that has none.
+  description: The whole stored NodeState, V(null) on a host that has none. Its policy is one packed text.
   returned: when V(state) is gathered
   type: dict
   sample: {version: 1, node: node1, address: 10.10.1.11/24, phase: converge}
@@ -156,10 +162,13 @@ bgp:
   sample: {running: true, version: 2.0.12, sessions: [{name: Mesh_10_10_1_12, bgp_state: Established}]}
 """
 
+import dataclasses
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import packed_json
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle, machine, report
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import IpamUnreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, StoreError
@@ -171,12 +180,14 @@ SUBSETS += ["blocks", "ipam", "devices", "routes", "workloads", "bgp"]
 QUICK = [name for name in SUBSETS if name not in ("preflight", "packages", "generation")]
 
 
-def gather(here: machine.Machine, subsets: t.Collection[str], generation: t.Optional[int]) -> dict[str, t.Any]:
+def gather(
+    here: machine.Machine, subsets: t.Collection[str], generation: t.Optional[int], policy: bool = True
+) -> dict[str, t.Any]:
     store = Store(here.store)
     result: dict[str, t.Any] = {}
     stored = store.load() if {"state", "blocks", "workloads"} & set(subsets) else None
     if "state" in subsets:
-        result["state"] = stored.state.to_dict() if stored else None
+        result["state"] = told(stored.state, policy) if stored else None
         result["complete"] = stored.complete if stored else False
     if "engine" in subsets:
         result["engine_digest"] = bundle.installed_digest(here.engine)
@@ -188,7 +199,7 @@ def gather(here: machine.Machine, subsets: t.Collection[str], generation: t.Opti
     if "generations" in subsets:
         result["generations"] = [entry._asdict() for entry in store.generations()]
     if "generation" in subsets and generation is not None:
-        result["generation"] = store.generation(generation)
+        result["generation"] = with_packed_policy(store.generation(generation))
     if "blocks" in subsets:
         result["blocks"] = report.blocks(stored)
     if "ipam" in subsets:
@@ -204,17 +215,29 @@ def gather(here: machine.Machine, subsets: t.Collection[str], generation: t.Opti
     return result
 
 
+def told(state: NodeState, policy: bool) -> dict[str, t.Any]:
+    return (state if policy else dataclasses.replace(state, policy=None)).to_wire()
+
+
+def with_packed_policy(generation: dict[str, t.Any]) -> dict[str, t.Any]:
+    state = generation.get("state")
+    if not isinstance(state, dict) or "policy" not in state:
+        return generation
+    return {**generation, "state": {**state, "policy": packed_json.pack(state["policy"])}}
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "gather": {"type": "list", "elements": "str", "choices": SUBSETS, "default": QUICK},
             "generation": {"type": "int"},
+            "policy": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
     )
     here = machine.here()
     try:
-        result = gather(here, module.params["gather"], module.params["generation"])
+        result = gather(here, module.params["gather"], module.params["generation"], module.params["policy"])
     except (StoreError, IpamUnreadable, KernelError) as error:
         module.fail_json(msg=str(error))
     finally:

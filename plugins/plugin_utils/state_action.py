@@ -63,7 +63,7 @@ class StateAction(ActionBase):
     def ask_node(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         answer = self._execute_module(
             module_name="baremetal.host_routing.node_info",
-            module_args={"gather": ["state", "engine"]},
+            module_args={"gather": ["state", "engine"], "policy": False},
             task_vars=task_vars,
         )
         if answer.get("failed"):

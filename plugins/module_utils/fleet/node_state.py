@@ -16,6 +16,7 @@ import json
 import re
 import typing as t
 
+from . import packed_json
 from .policy_state import PolicyState
 
 VERSION = 1
@@ -297,10 +298,20 @@ class NodeState:
 
     def to_dict(self) -> dict[str, t.Any]:
         """JSON-ready form; `from_dict` reads it back. Without policy nothing is said of it."""
-        plain = {"version": VERSION, **{name: _plain(getattr(self, name)) for name in _WITHOUT_POLICY}}
+        plain = self._without_policy()
         if self.policy is not None:
             plain["policy"] = self.policy.to_dict()
         return plain
+
+    def to_wire(self) -> dict[str, t.Any]:
+        """As `to_dict`, with the policy as one text (see packed_json.py). `from_dict` reads that, too."""
+        plain = self._without_policy()
+        if self.policy is not None:
+            plain["policy"] = packed_json.pack(self.policy.to_dict())
+        return plain
+
+    def _without_policy(self) -> dict[str, t.Any]:
+        return {"version": VERSION, **{name: _plain(getattr(self, name)) for name in _WITHOUT_POLICY}}
 
     @classmethod
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> NodeState:
@@ -312,7 +323,13 @@ class NodeState:
         _fill_workload_mtu(fields)
         policy = fields.pop("policy", None)
         state = t.cast(NodeState, _build(cls, fields))
-        return state if policy is None else dataclasses.replace(state, policy=PolicyState.from_dict(policy))
+        if policy is None:
+            return state
+        if isinstance(policy, str):
+            policy = packed_json.unpack(policy)
+        if not isinstance(policy, dict):
+            raise ValueError("policy is neither a PolicyState nor a packed one")
+        return dataclasses.replace(state, policy=PolicyState.from_dict(policy))
 
     @property
     def digest(self) -> str:

@@ -38,6 +38,7 @@ FILES = (
     "fleet/errors.py",
     "fleet/guard.py",
     "fleet/node_state.py",
+    "fleet/packed_json.py",
     "fleet/policy_json.py",
     "fleet/policy_state.py",
     "fleet/policy_tables.py",

@@ -5,27 +5,23 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import typing as t
-import zlib
 
 from ..fleet.node_state import NodeState
-
-#: Bytes of a state as JSON. That of a node among 10,000 has a tenth of it; what unpacks to more is made to fill memory.
-LIMIT = 64 << 20
+from ..fleet.packed_json import pack as packed
+from ..fleet.packed_json import unpack as unpacked
 
 
 def pack(state: NodeState) -> str:
-    return base64.b64encode(zlib.compress(json.dumps(state.to_dict()).encode(), 1)).decode()
+    return packed(state.to_dict())
 
 
 def unpack(value: t.Any) -> NodeState:
     """Of `pack`, or of NodeState.to_dict. Raises ValueError."""
     if isinstance(value, str):
         try:
-            value = json.loads(_inflated(base64.b64decode(value, validate=True)))
-        except (ValueError, RecursionError, zlib.error) as error:
+            value = unpacked(value)
+        except ValueError as error:
             raise ValueError(f"it is not a packed NodeState: {error}") from error
     if not isinstance(value, dict):
         raise ValueError("it is neither a NodeState nor a packed one")
@@ -33,11 +29,3 @@ def unpack(value: t.Any) -> NodeState:
         return NodeState.from_dict(value)
     except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(f"it is not a NodeState: {error}") from error
-
-
-def _inflated(data: bytes) -> bytes:
-    inflating = zlib.decompressobj()
-    text = inflating.decompress(data, LIMIT)
-    if not inflating.eof:
-        raise ValueError(f"it is cut short, or larger than {LIMIT >> 20} MiB")
-    return text

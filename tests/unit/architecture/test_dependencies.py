@@ -49,7 +49,9 @@ ALLOWED = {room: {*allowed, "release"} for room, allowed in ALLOWED.items()} | {
 # What others may import from the agent.
 KNOWN_OF_AGENT = {"client", "protocol"}
 # What the rooms right of NodeState may import from fleet.
-KNOWN_OF_FLEET = {"node_state", "policy_state", "attachment", "guard", "cidr", "errors", "remote_endpoints"}
+KNOWN_OF_FLEET = {
+    "node_state", "policy_state", "attachment", "guard", "cidr", "errors", "remote_endpoints", "packed_json",
+}  # fmt: skip
 # What rooms beside the drivers may import from them: the port through which a host is read, and the word for a change.
 KNOWN_OF_DATAPLANE = {"kernel", "change"}
 

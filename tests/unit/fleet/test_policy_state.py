@@ -9,6 +9,7 @@ import json
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
     PolicySettings,
@@ -151,3 +152,26 @@ def test_a_policy_without_tiers_is_refused() -> None:
     del data["policy"]["tiers"]
     with pytest.raises(ValueError, match="PolicyState lacks 'tiers'"):
         NodeState.from_dict(data)
+
+
+def test_on_the_wire_policy_is_one_text() -> None:
+    state = NodeState("node1", "10.10.1.11/24", policy=PolicyState(settings=PolicySettings(nflog_group=7)))
+    wire = json.loads(json.dumps(state.to_wire()))
+    assert isinstance(wire["policy"], str)
+    assert NodeState.from_dict(wire) == state == NodeState.from_dict(state.to_dict())
+    assert "policy" not in NodeState("node1", "10.10.1.11/24").to_wire()
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ("x", "it is not packed data: "),
+        (packed_json.pack([1]), "policy is neither a PolicyState nor a packed one"),
+        (7, "policy is neither a PolicyState nor a packed one"),
+        (packed_json.pack({}), "PolicyState lacks 'tiers'"),
+    ],
+)
+def test_a_policy_that_is_none_is_refused(policy: object, words: str) -> None:
+    plain = {**NodeState("node1", "10.10.1.11/24").to_dict(), "policy": policy}
+    with pytest.raises(ValueError, match="^" + words):
+        NodeState.from_dict(plain)

@@ -36,9 +36,14 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     TunnelDevice,
     WorkloadEndpoint,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+    PolicySettings,
+    PolicyState,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, bundle, command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_info
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import targets
 
 WORKLOAD = WorkloadEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1480, "pool", netns="web-1")
 BIRD = Bird(
@@ -387,3 +392,16 @@ def test_rules_of_ours_are_known_by_the_comment_that_the_preflight_tells_from_a_
     host.run(node, **PARAMS)
     saved = host.kernel.run(["iptables-save"]).output
     assert iptables.COMMENT in saved and '"cali:' not in saved
+
+
+def test_what_is_read_of_a_node_has_its_policy_as_one_text_or_not_at_all(host):
+    policy = PolicyState(settings=PolicySettings(nflog_group=0))
+    state = dataclasses.replace(STATE, policy=policy)
+    assert "msg" not in host.run(node, **{**PARAMS, "state": state.to_wire()})
+    answer = host.run(node_info, gather=["state", "generation"], generation=1)
+    for found in (answer["state"], answer["generation"]["state"]):
+        assert isinstance(found["policy"], str) and NodeState.from_dict(found) == state
+    without = host.run(node_info, gather=["state"], policy=False)["state"]
+    assert NodeState.from_dict(without) == dataclasses.replace(state, policy=None)
+    # The controller does not read it.
+    assert targets.observed_state(answer) == targets.observed_state({"state": without})

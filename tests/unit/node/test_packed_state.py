@@ -9,6 +9,7 @@ import base64
 import zlib
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import packed_state
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +29,7 @@ def packed(data: bytes) -> str:
     "value",
     [
         *("", "x", "é", "eA==", packed(b""), packed(b"[1]"), packed(b"{}"), packed(b"[" * 100_000), packed(b"\xff")),
-        packed_state.pack(STATE)[:-8], packed(b" " * (packed_state.LIMIT + 1)), {}, [], None, 1, {"node": 1},
+        packed_state.pack(STATE)[:-8], packed(b" " * (packed_json.LIMIT + 1)), {}, [], None, 1, {"node": 1},
     ],
     ids=range(16),
 )  # fmt: skip
