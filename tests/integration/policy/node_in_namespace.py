@@ -98,6 +98,11 @@ class Node:
 
     def load(self, tables: t.Iterable[Tables]) -> None:
         """In place of what was loaded before; no connection is remembered."""
+        self.replace(tables)
+        self.forget_connections()
+
+    def replace(self, tables: t.Iterable[Tables]) -> None:
+        """In place of what was loaded before; connections go on."""
         sets: list[str] = []
         for one in tables:
             for ipset in one.sets:
@@ -107,7 +112,6 @@ class Node:
         for one in tables:
             program = {4: "iptables", 6: "ip6tables"}[one.family]
             self._must([f"{program}-{self.backend}-restore", "-w", "10"], restore_text(one))
-        self.forget_connections()
 
     def restore(self, text: str) -> None:
         """Of somebody else's, for IPv4, beside all that is there."""
