@@ -51,7 +51,7 @@ exit $status
 def guarded(stopped_daemon: Daemon) -> Daemon:
     """A running agent with policy and two workloads, of which one reaches the other by OPEN and OLD_PORT."""
     daemon = stopped_daemon
-    daemon.settings(cleanup_grace=0.0)
+    daemon.settings(cooldown=0.0, cleanup_grace=0.0)
     daemon.desire(policed(web(OPEN, OLD_PORT)))
     daemon.start()
     daemon.in_sync()
@@ -165,7 +165,7 @@ def test_a_kill_between_writes_leaves_the_former_policy_or_the_next(
 def test_the_first_policy_cuts_what_it_denies_and_nothing_else(stopped_daemon: Daemon) -> None:
     daemon = stopped_daemon
     daemon.desire(BASE)
-    daemon.settings(cleanup_grace=0.0)
+    daemon.settings(cooldown=0.0, cleanup_grace=0.0)
     daemon.start()
     add(daemon, "client"), add(daemon, "web")
     with (

@@ -68,7 +68,7 @@ done
 def shared(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
     folder = tmp_path_factory.mktemp("policy-repair")
     with daemon_under_test(engine, folder, policed(web(OPEN))) as daemon:
-        daemon.settings(cleanup_grace=0.0)
+        daemon.settings(cooldown=0.0, cleanup_grace=0.0)
         daemon.start()
         daemon.in_sync()
         add(daemon, "client")

@@ -79,7 +79,7 @@ def at_once(*work: t.Callable[[threading.Event], None]) -> t.Iterator[threading.
 def test_concurrent_writers_lose_no_rule_and_block_nobody(stopped_daemon: Daemon) -> None:
     daemon = stopped_daemon
     daemon.desire(policed(web(OPEN)))
-    daemon.settings(cleanup_grace=0.0)
+    daemon.settings(cooldown=0.0, cleanup_grace=0.0)
     daemon.start()
     daemon.in_sync()
     add(daemon, "client"), add(daemon, "web")
