@@ -13,6 +13,9 @@ node: records below /run on a tmpfs, the journal and host-local's folder on the 
 
   ADD, DEL        one after the other, beside 0, 10 and 1,000 workloads that stay
   ADD 8 parallel  rounds of 48 containers by 8 threads, in turns; containers per second
+  policy          ADD and DEL beside 100 workloads here and 10,000 elsewhere under 500 policies with 30,000 rules: of
+                  workloads like one of the 100, which come into sets, and of others, each of which brings a policy of
+                  20 rules of its own, that is chains, into force
   growth          the median of ADD beside 1,000 workloads as a multiple of that beside 10
   fdatasync       of what the agent's journal writes for one address, on the same disk
   shim            an execution that the agent answers at once (STATUS)
@@ -24,9 +27,11 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import dataclasses
 import json
 import os
 import pathlib
+import random
 import secrets
 import shutil
 import statistics
@@ -42,14 +47,17 @@ sys.path.insert(0, str(ROOT))
 from plugins.module_utils.agent.client import Client, NotRunning  # noqa: E402
 from plugins.module_utils.dataplane import linux  # noqa: E402
 from plugins.module_utils.fleet.node_state import Block, Ipam, NodeState, Pool, Route, Sysctl  # noqa: E402
+from plugins.module_utils.fleet.policy_state import PolicyState, allow_all  # noqa: E402
 from plugins.module_utils.node import bundle  # noqa: E402
 from plugins.module_utils.node.store import Store, Stored  # noqa: E402
+from plugins.module_utils.policy import model  # noqa: E402
 
 PTP = "/usr/lib/cni/ptp"
 SHIM = ROOT / "roles" / "calico_node" / "files" / "cni" / "calico"
 NETNS = "/run/netns"
 PARALLEL, BURST = 8, 48
-GOALS = {"ADD": 0.8, "DEL": 0.4, "ADD 8 parallel": 2.0, "growth": 1.5}
+GOALS = {"ADD": 0.8, "DEL": 0.4, "ADD 8 parallel": 2.0, "growth": 1.5, "ADD, sets": 1.3, "ADD, chains": 2.5}
+APPS, POLICIES, RULES, ELSEWHERE = 100, 500, 30, 10000  # rules of a policy and direction
 
 Container = tuple[str, str]  # id, path of its namespace
 
@@ -126,8 +134,10 @@ class Plugin:
         }
         return {"environment": environment, "configuration": {**self._configuration, **fields}}
 
-    def add(self, containers: t.Sequence[Container], threads: int = 1) -> dict[str, t.Any]:
-        done = self._run([self._call("ADD", container) for container in containers], threads)
+    def add(self, containers: t.Sequence[Container], threads: int = 1, apps: t.Sequence[str] = ()) -> dict[str, t.Any]:
+        """`apps`: the label of each; ptp takes no notice of it."""
+        fields: list[dict[str, t.Any]] = [{"labels": {"app": app}} for app in apps] or [{} for _ in containers]
+        done = self._run([self._call("ADD", one, **more) for one, more in zip(containers, fields)], threads)
         for container, output in zip(containers, done["outputs"]):
             self._results[container[0]] = json.loads(output)
         return done
@@ -158,6 +168,23 @@ class Ours(Plugin):
         shim.chmod(0o755)
         super().__init__(str(shim), {"cniVersion": "1.0.0", "name": "bench", "type": "calico"})
 
+    def police(self, own: int) -> None:
+        """Brings policy into force, with one for each of `own` workloads that may come."""
+        self._apply(dataclasses.replace(self._state, policy=policy(own)))
+
+    def unpolice(self) -> None:
+        self._apply(self._state)
+
+    def rules(self) -> int:
+        saved = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
+        return sum(line.startswith("-A ") for line in saved.splitlines())
+
+    def _apply(self, state: NodeState) -> None:
+        self._store.save(Stored(state, complete=True))
+        with Client(str(self._volatile / "agent.sock"), 600.0) as client:
+            problems = client.call("node.apply", removals=True)["problems"]
+        assert problems == [], problems
+
     def _start(self, folder: pathlib.Path) -> Client:
         blocks = [f"10.244.{number >> 2}.{(number & 3) * 64}/26" for number in range(24)]
         state = NodeState(
@@ -168,7 +195,8 @@ class Ours(Plugin):
             routes=tuple(Route(cidr, "blackhole") for cidr in blocks),
             sysctls=(Sysctl("net/ipv4/ip_forward", "1"),),
         )
-        Store(str(folder / "lib")).save(Stored(state, complete=True))
+        self._state, self._store = state, Store(str(folder / "lib"))
+        self._store.save(Stored(state, complete=True))
         source = str(ROOT / "plugins" / "module_utils")
         bundle.install(bundle.build(source), bundle.bundle_digest(source), str(folder / "engine"))
         (folder / "run").mkdir()
@@ -213,6 +241,45 @@ class Ours(Plugin):
         subprocess.run(["umount", self._volatile], check=True)
 
 
+# ---- policy
+
+
+def rules(chance: random.Random, number: int, direction: str) -> tuple[model.Rule, ...]:
+    """Each names workloads of others, on a port."""
+    found = []
+    for port in range(1000, 1000 + number):
+        others = model.Entity(selector=f'app == "a{chance.randrange(APPS):03}"')
+        here = model.Entity(ports=(model.PortRange(port, port),))
+        ends = (others, here) if direction == model.INGRESS else (here, others)
+        found.append(model.Rule("Allow", protocol="tcp", source=ends[0], destination=ends[1]))
+    return tuple(found)
+
+
+def policy_of(name: str, app: str, number: int) -> model.Policy:
+    chance = random.Random(name)
+    ingress, egress = (rules(chance, number, direction) for direction in (model.INGRESS, model.EGRESS))
+    return model.Policy(
+        name, selector=f'app == "{app}"', types=(model.INGRESS, model.EGRESS), ingress=ingress, egress=egress
+    )
+
+
+def policy(own: int) -> PolicyState:
+    policies = [policy_of(f"p{number:03}", f"a{number % APPS:03}", RULES) for number in range(POLICIES)]
+    policies += [policy_of(f"own{number:03}", f"own{number:03}", 10) for number in range(own)]
+    elsewhere = tuple(
+        model.Endpoint(
+            model.WORKLOAD_ENDPOINT,
+            f"elsewhere/w{number}",
+            f"node{number % 40}",
+            "cali1",
+            (f"10.{64 + (number >> 16)}.{number >> 8 & 255}.{number & 255}",),
+            (("app", f"a{number % APPS:03}"),),
+        )
+        for number in range(ELSEWHERE)
+    )
+    return PolicyState(model.policy_set(policies=policies, profiles=[allow_all()]), elsewhere)
+
+
 # ---- what is measured
 
 
@@ -236,22 +303,22 @@ class Bench:
         self.plugins = {"calico": ours, "ptp": theirs}
         self._existing: dict[str, list[Container]] = {name: [] for name in self.plugins}
 
-    def existing(self, count: int) -> None:
+    def existing(self, count: int, apps: t.Sequence[str] = ()) -> None:
         """Brings both hosts to that many workloads."""
         for name, plugin in self.plugins.items():
             more = containers(self._kernel, count - len(self._existing[name]))
-            plugin.add(more, PARALLEL)
+            plugin.add(more, PARALLEL, apps)
             self._existing[name] += more
 
-    def sequential(self, count: int) -> dict[str, dict[str, list[float]]]:
-        """{ADD, DEL: {plugin: seconds}}"""
+    def sequential(self, count: int, apps: t.Sequence[str] = ()) -> dict[str, dict[str, list[float]]]:
+        """{ADD, DEL: {plugin: seconds}}; `apps`: the label of each."""
         times: dict[str, dict[str, list[float]]] = {
             verb: {name: [] for name in self.plugins} for verb in ("ADD", "DEL")
         }
         made = {name: containers(self._kernel, count) for name in self.plugins}
         for number in range(count):
             for name, plugin in self._in_turns(number):
-                times["ADD"][name] += plugin.add([made[name][number]])["times"]
+                times["ADD"][name] += plugin.add([made[name][number]], apps=apps[number : number + 1])["times"]
         for number in range(count):
             for name, plugin in self._in_turns(number):
                 times["DEL"][name] += plugin.delete([made[name][number]])["times"]
@@ -289,6 +356,21 @@ def fdatasync(folder: pathlib.Path, count: int) -> list[float]:
     return times
 
 
+def policed(bench: Bench, ours: Ours, count: int) -> dict[str, t.Any]:
+    """Leaves no policy behind."""
+    warm = 3
+    own = [f"own{number:03}" for number in range(count + warm)]
+    ours.police(len(own))
+    bench.existing(10 + APPS, [f"a{number:03}" for number in range(APPS)])
+    figures = {}
+    for name, apps in (("sets", ["a007"] * len(own)), ("chains", own)):
+        bench.sequential(warm, apps[count:])
+        figures[name] = bench.sequential(count, apps[:count])
+    figures["rules"] = ours.rules()
+    ours.unpolice()
+    return figures
+
+
 def measure(folder: pathlib.Path, count: int, rounds: int, many: int) -> dict[str, t.Any]:
     kernel = linux.LinuxKernel(marker_folder=str(folder / "markers"))
     kernel.netns_add("ptp", "")
@@ -313,6 +395,7 @@ def measure(folder: pathlib.Path, count: int, rounds: int, many: int) -> dict[st
             figures[str(existing)] = bench.sequential(count)
             if existing == 10:
                 figures["parallel"] = bench.parallel(rounds)
+                figures.update(policed(bench, ours, count))
     finally:
         for plugin in bench.plugins.values():
             plugin.close()
@@ -344,6 +427,15 @@ def report(figures: dict[str, t.Any], many: int) -> bool:
             met &= good
             name = f"{verb} beside {existing}"
             print(f"{name:<18}{ours * 1e3:>9.2f} ms{theirs * 1e3:>9.2f} ms{of_pairs:>8.2f}   {said}")
+    for what in ("sets", "chains"):
+        for verb in ("ADD", "DEL"):
+            ours, theirs = (statistics.median(figures[what][verb][name]) for name in ("calico", "ptp"))
+            of_pairs, goal = ratio(figures[what][verb]), f"{verb}, {what}"
+            said, good = verdict(goal, of_pairs) if goal in GOALS else ("", True)
+            met &= good
+            name = f"{verb}, policy {what}"
+            print(f"{name:<18}{ours * 1e3:>9.2f} ms{theirs * 1e3:>9.2f} ms{of_pairs:>8.2f}   {said}")
+    print(f"{'rules in force':<18}{figures['rules']:>12}")
     ours, theirs = (statistics.median(figures["parallel"][name]) for name in ("calico", "ptp"))
     of_rounds = ratio(figures["parallel"])
     said, good = verdict("ADD 8 parallel", of_rounds, at_least=True)

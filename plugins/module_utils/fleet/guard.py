@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A NodeState's policy, put into its tables and sets: what module, boot unit and agent program alike. Pure.
 
-Tables of IPv4 and of IPv6: workloads have no IPv6 address, so what the latter come to is that nothing but neighbour
-discovery leaves a workload by IPv6.
+Tables of IPv4 and of IPv6: workloads have no IPv6 address, so the latter have no chains of their policies, and nothing
+but neighbour discovery leaves a workload by IPv6.
 """
 
 from __future__ import annotations

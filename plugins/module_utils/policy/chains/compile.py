@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..ip_sets import IpSet
+from ..ip_sets import IpSet, is_of
 from ..node_policy import LocalEndpoint, NodePolicy
 from . import filter_table, mangle_table, raw_table
 from .marks import marks
@@ -37,7 +37,9 @@ class Compiler:
     def compile(self, node: NodePolicy) -> Tables:
         """Raises KeyError when an endpoint names a policy that `node` does not have."""
         hosts, workloads = sorted_out(node.endpoints)
-        groups = self._groups.of(workloads)
+        # Of others nothing could be looked up: their packets of this family find no group, and need no chains.
+        here = [one for one in workloads if any(is_of(self.family, address) for address in one.endpoint.addresses)]
+        groups = self._groups.of(here)
         made_of = list(groups), hosts, node.policies, node.profiles
         if made_of != self._made_of:
             self._made_of = None
