@@ -19,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import new_connection
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import new_connection, targets
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
 
 _COLLECTION = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -47,11 +47,12 @@ class ActionModule(StateAction):
             except FleetError as error:
                 result.update(failed=True, msg=str(error))
                 return result
-            args["state"] = state.to_wire()
+            policy = targets.load_policy(own["fleet"], task_vars["inventory_hostname"]) if own["fleet"] else None
+            args["state"] = self._content(state, policy)
             if state.bird is not None:
                 args["bird_config"] = self._bird_config(args["state"])
             if by_phase:
-                args["phases"] = [self._step(name, step) for name, step in zip(names, steps)]
+                args["phases"] = [self._step(name, step, policy) for name, step in zip(names, steps)]
         if args.get("units"):
             args["units"] = [self._unit(entry, args["state"]) for entry in args["units"]]
         if args.get("files"):
@@ -121,8 +122,14 @@ class ActionModule(StateAction):
             templar.template(template, escape_backslashes=False, overrides={"trim_blocks": True, "lstrip_blocks": True})
         )
 
-    def _step(self, name: str, state: NodeState) -> dict[str, t.Any]:
+    @staticmethod
+    def _content(state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
+        """`policy` is the node's part of the fleet's, which the state was loaded without."""
         content = state.to_wire()
+        return {**content, "policy": policy} if policy and state.policy is not None else content
+
+    def _step(self, name: str, state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
+        content = self._content(state, policy)
         bird_config = self._bird_config(content) if state.bird is not None else None
         return {"phase": name, "state": content, "bird_config": bird_config}
 

@@ -18,8 +18,9 @@ from ansible import constants
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Ipam, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_parts import PolicyWire
 
-_FILE = "targets"
+_FILE, _POLICY = "targets", "policy"
 
 
 @dataclasses.dataclass
@@ -54,8 +55,18 @@ class Targets:
 
 
 def save(targets: Targets) -> str:
-    """The folder's path. It is 0700 and goes when ansible-playbook ends."""
+    """The folder's path. It is 0700 and goes when ansible-playbook ends.
+
+    What policy says, which is much and the same for all nodes, is kept apart: `load` gives states that have its
+    settings alone.
+    """
     folder = tempfile.mkdtemp(prefix="host_routing-", dir=constants.DEFAULT_LOCAL_TMP)
+    if targets.fleet is not None and targets.fleet.policy is not None:
+        with open(os.path.join(folder, _POLICY), "wb") as stream:
+            pickle.dump(targets.fleet.policy.wire(), stream)
+        targets = dataclasses.replace(
+            targets, fleet=dataclasses.replace(targets.fleet, policy=targets.fleet.policy.bare())
+        )
     with open(os.path.join(folder, _FILE), "wb") as stream:
         pickle.dump(targets, stream)
     return folder
@@ -64,6 +75,15 @@ def save(targets: Targets) -> str:
 def load(folder: str) -> Targets:
     with open(os.path.join(folder, _FILE), "rb") as stream:
         return t.cast(Targets, pickle.load(stream))
+
+
+def load_policy(folder: str, node: str) -> t.Optional[dict[str, t.Any]]:
+    """What the node's state has as policy on its way; None where no fleet with policy was saved."""
+    try:
+        with open(os.path.join(folder, _POLICY), "rb") as stream:
+            return t.cast(PolicyWire, pickle.load(stream)).of(node)
+    except FileNotFoundError:
+        return None
 
 
 def observed_state(result: t.Any) -> t.Optional[NodeState]:

@@ -329,6 +329,8 @@ class NodeState:
             policy = packed_json.unpack(policy)
         if not isinstance(policy, dict):
             raise ValueError("policy is neither a PolicyState nor a packed one")
+        if "shared" in policy:
+            policy = _shared_and_own(policy, state.node)
         return dataclasses.replace(state, policy=PolicyState.from_dict(policy))
 
     @property
@@ -371,6 +373,16 @@ class NodeState:
 
 
 _WITHOUT_POLICY = tuple(field.name for field in dataclasses.fields(NodeState) if field.name != "policy")
+
+
+def _shared_and_own(policy: t.Mapping[str, t.Any], node: str) -> dict[str, t.Any]:
+    """A PolicyState as data, of what is the same for all nodes and what is this node's; see PolicyWire."""
+    try:
+        shared = packed_json.unpack(policy["shared"])
+        elsewhere = [one for one in shared["endpoints"] if one["node"] != node]
+        return {**shared, "endpoints": [*policy["own"], *elsewhere], "settings": policy["settings"]}
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"what is shared of the policy cannot be read: {error}") from error
 
 
 def _fill_workload_mtu(fields: dict[str, t.Any]) -> None:

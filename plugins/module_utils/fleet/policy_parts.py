@@ -16,14 +16,31 @@ from .. import naming
 from ..policy.label_index import LabelIndex
 from ..policy.model import Endpoint, NamedPortKey, NetworkSet, PolicySet
 from ..policy.set_keys import of_rules
+from . import packed_json
 from .guard import workload_endpoint
 from .policy_inventory import FleetPolicy
-from .policy_state import PolicyState
+from .policy_json import to_plain
+from .policy_state import NO_POLICY, PolicyState
 
 if t.TYPE_CHECKING:
     from .inventory import Workload
 
 Owner = t.Union[Endpoint, NetworkSet]
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicyWire:
+    """Made by `PolicyParts.wire`: a text, and by node its own endpoints and settings as plain data."""
+
+    shared: str
+    own: t.Mapping[str, t.Any]
+    settings: t.Mapping[str, t.Any]
+
+    def of(self, node: str) -> t.Optional[dict[str, t.Any]]:
+        """What `NodeState.from_dict` reads as the policy of a node, None for one that has none."""
+        if node not in self.settings:
+            return None
+        return {"shared": self.shared, "own": self.own[node], "settings": self.settings[node]}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +56,22 @@ class PolicyParts:
         """The part of one node."""
         elsewhere = tuple(one for one in self.meant if one.node != node)
         return PolicyState(self.policy_set, (*self.own.get(node, ()), *elsewhere), self.policy.settings_of(node))
+
+    def wire(self) -> PolicyWire:
+        """For NodeStates on their way to nodes: what is the same for all of them is made a text once."""
+        shared = PolicyState(self.policy_set, self.meant).to_dict()
+        del shared["settings"]
+        nodes = sorted({*self.own, *self.policy.ssh_ports})
+        return PolicyWire(
+            packed_json.pack(shared),
+            {node: to_plain(self.own.get(node, ())) for node in nodes},
+            {node: self.policy.settings_of(node).to_dict() for node in nodes},
+        )
+
+    def bare(self) -> PolicyParts:
+        """The settings alone: that there is policy, without what it says."""
+        policy = dataclasses.replace(self.policy, policy_set=NO_POLICY, host_endpoints=())
+        return PolicyParts(policy, NO_POLICY, {}, ())
 
     def content(self) -> t.Any:
         """All of it as plain data, for the hash of the plan."""

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_sources import Document
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains import settings as chains
@@ -318,3 +320,19 @@ def test_what_differs_between_the_hosts_of_a_group_is_several() -> None:
         "calico_policies_dmz[0].name of node2 web is also the name of another NetworkPolicy of namespace default, "
         "calico_policies_dmz[0]. Rename one."
     )
+
+
+def test_what_is_the_same_for_all_nodes_is_made_a_text_once() -> None:
+    """And each node reads its own state of it."""
+    fleet = build(workloads=TIERS, policies=[WEB, FROM_APP], own={"node2": {"calico_node_policy_audit": True}})
+    assert fleet.policy is not None
+    wire = fleet.policy.wire()
+    bare = dataclasses.replace(fleet, policy=None)
+    for name, state in states(fleet).items():
+        part = wire.of(name)
+        assert part is not None and part["shared"] is wire.shared
+        data = {**states(bare)[name].to_wire(), "policy": json.loads(json.dumps(part))}
+        assert NodeState.from_dict(data) == state
+    assert wire.of("stranger") is None
+    with pytest.raises(ValueError, match="what is shared of the policy cannot be read: 'own'"):
+        NodeState.from_dict({**state.to_wire(), "policy": {"shared": wire.shared}})
