@@ -23,7 +23,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.polic
     PolicyState,
     allow_all,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import (
+    Collected,
+    RemoteEndpoints,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Endpoint,
     Entity,
     Flow,
     Policy,
@@ -132,6 +137,26 @@ def test_an_agent_that_starts_does_what_the_last_one_may_not_have_done(tmp_path:
         await node.restart()
         await node.settle()
         assert cut(node) == [DENIED]
+
+    run(scenario())
+
+
+def test_what_is_known_of_other_nodes_counts(tmp_path: pathlib.Path) -> None:
+    """A node that tells no more of the client's workload is believed."""
+    client = Endpoint("WorkloadEndpoint", "default/c", "node2", "cali1", ("10.244.2.9",), (("app", "client"),))
+    rule = Rule("Allow", source=Entity(selector='app == "client"'))
+    policies = policy_set(policies=[Policy("web", ingress=(rule,))], profiles=[allow_all()])
+    state = with_state(policy=PolicyState(policies, settings=PolicySettings(cut_denied_flows=True)))
+    connection = Connection(*[Flow(6, "10.244.2.9", "10.244.1.2", 40000, 80)] * 2, b"one", b"one")
+
+    async def scenario() -> None:
+        node = await settled(tmp_path, state)
+        node.kernel.machine.tracked = [connection]
+        remote = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (client,))})
+        for known, ended in ((remote, []), (remote, []), (RemoteEndpoints(), [connection]), (remote, [])):
+            node.agent.knowledge.remote = known
+            await node.agent.resync()
+            assert cut(node) == ended
 
     run(scenario())
 

@@ -212,6 +212,15 @@ def test_a_scan_takes_no_more_memory_and_no_more_work_than_it_may() -> None:
     assert sum(given.log.counted().values()) == 5000
 
 
+def test_what_goes_on_stays_while_others_come_and_go() -> None:
+    given = Given(room=20)
+    for turn in range(10):
+        given.take(given.record(TO_WEB))
+        ports = range(1000 + 10 * turn, 1010 + 10 * turn)
+        given.take(*(given.record(dataclasses.replace(TO_WEB, destination_port=port)) for port in ports))
+    assert [drop["packets"] for drop in given.drops() if drop["destination_port"] == 80] == [10]
+
+
 def test_what_the_kernel_could_not_tell_is_counted() -> None:
     given = Given()
     first, *_, fourth = (given.record(TO_WEB) for dummy in range(4))
@@ -250,6 +259,10 @@ def test_the_method_and_the_figures(tmp_path: pathlib.Path) -> None:
         assert answer == {"next": 2, "group": 0, "wanted_group": 179, "policy": True, "lost": 0, "unlisted": 0}
         assert (await methods.policy_drops({"after": 2}, READER))["drops"] == []
         assert (await methods.policy_drops({"workload": "default/x"}, READER))["drops"] == []
+        (entry,) = agent.policy_log.entries()
+        entry.last -= 120
+        assert (await methods.policy_drops({"since": 60}, READER))["drops"] == []
+        assert len((await methods.policy_drops({"since": 180}, READER))["drops"]) == 1
         agent.policy_log.take([records.record(flow)._replace(sequence=7)], str)
         for dummy in agent.instruments.registry.metrics():
             pass

@@ -169,6 +169,16 @@ def test_nobody_is_locked_out() -> None:
     assert found.ending == (tracked(web),)
 
 
+def test_untracked_policy_spares_what_may_answer_the_host() -> None:
+    """It knows a failsafe's reply by the port that it is sent from."""
+    eth0 = Endpoint("HostEndpoint", "eth0", NODE, "eth0", profiles=("open",))
+    deny = Policy("deny", ingress=(Rule("Deny"),), do_not_track=True, apply_on_forward=True)
+    made = state(policy_set(policies=[deny], profiles=[OPEN]), [eth0])
+    dns = Flow(17, "192.0.2.53", "10.65.2.1", 53, 40000)
+    other = dataclasses.replace(dns, source_port=54)
+    assert denied_flows.judged(kernel(tracked(dns), tracked(other)), made).ending == (tracked(other),)
+
+
 def test_multicast_goes_on() -> None:
     """Of which interface it came by and whether the host listens nothing is known."""
     eth0 = Endpoint("HostEndpoint", "eth0", NODE, "eth0")
