@@ -18,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
 
 from tests.integration.agent.daemon_under_test import Daemon
-from tests.integration.agent.policed_daemon import CLOSED, OPEN, add, inside, open_for, policed, web
+from tests.integration.agent.policed_daemon import CLOSED, OPEN, add, closed_for, inside, policed, web
 from tests.integration.policy.documents import global_policy
 
 
@@ -28,8 +28,8 @@ def test_calicoctl_shows_what_is_dropped(stopped_daemon: Daemon, capsys: pytest.
     daemon.start()
     daemon.in_sync()
     client, address = add(daemon, "client"), add(daemon, "web")
-    daemon.until(lambda: open_for(daemon, "client", "web", OPEN), "it is open")
-    assert not open_for(daemon, "client", "web", CLOSED)
+    daemon.until(lambda: not closed_for(daemon, "client", "web", OPEN), "it is open")
+    assert closed_for(daemon, "client", "web", CLOSED)
 
     def denied() -> list[dict[str, t.Any]]:
         drops = daemon.call("policy.drops", workload="default/web", since=600)["drops"]

@@ -28,7 +28,17 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Stored
 
 from tests.integration.agent.daemon_under_test import Daemon, install_engine
-from tests.integration.agent.policed_daemon import BASE, CLOSED, OPEN, Datagrams, add, open_for, policed, web
+from tests.integration.agent.policed_daemon import (
+    BASE,
+    CLOSED,
+    OPEN,
+    Datagrams,
+    add,
+    closed_for,
+    open_for,
+    policed,
+    web,
+)
 from tests.integration.agent.test_hand_over import here
 from tests.integration.policy.documents import Document, global_policy
 
@@ -56,7 +66,7 @@ def guarded(stopped_daemon: Daemon) -> Daemon:
     daemon.start()
     daemon.in_sync()
     add(daemon, "client"), add(daemon, "web")
-    daemon.until(lambda: open_for(daemon, "client", "web", OPEN), "it is open")
+    daemon.until(lambda: not closed_for(daemon, "client", "web", OPEN), "it is open")
     daemon.in_sync()
     return daemon
 
@@ -104,7 +114,7 @@ def running(daemon: Daemon) -> bool:
 
 
 def daemon_opens(daemon: Daemon, port: int) -> None:
-    daemon.until(lambda: open_for(daemon, "client", "web", port), f"port {port} is open")
+    daemon.until(lambda: not closed_for(daemon, "client", "web", port), f"port {port} is open")
 
 
 def states() -> t.Iterator[tuple[int, int, NodeState]]:
@@ -139,7 +149,7 @@ def test_a_kill_between_writes_leaves_the_former_policy_or_the_next(
     address = guarded.call("workload.get", id="default/web")["workload"]["addresses"][0]
 
     def is_open(port: int) -> bool:
-        return open_for(guarded, "client", "web", port, address)
+        return open_for(guarded, "client", "web", port, address, 0.3)
 
     with nothing_else_gets_through(guarded):
         for moment in (f"{when} {number}" for number in range(1, 5) for when in ("before", "after")):

@@ -12,7 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Rule
 
 from tests.integration.agent.daemon_under_test import Daemon
-from tests.integration.agent.policed_daemon import BASE, CLOSED, OPEN, add, open_for, policed, web
+from tests.integration.agent.policed_daemon import BASE, CLOSED, OPEN, add, closed_for, open_for, policed, web
 from tests.integration.policy.documents import Document, global_policy
 
 _DEVICE = TunnelDevice("vxlan.calico", "vxlan", 1450, "10.10.1.11", None, "66:00:00:00:00:01", 4096, 4789)
@@ -56,16 +56,16 @@ def test_a_new_policy_that_is_refused_is_closed_and_all_others_apply(stopped_dae
     daemon.start()
     add(daemon, "client"), add(daemon, "web"), add(daemon, "db")
     daemon.until(lambda: told(daemon), "the policy is refused")
-    daemon.until(lambda: open_for(daemon, "client", "web", OPEN), "web's policy is in force")
-    assert not open_for(daemon, "client", "web", CLOSED)
-    assert not open_for(daemon, "client", "db", OPEN)
+    daemon.until(lambda: not closed_for(daemon, "client", "web", OPEN), "web's policy is in force")
+    assert closed_for(daemon, "client", "web", CLOSED)
+    assert closed_for(daemon, "client", "db", OPEN)
     # What guards it stands, as far as it can: the tunnel is not held back.
     daemon.until(lambda: daemon.kernel.link("vxlan.calico"), "the tunnel device is there")
     # Once it is right, it is as if nothing had been.
     bring(daemon, policed(web(OPEN), db(OPEN), base=TUNNELLED))
     daemon.in_sync()
     assert told(daemon) == []
-    assert open_for(daemon, "client", "db", OPEN) and not open_for(daemon, "client", "db", CLOSED)
+    assert open_for(daemon, "client", "db", OPEN) and closed_for(daemon, "client", "db", CLOSED)
 
 
 def test_a_changed_policy_that_is_refused_leaves_the_former_one_and_all_others_apply(stopped_daemon: Daemon) -> None:
@@ -74,12 +74,12 @@ def test_a_changed_policy_that_is_refused_leaves_the_former_one_and_all_others_a
     daemon.start()
     daemon.in_sync()
     add(daemon, "client"), add(daemon, "web"), add(daemon, "db")
-    daemon.until(lambda: open_for(daemon, "client", "db", OPEN), "it is open")
+    daemon.until(lambda: not closed_for(daemon, "client", "db", OPEN), "it is open")
     bring(daemon, with_bad_db(web(CLOSED), db(CLOSED)))
     assert told(daemon)
-    assert open_for(daemon, "client", "web", CLOSED) and not open_for(daemon, "client", "web", OPEN)
-    assert open_for(daemon, "client", "db", OPEN) and not open_for(daemon, "client", "db", CLOSED)
+    assert open_for(daemon, "client", "web", CLOSED) and closed_for(daemon, "client", "web", OPEN)
+    assert open_for(daemon, "client", "db", OPEN) and closed_for(daemon, "client", "db", CLOSED)
     # Workloads come and go meanwhile, and are told what is theirs.
     add(daemon, "second", labels={"app": "web"})
-    daemon.until(lambda: open_for(daemon, "client", "second", CLOSED), "web's policy is in force for it")
-    assert not open_for(daemon, "client", "second", OPEN)
+    daemon.until(lambda: not closed_for(daemon, "client", "second", CLOSED), "web's policy is in force for it")
+    assert closed_for(daemon, "client", "second", OPEN)

@@ -12,7 +12,17 @@ import typing as t
 import pytest
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
-from tests.integration.agent.policed_daemon import CLOSED, OPEN, Datagrams, add, open_for, ours, policed, web
+from tests.integration.agent.policed_daemon import (
+    CLOSED,
+    OPEN,
+    Datagrams,
+    add,
+    closed_for,
+    open_for,
+    ours,
+    policed,
+    web,
+)
 from tests.integration.agent.test_repair import shell
 
 _FLUSH_ALL = """
@@ -73,7 +83,7 @@ def shared(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.
         daemon.in_sync()
         add(daemon, "client")
         add(daemon, "web")
-        daemon.until(lambda: open_for(daemon, "client", "web", OPEN), "it is open")
+        daemon.until(lambda: not closed_for(daemon, "client", "web", OPEN), "it is open")
         daemon.in_sync()
         yield daemon
 
@@ -100,7 +110,7 @@ def test_policy_is_back_within_two_seconds(shared: Daemon, name: str) -> None:
             shell(shared.kernel, CLEAN)
             shared.in_sync()
             assert seconds_until_back(shared, script, expected) <= 2
-        assert open_for(shared, "client", "web", OPEN) and not open_for(shared, "client", "web", CLOSED)
+        assert open_for(shared, "client", "web", OPEN) and closed_for(shared, "client", "web", CLOSED)
     finally:
         shell(shared.kernel, CLEAN)
     shared.until(lambda: ours(shared.kernel) == expected, "all is as before")

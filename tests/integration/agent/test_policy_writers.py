@@ -18,7 +18,17 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
 
 from tests.integration.agent.daemon_under_test import Daemon
-from tests.integration.agent.policed_daemon import BASE, CLOSED, OPEN, Datagrams, add, open_for, ours, policed, web
+from tests.integration.agent.policed_daemon import (
+    BASE,
+    CLOSED,
+    OPEN,
+    Datagrams,
+    add,
+    closed_for,
+    ours,
+    policed,
+    web,
+)
 from tests.integration.host_under_test import HOST
 
 SECONDS = float(os.environ.get("CALICO_SOAK_SECONDS", "10"))
@@ -83,7 +93,7 @@ def test_concurrent_writers_lose_no_rule_and_block_nobody(stopped_daemon: Daemon
     daemon.start()
     daemon.in_sync()
     add(daemon, "client"), add(daemon, "web")
-    daemon.until(lambda: open_for(daemon, "client", "web", OPEN), "it is open")
+    daemon.until(lambda: not closed_for(daemon, "client", "web", OPEN), "it is open")
     others = [Writer(daemon, number) for number in (1, 2)]
     states = [policed(web(OPEN, *more)) for more in ((), range(6000, 6040), (7000, 7001))]
     applied, until = 0, time.monotonic() + SECONDS
