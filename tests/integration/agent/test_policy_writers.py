@@ -31,7 +31,7 @@ from tests.integration.agent.policed_daemon import (
 )
 from tests.integration.host_under_test import HOST
 
-SECONDS = float(os.environ.get("CALICO_SOAK_SECONDS", "10"))
+SECONDS = float(os.environ.get("CALICO_SOAK_SECONDS", "8"))
 _CHAIN = ":THEIRS-{0} - [0:0]\n-A THEIRS-{0} -s 192.0.2.{0}/32 -j ACCEPT\n"
 
 
