@@ -41,7 +41,8 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
         lines, document = inventory_question.ask(arguments.inventory, asked, arguments.all)
     else:
         try:
-            answer = FlowAnswer(question(_known(sources), asked))
+            known = _known(sources)
+            answer = FlowAnswer(question(known, asked), _doubts(sources, known.who))
         except KernelError as error:
             raise NoVerdict(f"the addresses of this host cannot be read: {error}.") from error
         lines, document = answer.lines(arguments.all), answer.document()
@@ -50,6 +51,19 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     else:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
     return PROBLEMS if document["verdict"] == DENIED else DONE
+
+
+def _doubts(sources: Sources, node: str) -> list[str]:
+    """Why the kernel may decide otherwise than what the node is to have: it does not have it, or not yet."""
+    if not sources.agent_runs():
+        return []
+    status = sources.agent_status()
+    if status["in_sync"] and not status["problems"]:
+        return []
+    first = next(iter(status["problems"]), "its agent is bringing it there")
+    more = len(status["problems"]) - 1
+    rest = f" And {more} more: calicoctl status says them." if more > 0 else ""
+    return [f"{node} is not as it is to be, and its kernel may decide otherwise: {first}{rest}"]
 
 
 def _known(sources: Sources) -> KnownNetwork:

@@ -11,7 +11,7 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import age, packet_way, policy_explain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import age, packet_way, policy_explain, sources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address, NewLink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
     BirdRoute,
@@ -47,6 +47,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.release imp
 
 from tests.unit.cli.conftest import STATE, Node
 
+IN_SYNC = {"in_sync": True, "problems": []}
 WHEN = "2026-11-21T14:02:09Z"
 NOW = 1795327329.0  # 16 hours later
 
@@ -105,7 +106,7 @@ GUARDED = dataclasses.replace(
 def settled(node: Node, state: NodeState = GUARDED) -> Node:
     """The node with this state, eth0, and the workloads web-1 and shop that came to it later."""
     settle(node, state)
-    node.agent()
+    node.agent().answers["status"] = IN_SYNC
     return node
 
 
@@ -461,6 +462,21 @@ def test_the_age_of_what_was_collected(node: Node) -> None:
 )
 def test_ages(when: str, text: str) -> None:
     assert age.dated(when, NOW) == text
+
+
+def test_a_node_that_is_not_as_it_is_to_be(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "PATIENCE", 0.0)
+    settled(node)
+    answers = node.agents[-1].answers
+
+    def note() -> str:
+        return explain(node, "web-1 db-2 5432/tcp")[1].splitlines()[6]
+
+    begin = "note   node1 is not as it is to be, and its kernel may decide otherwise: "
+    answers["status"] = {"in_sync": False, "problems": []}
+    assert note() == f"{begin}its agent is bringing it there"
+    answers["status"] = {"in_sync": True, "problems": ["default/web is set aside.", "ipset: no.", "x"]}
+    assert note() == f"{begin}default/web is set aside. And 2 more: calicoctl status says them."
 
 
 def test_a_host_endpoint_as_an_end(node: Node) -> None:
