@@ -13,7 +13,7 @@ import typing as t
 
 from ..dataplane.change import Change
 from ..fleet.node_state import WorkloadEndpoint
-from . import protocol
+from . import protocol, repair
 from .commit import Write
 from .protocol import AgentError
 
@@ -54,7 +54,7 @@ async def admitted(write: Write, endpoint: WorkloadEndpoint) -> None:
             raise AgentError(
                 protocol.KERNEL, f"policy for {_name(endpoint)} cannot be put in force: {reason}"
             ) from error
-    except OSError as error:
+    except repair.ERRORS as error:
         raise AgentError(protocol.KERNEL, f"policy for {_name(endpoint)} cannot be put in force: {error}") from error
 
 

@@ -24,6 +24,9 @@ FAMILIES: t.Mapping[int, str] = {4: "iptables", 6: "ip6tables"}
 #: So many rules of others make a backend the host's own against the word of its `iptables`; Calico has the same number.
 CLEARLY = 10
 
+#: iptables-nft-save gives up when somebody writes while it reads.
+_ATTEMPTS = 3
+
 _OTHER = {"nft": "legacy", "legacy": "nft"}
 
 
@@ -83,9 +86,12 @@ def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
 
 
 def _read(kernel: Kernel, program: str, family: int, desired: t.Sequence[IptablesTable]) -> Saved:
-    done = kernel.run([f"{program}-save"])
-    if done.code == 0:
-        return parse(done.output)
+    for _attempt in range(_ATTEMPTS):
+        done = kernel.run([f"{program}-save"])
+        if done.code == 0:
+            return parse(done.output)
+        if done.code == 127:
+            break
     # Not installed yet: applying says so.
     if done.code == 127 or not any(table.family == family for table in desired):
         return Saved({}, {})

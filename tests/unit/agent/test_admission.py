@@ -206,6 +206,38 @@ def test_where_the_table_cannot_be_written_nothing_is_added(tmp_path):
     run(scenario())
 
 
+def test_rules_that_cannot_be_read_are_no_reason_to_let_anybody_in(tmp_path):
+    async def scenario():
+        node = await started(tmp_path)
+        ran, failures = node.kernel.run, [0]
+
+        def busy(argv, stdin="", timeout=60.0):
+            if argv[0] == "iptables-save" and failures[0]:
+                failures[0] -= 1
+                return Completed(2, "", "iptables-save v1.8.9 (nf_tables): the rules changed while they were read\n")
+            return ran(argv, stdin, timeout)
+
+        node.kernel.run = busy
+        node.kernel.netfilter.generation += 1  # so they have to be read
+        failures[0] = 2  # somebody writes meanwhile: they are read again
+        assert await node.add("app", labels={"app": "app"}) in known(node)
+        node.kernel.netfilter.generation += 1
+        failures[0] = 10**6
+        with pytest.raises(AgentError) as caught:
+            await node.add("db", labels={"app": "db"})
+        assert caught.value.message == (
+            "policy for workload default/db cannot be put in force: The iptables rules cannot be read (iptables-save):"
+            " iptables-save v1.8.9 (nf_tables): the rules changed while they were read. See that the kernel has"
+            " nf_tables or iptables (Debian: linux-image-amd64), then run again."
+        )
+        assert set(node.on_disk()) == {"default/app"}
+        failures[0] = 0
+        await asyncio.sleep(15)
+        assert node.agent.in_sync
+
+    run(scenario())
+
+
 def test_a_policy_that_is_set_aside_keeps_nobody_from_being_added(tmp_path):
     async def scenario():
         node = await started(tmp_path)
