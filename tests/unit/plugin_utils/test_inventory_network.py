@@ -8,11 +8,14 @@ from __future__ import annotations
 import collections
 import itertools
 import json
+import os
 import pathlib
+import re
 import types
 import typing as t
 
 import pytest
+import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import policy_explain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_answer import FlowAnswer
@@ -25,6 +28,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     NewLink,
     RouteAttributes,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import RemoteEndpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Stored
@@ -36,6 +40,7 @@ from tests.unit.fleet.fleets import build, pool, workload
 from tests.unit.plugin_utils import controller
 from tests.unit.plugin_utils.test_policy_notices import variables_in
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 WORKLOADS = [
     workload("web", "node1", labels={"app": "web"}, address="10.244.1.1"),
     workload("db", "node3", labels={"app": "db"}, address="10.244.3.1"),
@@ -184,7 +189,7 @@ def as_node_knows(state: NodeState) -> KnownNetwork:
     kernel.address_add(Address("eth0", state.address.partition("/")[0], 16))
     write_route(kernel, "0.0.0.0/0", RouteAttributes(device="eth0", gateway="10.10.0.1"))
     sources = types.SimpleNamespace(
-        stored=lambda: Stored(state, None),
+        stored=lambda: Stored(state, None, when="2026-11-22T06:00:00Z"),
         workloads=list,
         remote_endpoints=RemoteEndpoints,
         machine=types.SimpleNamespace(kernel=kernel),
@@ -192,15 +197,42 @@ def as_node_knows(state: NodeState) -> KnownNetwork:
     return policy_explain._known(t.cast(Sources, sources))
 
 
+def shop(*policies: t.Mapping[str, t.Any], **more: t.Any) -> Fleet:
+    """inventories/three-tier-policy, and more policies."""
+    folder = ROOT / "inventories" / "three-tier-policy"
+    variables = variables_in(folder)
+    groups = yaml.safe_load((folder / "hosts.yml").read_text("utf-8"))["calico_nodes"]["children"].values()
+    return build(
+        *variables["calico_ip_pools"],
+        nodes={name: one["calico_node_address"] for group in groups for name, one in group["hosts"].items()},
+        workloads=variables["calico_workloads"],
+        policies=[*variables["calico_policies"], *policies],
+        **more,
+    )
+
+
+def test_the_page_shows_what_a_node_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The block of docs/policy.md; DOCUMENTATION=write renews it."""
+    monkeypatch.setattr(policy_explain, "now", lambda: 1795338000.0)
+    page = ROOT / "docs" / "policy.md"
+    text = page.read_text("utf-8")
+
+    def shown(found: re.Match[str]) -> str:
+        words = dict(re.findall(r"--(\w+) (\S+)", found["command"]))
+        asked = Asked(words["from"], words["to"], words["port"])
+        lines = FlowAnswer(question(as_node_knows(known_network(shop()).states[found["node"]]), asked)).lines()
+        return "\n".join(["```text", found["command"], *lines, "```"])
+
+    actual = re.sub(r"```text\n(?P<command>(?P<node>node\d)# calicoctl[^\n]*)\n.*?```", shown, text, flags=re.DOTALL)
+    if os.environ.get("DOCUMENTATION") == "write":
+        page.write_text(actual, "utf-8")
+    assert actual == text
+    assert "node1# calicoctl" in text
+
+
 def test_it_says_what_both_nodes_say() -> None:
     """Of a shop of three tiers, and policy for a host. What passes by the inventory is what both its nodes let pass."""
-    shop = variables_in(pathlib.Path(__file__).resolve().parents[3] / "inventories" / "three-tier-policy")
-    made = build(
-        pool("vxlan-crosssubnet", natOutgoing=True),
-        workloads=shop["calico_workloads"],
-        policies=[*shop["calico_policies"], SSH],
-        own={"node2": {"calico_node_policies": [{**HEP, "expectedIPs": ["10.10.1.12"]}]}},
-    )
+    made = shop(SSH, own={"node2": {"calico_node_policies": [{**HEP, "expectedIPs": ["10.10.1.12"]}]}})
     whole = known_network(made)
     nodes = {name: as_node_knows(whole.states[name]) for name in whole.members}
     ends = [*(one.name for one in whole.endpoints if one.kind == "WorkloadEndpoint"), "node1", "node2", "192.0.2.9"]
