@@ -26,19 +26,21 @@ def paths(state: NodeState, others: t.Mapping[str, Ipam], sample: int = 0) -> li
     """One path to each pool of each other node (`others`: name -> what it owns) in which something answers.
 
     A node itself answers at the addresses of its tunnels and at nothing else in its blocks; where it has none in a pool
-    a workload's address stands in. `sample` > 0 keeps that many paths, spread over the fleet and different from node to
-    node. A pure reflector has no way to any block, so none to probe.
+    a workload's address stands in, unless there is policy, which may keep it from answering. `sample` > 0 keeps that
+    many paths, spread over the fleet and different from node to node. A pure reflector has no way to any block, so none
+    to probe.
     """
     if state.bird is not None and not state.bird.workload_node:
         return []
-    kinds = {TUNNEL_KIND.get(pool.encapsulation) for pool in state.pools}
+    # During a change the tunnels of both modes stand, on all nodes alike.
+    kinds = {TUNNEL_KIND.get(pool.encapsulation) for pool in state.pools} | {device.kind for device in state.devices}
     found = []
     for name, ipam in sorted(others.items()):
         if name == state.node:
             continue
         # A tunnel address outlives its tunnel: it is kept for the case that the mode comes back.
         tunnels = sorted(address for kind, address in ipam.tunnels.items() if kind in kinds)
-        answering = [*tunnels, *sorted(ipam.workloads.values())]
+        answering = [*tunnels, *(sorted(ipam.workloads.values()) if state.policy is None else ())]
         for pool in state.pools:
             address = next((address for address in answering if inside(f"{address}/32", pool.cidr)), None)
             hidden = pool.disable_bgp_export and state.bird is not None

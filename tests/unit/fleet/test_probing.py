@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing, transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 
 from tests.unit.fleet.fleets import LAB, build, pool, states, workload
@@ -33,6 +33,22 @@ def test_a_tunnel_that_is_gone_is_not_probed_although_its_address_is_kept() -> N
     after = build(pool("direct"), previous=before.allocation)
     assert after.ipam_of("node2").tunnels
     assert paths(after) == [(f"node{n}", after.ipam_of(f"node{n}").workloads[f"w{n}"], 1500) for n in (2, 3, 4)]
+
+
+def test_during_a_change_the_tunnel_that_goes_answers_by_the_new_way() -> None:
+    before = build(pool("vxlan"))
+    after = build(pool("direct"), previous=before.allocation)
+    others = {name: after.ipam_of(name) for name in ("node2", "node3")}
+    flip = transition.phase_state(states(before)["node1"], states(after)["node1"], "flip")
+    found = probing.paths(flip, others)
+    assert [(p.address, p.size) for p in found] == [(ipam.tunnels["vxlan"], 1500) for ipam in others.values()]
+
+
+def test_with_policy_no_workload_stands_in() -> None:
+    """Whether it may answer is for its policy to say."""
+    web = {"kind": "NetworkPolicy", "name": "web", "selector": "all()", "types": ["Ingress"]}
+    assert paths(build(pool("direct"), policies=[web])) == []
+    assert len(paths(build(pool("vxlan"), policies=[web]))) == 3
 
 
 def test_every_pool_is_probed_by_an_address_of_its_own_and_at_its_own_size() -> None:
