@@ -58,12 +58,13 @@ def hashes(chain: str, rules: t.Iterable[str]) -> tuple[str, ...]:
 
 
 def commented(digest: str, rule: str) -> str:
-    return f'-m comment --comment "{COMMENT}{digest}" {rule}'
+    """The comment last: the kernel asks a rule's matches in their order, for every packet, and a comment is one."""
+    return f'{rule} -m comment --comment "{COMMENT}{digest}"'
 
 
 def bare(text: str) -> str:
     """The rule without our comment."""
-    return _COMMENTED.sub("", text, count=1)
+    return _COMMENTED.sub("", text, count=1).rstrip()
 
 
 def parse(output: str) -> Saved:

@@ -99,10 +99,12 @@ def _forward(node: NodeChains, write: EndpointChains) -> t.Iterator[Rule]:
     if node.hosts:
         yield clear
         yield Rule((unmarked(node.marks.accept),), jump(names.FROM_HOST_FORWARD))
-    for interface in node.workload_interfaces:
-        yield Rule((comes_in_by(interface),), jump(names.FROM_WORKLOAD))
-    for interface in node.workload_interfaces:
-        yield Rule((goes_out_by(interface),), jump(names.TO_WORKLOAD))
+    for by, chain in ((comes_in_by, names.FROM_WORKLOAD), (goes_out_by, names.TO_WORKLOAD)):
+        for interface in node.workload_interfaces:
+            if node.settings.allow_action == settings.ACCEPT:
+                # That chain would say the same; most packets need not go there.
+                yield Rule((by(interface), ESTABLISHED), ACCEPT)
+            yield Rule((by(interface),), jump(chain))
     if node.hosts:
         yield Rule((), jump(names.TO_HOST_FORWARD))
         yield clear

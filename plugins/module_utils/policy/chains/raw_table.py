@@ -13,21 +13,23 @@ from ..model import EGRESS, INGRESS, WILDCARD
 from . import failsafes, host_dispatch, log_prefix, names
 from .log_prefix import Reason
 from .node_chains import DIRECTIONS, NodeChains
-from .rule import ACCEPT, NOTRACK, Chains, Rule, clear_marks, comes_in_by, jump, marked
+from .rule import ACCEPT, NOTRACK, Chains, Rule, clear_marks, comes_in_by, goto, jump, marked, marked_at_all
 from .tables import RAW, Hook, Table
 
 
 def table(node: NodeChains) -> Table:
     write = node.writer(RAW)
     hosts = [one for one in node.hosts if one.untracked and one.interface != WILDCARD]
-    clear = Rule((), clear_marks(node.marks.every))
+    # To write a mark costs more than to see that there is none, and this is asked of every packet of the host.
+    clear = Rule((marked_at_all(node.marks.every),), clear_marks(node.marks.every))
     accepted = (marked(node.marks.accept),)
     accept = (Rule(accepted, NOTRACK), Rule(accepted, ACCEPT))
     incoming = [clear]
     spoofed = Reason(log_prefix.DENY, EGRESS, log_prefix.HOST, 0, log_prefix.SPOOFED)
     for interface in node.workload_interfaces:
-        incoming += write.writer.drop_unasked((comes_in_by(interface), "-m rpfilter --validmark --invert"), spoofed)
-    chains: Chains = {}
+        # One question for both rules: each takes the kernel a look into its routes, for every packet.
+        incoming.append(Rule((comes_in_by(interface), "-m rpfilter --validmark --invert"), goto(names.SPOOFED)))
+    chains: Chains = {names.SPOOFED: tuple(write.writer.drop_unasked((), spoofed))}
     hooks = [Hook("PREROUTING", Rule((), jump("cali-PREROUTING")))]
     if hosts:
         incoming += [Rule((), jump(names.FROM_HOST_ENDPOINT)), *accept]

@@ -74,6 +74,11 @@ def marked(bits: int) -> str:
     return f"-m mark --mark {bits:#x}/{bits:#x}"
 
 
+def marked_at_all(bits: int) -> str:
+    """One of `bits` is set, or several."""
+    return f"-m mark ! --mark 0x0/{bits:#x}"
+
+
 def unmarked(bits: int) -> str:
     """None of `bits` is set."""
     return f"-m mark --mark 0x0/{bits:#x}"
