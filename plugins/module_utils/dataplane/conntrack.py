@@ -19,6 +19,7 @@ import errno
 import functools
 import socket
 import struct
+import sys
 import typing as t
 
 from ..policy.model import Flow
@@ -181,7 +182,23 @@ def _connection(found: t.Mapping[int, bytes]) -> t.Optional[Connection]:
     return Connection(sent, flow, ends, _name(found), found.get(_CTA_TUPLE_MASTER, b""), mark)
 
 
+#: The ends of a connection with ports, as the kernel writes them: what stands between the values, and the values.
+_USUAL = struct.Struct("=8s4s4s4s8sB3x4s2s2x4s2s2x")
+_BETWEEN = tuple(bytes.fromhex(text) for text in (
+    "1400018008000100", "08000200", "1c00028005000100", "06000200", "06000300",
+)) if sys.byteorder == "little" else ()  # fmt: skip
+
+
 def _flow(ends: bytes) -> t.Optional[Flow]:
+    if len(ends) == _USUAL.size:  # several times as fast as reading it by attributes
+        one, source, two, destination, three, number, four, sent_from, five, sent_to = _USUAL.unpack(ends)
+        if (one, two, three, four, five) == _BETWEEN:
+            ports = (int.from_bytes(port, "big") for port in (sent_from, sent_to))
+            return Flow(number, socket.inet_ntoa(source), socket.inet_ntoa(destination), *ports)
+    return _flow_by_attributes(ends)
+
+
+def _flow_by_attributes(ends: bytes) -> t.Optional[Flow]:
     parts = rt.attributes(ends, 0)
     addresses = rt.attributes(parts.get(_CTA_TUPLE_IP, b""), 0)
     protocol = rt.attributes(parts.get(_CTA_TUPLE_PROTO, b""), 0)

@@ -24,7 +24,7 @@ from ..fleet.guard import all_endpoints, chain_settings
 from ..fleet.node_state import NodeState
 from ..policy.chains.marks import marks
 from ..policy.evaluator import DENIED, Evaluator
-from ..policy.model import Endpoint, Flow, Policy, PolicySet, Profile
+from ..policy.model import Endpoint, Policy, PolicySet, Profile
 from ..policy.packet_path import Host, Paths
 from . import desired
 from .endpoints import Endpoints
@@ -105,24 +105,21 @@ class _Judge:
         evaluator = Evaluator(policy_set, all_endpoints(state, state.policy, others))
         self._paths = Paths(evaluator, [host], chain_settings(state, state.policy.settings), nodes)
         self._source_ports = _asks_for_source_ports(policy_set)
-        self._known: dict[tuple[Flow, Flow], bool] = {}
+        self._known: dict[tuple[t.Any, ...], bool] = {}
 
     def denies(self, connection: Connection) -> bool:
         """Flows that differ in nothing that policy asks for are judged once."""
         sent, flow = connection.sent, connection.flow
         if int(sent.destination.partition(".")[0]) >= _MULTICAST:
             return False
-        if not self._source_ports and sent.source_port is not None:
-            sent, flow = (dataclasses.replace(one, source_port=_ANY_PORT) for one in (sent, flow))
-        known = self._known.get((sent, flow))
+        source_port = flow.source_port if self._source_ports else None
+        key = (flow.protocol, flow.source, flow.destination, source_port, flow.destination_port, flow.icmp_type,
+               flow.icmp_code, sent.destination, sent.destination_port)  # fmt: skip
+        known = self._known.get(key)
         if known is None:
-            before_dnat = sent if sent != flow else None
-            known = self._known[sent, flow] = self._paths.of(flow, before_dnat).action == DENIED
+            before_dnat = sent if sent is not flow else None
+            known = self._known[key] = self._paths.of(flow, before_dnat).action == DENIED
         return known
-
-
-#: Stands for the ports that flows are sent from, where nothing asks for them.
-_ANY_PORT = 0
 
 
 @dataclasses.dataclass(frozen=True)

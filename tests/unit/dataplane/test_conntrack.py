@@ -14,6 +14,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Flow
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.dataplane.test_rtnetlink import ERROR, channel, done, message
 
@@ -194,6 +196,18 @@ def test_all_are_told_with_what_they_are_about():
         (plain, plain, gre[1], b""),
     ]
     assert not wires[0].closed
+
+
+@given(st.binary(max_size=60), st.integers(0, 51), st.binary(min_size=1, max_size=4), st.sampled_from([6, 17, 132]))
+def test_the_short_way_reads_what_the_long_one_does(data, at, damage, protocol):
+    (dummy, ends) = told(1, protocol, ports=(40000, 80))
+    assert (
+        conntrack._flow(ends)
+        == conntrack._flow_by_attributes(ends)
+        == Flow(protocol, "10.244.1.5", "192.0.2.9", 40000, 80)
+    )
+    for one in (data, ends[:at] + damage + ends[at + len(damage) :]):
+        assert conntrack._flow(one) == conntrack._flow_by_attributes(one)
 
 
 def test_marks_of_those_given_are_changed_in_these_bits():
