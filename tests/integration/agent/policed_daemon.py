@@ -172,17 +172,18 @@ def open_for(
 
 
 def ours(kernel: Kernel) -> list[str]:
-    """Rules and sets, as they are saved; rules of others that stand in a chain before ours count as well."""
+    """Rules and sets, as they are saved, in their order, and whether rules of others have come before ours."""
     found: list[str] = []
     for program in ("iptables", "ip6tables"):
-        lines = [line for line in kernel.run([f"{program}-save"]).output.splitlines() if line.startswith(("*", "-A"))]
-        last: dict[str, bool] = {}  # by chain, whether the latest rule is one of others
-        for line in lines:
-            chain = line.split()[1] if line.startswith("-A") else ""
-            if COMMENT in line and last.get(chain) and "-j ACCEPT" not in line:
-                found.append(f"behind others: {line}")
-            elif COMMENT in line or line.startswith("*"):
-                found.append(line)
-            last = {} if line.startswith("*") else {**last, chain: COMMENT not in line}
+        table = ""
+        foreign: set[str] = set()  # chains that begin with rules of others
+        for line in kernel.run([f"{program}-save"]).output.splitlines():
+            if line.startswith("*"):
+                table, foreign = line, set()
+            elif line.startswith("-A") and COMMENT not in line:
+                foreign.add(line.split()[1])
+            elif line.startswith("-A"):
+                behind = line.split()[1] in foreign and "-j ACCEPT" not in line  # which is last, behind all others
+                found.append(f"{program} {table} {'behind others ' if behind else ''}{line}")
     sets = (_SEED.sub("", line) for line in kernel.run(["ipset", "save"]).output.splitlines())
     return [*found, *sorted(line for line in sets if "cali" in line)]

@@ -11,6 +11,7 @@ import typing as t
 
 import pytest
 
+from tests.integration import iptables_backend
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
 from tests.integration.agent.policed_daemon import (
     CLOSED,
@@ -78,14 +79,18 @@ done
 def shared(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
     folder = tmp_path_factory.mktemp("policy-repair")
     with daemon_under_test(engine, folder, policed(web(OPEN))) as daemon:
-        daemon.settings(cooldown=0.0, cleanup_grace=0.0)
-        daemon.start()
-        daemon.in_sync()
-        add(daemon, "client")
-        add(daemon, "web")
-        daemon.until(lambda: not closed_for(daemon, "client", "web", OPEN), "it is open")
-        daemon.in_sync()
+        started(daemon)
         yield daemon
+
+
+def started(daemon: Daemon) -> None:
+    """With two workloads, of which one reaches the other."""
+    daemon.settings(cooldown=0.0, cleanup_grace=0.0)
+    daemon.start()
+    add(daemon, "client")
+    add(daemon, "web")
+    assert open_for(daemon, "client", "web", OPEN)
+    daemon.in_sync()
 
 
 def seconds_until_back(daemon: Daemon, script: str, expected: list[str]) -> float:
@@ -114,3 +119,21 @@ def test_policy_is_back_within_two_seconds(shared: Daemon, name: str) -> None:
     finally:
         shell(shared.kernel, CLEAN)
     shared.until(lambda: ours(shared.kernel) == expected, "all is as before")
+
+
+def test_rules_of_the_legacy_backend_are_back_within_two_seconds(
+    stopped_daemon: Daemon, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel tells nobody about these: all that can be seen of them is what they are."""
+    iptables_backend.choose("legacy", tmp_path, monkeypatch)
+    daemon = stopped_daemon
+    daemon.desire(policed(web(OPEN)))
+    started(daemon)
+    expected = ours(daemon.kernel)
+    assert "cali-pi-web" in daemon.kernel.run(["iptables-legacy-save"]).output
+    for script in ("iptables -w -F", _FLUSH_ALL):
+        seconds = [seconds_until_back(daemon, script, expected)]
+        if seconds[0] > 2:
+            seconds.append(seconds_until_back(daemon, script, expected))
+        assert min(seconds) <= 2, seconds
+        assert open_for(daemon, "client", "web", OPEN) and closed_for(daemon, "client", "web", CLOSED)

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import shutil
 import typing as t
 
 import pytest
 
+from tests.integration import iptables_backend
 from tests.integration.host_under_test import HostKernel, host_under_test
 from tests.integration.policy.node_in_namespace import Node
 from tests.integration.policy.policed_node import PolicedNode
@@ -30,16 +30,8 @@ def node(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> t.Iterator[N
 def policed(
     request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> t.Iterator[PolicedNode]:
-    """The node, whose policy is written as documents and programmed by the drivers; the host's own iptables is of
-    either backend, as after `update-alternatives --set iptables`."""
-    programs = shutil.which(f"xtables-{request.param}-multi", path="/usr/sbin:/sbin")
-    assert programs, "install iptables to run these tests"
-    alternatives = tmp_path / "alternatives"
-    alternatives.mkdir()
-    for name in ("iptables", "ip6tables"):
-        for program in (name, f"{name}-save", f"{name}-restore"):
-            (alternatives / program).symlink_to(programs)
-    monkeypatch.setenv("PATH", f"{alternatives}:{os.environ['PATH']}")
+    """The node, whose policy is written as documents and programmed by the drivers, with iptables of either backend."""
+    iptables_backend.choose(request.param, tmp_path, monkeypatch)
     with host_under_test(tmp_path, HostKernel) as kernel:
         made = PolicedNode(Node(kernel, str(tmp_path / "netns"), request.param))
         yield made
