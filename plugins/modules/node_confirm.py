@@ -18,6 +18,9 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
   - baremetal.host_routing.attributes.changing
+attributes:
+  diff_mode:
+    support: none
 options:
   change:
     description:
