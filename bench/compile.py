@@ -10,19 +10,23 @@ What is timed, in turn, several rounds each:
                 workload each, in a running process
   again N       the same on from the plan that the first one made, as every later run does
   ansible N     `ansible-inventory --list` of the same inventory, from its start to its end (N = 1000 only)
+  policy        for 100 nodes with 100 workloads each and 500 policies of 60 rules: Fleet.build; and what each host's
+                task then does, from what the run keeps of the fleet to the text that is sent
 
 Ratios of medians of one run, so that a busy machine weighs on both sides. Goals: 3,000 nodes take at most 36 times as
-long as 100; 1,000 nodes take no longer than ansible-inventory needs to load them. When one is missed the exit status
-is 1.
+long as 100; 1,000 nodes take no longer than ansible-inventory needs to load them; one more node's policy takes at most
+0.3 of the fleet's. When one is missed the exit status is 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import gc
 import json
 import os
 import pathlib
+import pickle
 import statistics
 import subprocess
 import sys
@@ -39,7 +43,8 @@ from plugins.module_utils.fleet.fleet import Fleet  # noqa: E402
 SIZES = (100, 300, 1000, 3000)
 COMPARED = 1000
 ANSIBLE_ROUNDS = 3  # it takes long, and by far more than what it is compared with
-GROWTH, SHARE = 36.0, 1.0
+GROWTH, SHARE, SENT = 36.0, 1.0, 0.3
+POLICIES, APPS, RULES, NODES, WORKLOADS = 500, 250, 30, 100, 100
 
 FLEET = {
     "calico_ip_pools": [
@@ -62,6 +67,51 @@ def node(index: int) -> tuple[str, dict[str, t.Any]]:
 
 def hosts(count: int) -> list[inventory.Host]:
     return [inventory.Host(name, {**FLEET, **own}) for name, own in map(node, range(count))]
+
+
+def policy(number: int) -> dict[str, t.Any]:
+    """RULES rules of each direction, about apps that others have."""
+
+    def entity(rule: int) -> dict[str, t.Any]:
+        return {"selector": f"app == 'a{(number * 7 + rule) % APPS:03}' && env == 'prod'"}
+
+    allow = {"action": "Allow", "protocol": "TCP"}
+    return {
+        "kind": "NetworkPolicy",
+        "name": f"p{number:03}",
+        "selector": f"app == 'a{number % APPS:03}'",
+        "ingress": [{**allow, "source": entity(n), "destination": {"ports": [1000 + n]}} for n in range(RULES)],
+        "egress": [{**allow, "destination": {**entity(n), "ports": [2000 + n]}} for n in range(RULES)],
+    }
+
+
+def with_policy() -> list[inventory.Host]:
+    shared = {**FLEET, "calico_policies": [policy(number) for number in range(POLICIES)]}
+    found = []
+    for name, own in map(node, range(NODES)):
+        apps = [f"a{(len(found) * WORKLOADS + number) % APPS:03}" for number in range(WORKLOADS)]
+        workloads = [
+            {"name": f"{name}-{number}", "labels": {"app": app, "env": "prod"}} for number, app in enumerate(apps)
+        ]
+        found.append(inventory.Host(name, {**shared, **own, "calico_node_workloads": workloads}))
+    return found
+
+
+def policy_once(read: inventory.Inventory) -> tuple[float, float]:
+    """Seconds for the fleet, and for what one node is sent; see plugin_utils/targets.py."""
+    gc.collect()
+    began = time.perf_counter()
+    fleet = Fleet.build(read, None)
+    built = time.perf_counter() - began
+    assert fleet.policy is not None
+    wire = pickle.dumps(fleet.policy.wire())
+    bare = pickle.dumps(dataclasses.replace(fleet, policy=fleet.policy.bare()))
+    began = time.perf_counter()
+    name = read.workloads[0].node
+    content = compiler.node_state(pickle.loads(bare), name).to_wire()
+    text = json.dumps({**content, "policy": pickle.loads(wire).of(name)})
+    assert len(text) > 1 << 18
+    return built, time.perf_counter() - began
 
 
 def compile_once(found: t.Sequence[inventory.Host], previous: t.Any) -> tuple[float, Fleet]:
@@ -105,9 +155,12 @@ def main() -> None:
     fresh: dict[int, list[float]] = {count: [] for count in SIZES}
     again: dict[int, list[float]] = {count: [] for count in SIZES}
     ansible: list[float] = []
+    policed: list[tuple[float, float]] = []
+    guarded = inventory.read(with_policy())
     with tempfile.TemporaryDirectory(prefix="host_routing-bench-") as folder:
         hosts_file = write_inventory(pathlib.Path(folder), COMPARED)
         for dummy in range(options.rounds):
+            policed.append(policy_once(guarded))
             for count, found in fleets.items():
                 taken, fleet = compile_once(found, None)
                 fresh[count].append(taken)
@@ -117,9 +170,11 @@ def main() -> None:
     median = {name: {n: statistics.median(v) for n, v in of.items()} for name, of in (("c", fresh), ("a", again))}
     growth = max(of[SIZES[-1]] / of[SIZES[0]] for of in median.values())
     share = max(of[COMPARED] for of in median.values()) / statistics.median(ansible)
+    built, sent = (statistics.median(seconds) for seconds in zip(*policed))
     results = [
         ("growth of 3,000 nodes over 100", growth, GROWTH),
         ("1,000 nodes compiled over ansible-inventory --list", share, SHARE),
+        ("one more node's policy sent over its fleet compiled", sent / built, SENT),
     ]
     if options.json:
         print(json.dumps({name: round(value, 3) for name, value, dummy in results}))
@@ -127,6 +182,7 @@ def main() -> None:
         print(f"{'nodes':>6}  {'compile':>9}  {'again':>9}   medians of {options.rounds}")
         for count in SIZES:
             print(f"{count:>6}  {median['c'][count] * 1000:>6.0f} ms  {median['a'][count] * 1000:>6.0f} ms")
+        print(f"policy of {NODES} nodes: {built * 1000:.0f} ms, {sent * 1000:.0f} ms for what one is sent")
         print(f"ansible-inventory --list of {COMPARED} nodes: {statistics.median(ansible) * 1000:.0f} ms")
         for name, value, goal in results:
             print(f"{name}: {value:.2f}  (goal: at most {goal:g}, {'met' if value <= goal else 'MISSED'})")
