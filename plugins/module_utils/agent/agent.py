@@ -14,6 +14,7 @@ own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -101,6 +102,7 @@ class Agent:
         self._desired: t.Optional[NodeState] = None  # made anew when it is asked for after a change
         self._guards = Guards()
         self._interfaces: Interfaces = NO_INTERFACES  # of the host, where policy depends on them
+        self._addresses = asyncio.Event()  # somebody changed some of the host's
         self._handing_over = asyncio.Lock()
         self._removing = False  # a run of Ansible says that all of the desired state is known
         ipam = ipam or LocalIpam(machine.ipam, cooldown=settings.cooldown)
@@ -158,6 +160,7 @@ class Agent:
             "deletion": self.workloads.deletion.run(),
             "unused addresses": self.unused_addresses.run(),
             "time of grace": self._end_of_grace(),
+            "addresses": self._watch_addresses(),
         }
 
     def reload(self) -> None:
@@ -167,6 +170,11 @@ class Agent:
         self.workloads.expect_changes()
         self._desire_anew()
         self.reconciler.mark()
+        self.addresses_changed()
+
+    def addresses_changed(self) -> None:
+        """Some interface of the host has another address: HostEndpoints that are known by theirs may be elsewhere."""
+        self._addresses.set()
 
     # ---- workloads
 
@@ -260,6 +268,17 @@ class Agent:
         if seen != self._interfaces:
             self._interfaces = seen
             self._desire_anew()
+
+    async def _watch_addresses(self) -> None:
+        """The kernel tells of IPv4 addresses; those of IPv6 are looked at from time to time."""
+        while True:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._addresses.wait(), self.settings.resync_interval)
+            self._addresses.clear()
+            before = self._interfaces
+            await self._see_interfaces(self.state)
+            if self._interfaces is not before:
+                self._workloads_changed()
 
     def may_remove(self) -> bool:
         """Whether what is ours and not desired goes: all that is desired has to be known, and workloads of which no

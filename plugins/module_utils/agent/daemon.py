@@ -124,6 +124,7 @@ async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Ker
             ports=lambda: [kernel.netlink_port for kernel in made],
             wanted=agent.workloads.wanted,
             on_lost=instruments.lost_events,
+            on_addresses=agent.addresses_changed,
         ).run(),
         "polling": Polling(agent.reconciler).run(),
         "policy log": LogListener(

@@ -65,7 +65,8 @@ class Monitor:
 
     `ports` gives the netlink ports by which this process writes the kernel; `wanted` says whether a host end belongs to
     a workload now. `opener` opens the socket that listens and `asker` one to ask by, in the network namespace that
-    matters. `on_lost` is called each time notifications were lost.
+    matters. `on_lost` is called each time notifications were lost, `on_addresses` when some interface's address may be
+    another.
     """
 
     def __init__(
@@ -77,11 +78,13 @@ class Monitor:
         opener: t.Callable[[], socket.socket] = open_socket,
         asker: t.Callable[[], socket.socket] = rt.open_socket,
         on_lost: t.Callable[[], None] = lambda: None,
+        on_addresses: t.Callable[[], None] = lambda: None,
     ) -> None:
         self._reconciler = reconciler
         self._ports = ports
         self._opener = opener
         self._on_lost = on_lost
+        self._on_addresses = on_addresses
         self._asker = asker
         self._channel = rt.Channel(asker)
         self._relevance = Relevance(lambda: reconciler.state, lambda: reconciler.devices, wanted)
@@ -172,6 +175,9 @@ class Monitor:
             self._reconciler.mark(kind)
         if "tunnel" in kinds:
             self._tunnels = None
+        if self._relevance.addresses_changed:
+            self._relevance.addresses_changed = False
+            self._on_addresses()
         if again is not None:
             self._alarm = loop.call_at(again, self._tell, loop)
 
@@ -180,6 +186,7 @@ class Monitor:
         self._tunnels = None
         self._relevance.forget()
         self._on_lost()
+        self._on_addresses()
         self._reconciler.mark()
 
     async def _learn(self) -> None:

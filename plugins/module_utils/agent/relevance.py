@@ -88,6 +88,7 @@ class Relevance:
         self._address = b""
         self._gateways: t.Optional[list[int]] = None
         self._marks: set[str] = set()
+        self.addresses_changed = False  # of IPv4, since somebody set this to False
         self._ends: dict[int, _End] = {}
         self._young: dict[int, float] = {}  # unfinished ends and when they should be finished
         self._devices: dict[int, tuple[str, bool]] = {}  # other devices: name, up
@@ -255,6 +256,7 @@ class Relevance:
         name, _up = self._devices.get(_U32.unpack_from(message, 20)[0], ("", False))
         if name in tunnel.NAMES:
             self._marks.update(("tunnel", "route"))
+        self.addresses_changed = True
 
     def _neighbor(self, message: bytes, _now: float) -> None:
         """The filter in front lets through those of tunnel devices alone."""

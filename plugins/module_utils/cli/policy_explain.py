@@ -73,7 +73,7 @@ def _known(sources: Sources) -> KnownNetwork:
     state = with_workloads(stored.state, sources.workloads(), ())
     kernel = sources.machine.kernel
     interfaces: dict[str, list[str]] = {}
-    for held in kernel.addresses():
+    for held in (*kernel.addresses(), *kernel.addresses(family=6)):
         if not held.device.startswith("cali"):
             interfaces.setdefault(held.device, []).append(held.address)
     own = {address for held in interfaces.values() for address in held}

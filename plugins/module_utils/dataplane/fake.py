@@ -312,14 +312,18 @@ class FakeKernel:
 
     # ---- addresses
 
-    def addresses(self, device: t.Optional[str] = None) -> list[port.Address]:
-        return [address for link in self._links.values() if device in (None, link.name) for address in link.addresses]
+    def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[port.Address]:
+        links = [link for link in self._links.values() if device in (None, link.name)]
+        held = [address for link in links for address in link.addresses]
+        return [address for address in held if (6 if ":" in address.address else 4) == family]
 
     def _connected(self, address: port.Address) -> tuple[int, str, int]:
         network = ipaddress.ip_interface(f"{address.address}/{address.prefix_length}").network
         return 254, str(network), 0
 
     def _connect(self, address: port.Address) -> None:
+        if ":" in address.address:
+            return  # its routes are none that are looked at
         if address.prefix_length < 32 and address.scope != port.SCOPE_HOST:
             self._routes.setdefault(
                 self._connected(address),

@@ -214,8 +214,8 @@ class Kernel(t.Protocol):
 
     def link(self, name: str) -> t.Optional[Link]: ...
 
-    def addresses(self, device: t.Optional[str] = None) -> list[Address]:
-        """[] for a device that does not exist."""
+    def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[Address]:
+        """Of one IP version; [] for a device that does not exist."""
 
     def routes(self, table: t.Optional[int] = None, protocol: t.Optional[int] = None) -> list[KernelRoute]:
         """Filtered by the kernel. Routes with a TOS are left out: nothing here writes them."""

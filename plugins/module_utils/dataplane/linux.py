@@ -330,11 +330,11 @@ class LinuxKernel:
     def link(self, name: str) -> t.Optional[port.Link]:
         return rt.get_link(self._channel, name)
 
-    def addresses(self, device: t.Optional[str] = None) -> list[port.Address]:
+    def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[port.Address]:
         if device is None:
-            return rt.dump_addresses(self._channel, self._names())
+            return rt.dump_addresses(self._channel, self._names(), family=family)
         link = self.link(device)
-        return rt.dump_addresses(self._channel, {link.index: device}, link.index) if link else []
+        return rt.dump_addresses(self._channel, {link.index: device}, link.index, family) if link else []
 
     def routes(self, table: t.Optional[int] = None, protocol: t.Optional[int] = None) -> list[port.KernelRoute]:
         return rt.dump_routes(self._channel, self._names(), table, protocol)

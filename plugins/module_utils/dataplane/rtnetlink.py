@@ -664,21 +664,22 @@ def _decode_link(body: bytes) -> port.Link:
 # ---- addresses, neighbours, forwarding entries, rules
 
 
-def dump_addresses(channel: Channel, names: Names, index: int = 0) -> list[port.Address]:
+def dump_addresses(channel: Channel, names: Names, index: int = 0, family: int = 4) -> list[port.Address]:
     """Of the device `index`, or of all (0)."""
+    wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
     found: list[port.Address] = []
     try:
-        messages = channel.dump(RTM_GETADDR, _IFADDR.pack(socket.AF_INET, 0, 0, 0, index), "list addresses")
+        messages = channel.dump(RTM_GETADDR, _IFADDR.pack(wanted, 0, 0, 0, index), "list addresses")
     except port.KernelError as error:
         if error.errno == errno.ENODEV:
             return []
         raise
     for message in messages:
-        family, bits, _flags, scope, index_ = _IFADDR.unpack_from(message, 16)
+        found_family, bits, _flags, scope, index_ = _IFADDR.unpack_from(message, 16)
         data = attributes(message, 24)
         local = data.get(2) or data.get(1)
-        if family == socket.AF_INET and local and index in (0, index_):
-            found.append(port.Address(names.get(index_, str(index_)), socket.inet_ntoa(local), bits, scope))
+        if found_family == wanted and local and index in (0, index_):
+            found.append(port.Address(names.get(index_, str(index_)), socket.inet_ntop(wanted, local), bits, scope))
     return found
 
 

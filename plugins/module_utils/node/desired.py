@@ -45,7 +45,7 @@ def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:
     if not needs_interfaces(state):
         return NO_INTERFACES
     found: dict[str, list[str]] = {}
-    for address in kernel.addresses():
+    for address in (*kernel.addresses(), *kernel.addresses(family=6)):
         if not address.device.startswith("cali"):
             found.setdefault(address.device, []).append(address.address)
     return found

@@ -53,11 +53,15 @@ class Host:
         self.ours = LinuxKernel(HOST, netns_folder=str(folder / "netns"), marker_folder=str(folder / "markers"))
         self.marked = Marked()
         self.lost = 0
+        self.addresses = 0  # times that they were told to be others
         self.leaving: set[str] = set()
 
     def listen(self, buffer: int = 8 << 20) -> Monitor:
         def lose() -> None:
             self.lost += 1
+
+        def addresses() -> None:
+            self.addresses += 1
 
         self.monitor = Monitor(
             self.marked,
@@ -66,6 +70,7 @@ class Host:
             opener=lambda: self.kernel._there(functools.partial(open_socket, buffer)),
             asker=lambda: self.kernel._there(rtnetlink.open_socket),
             on_lost=lose,
+            on_addresses=addresses,
         )
         return self.monitor
 
@@ -285,5 +290,20 @@ def test_tunnel_devices_are_asked_for_when_there_is_news_of_them(host: Host, mon
         host.kernel.link_set("vxlan.calico", up=False)
         await asyncio.sleep(1.2)
         assert "vxlan.calico" in asked
+
+    run(host, scenario)
+
+
+def test_addresses_of_the_host_are_told_of(host: Host) -> None:
+    async def scenario() -> None:
+        await host.quiet()
+        for act in (host.kernel.address_add, host.kernel.address_delete):
+            before = host.addresses
+            act(Address("eth0", "192.0.2.77", 32))
+            await host.until(lambda before=before: host.addresses > before)
+        before = host.addresses
+        host.kernel.link_set("eth0", mtu=1400)
+        await asyncio.sleep(0.3)
+        assert host.addresses == before
 
     run(host, scenario)

@@ -23,6 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane i
     workload,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    Address,
     KernelError,
     NewLink,
     RouteAttributes,
@@ -512,3 +513,14 @@ def test_a_thread_that_looked_elsewhere_is_home_again(kernel):
     look()
     host.close()
     assert set(seen) == {before} and len(seen) == 5
+
+
+def test_addresses_of_both_families(kernel):
+    kernel.link_add(NewLink("eth7", "bridge", 1500))
+    kernel.link_set("eth7", up=True)
+    kernel.address_add(Address("eth7", "192.0.2.7", 24))
+    assert kernel.run(["ip", "-6", "address", "add", "2001:db8::7/64", "dev", "eth7", "nodad"]).code == 0
+    assert Address("eth7", "2001:db8::7", 64) in kernel.addresses(family=6)
+    assert Address("eth7", "2001:db8::7", 64) in kernel.addresses("eth7", 6)
+    assert [address.address for address in kernel.addresses("eth7")] == ["192.0.2.7"]
+    assert all(":" in address.address for address in kernel.addresses(family=6))

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address, NewLink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState, allow_all
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import of_machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -76,5 +79,45 @@ def test_a_host_endpoint_by_address_is_on_the_interface_that_has_it(tmp_path):
         tables = {(table.family, table.name): table for table in agent.desired().iptables}
         assert "cali-fh-eth0" in tables[4, "filter"].chains
         assert agent.desired() == of_machine(node.machine, state)
+
+    run(scenario())
+
+
+def chains_of(node, family=4):
+    return {
+        chain for table in node.agent.desired().iptables if (table.family, table.name) == (family, "filter")
+        for chain in table.chains
+    }  # fmt: skip
+
+
+def test_a_host_endpoint_by_address_goes_where_its_address_goes(tmp_path):
+    async def scenario():
+        node = Node(tmp_path, with_state(policy=PolicyState(POLICY.policy_set, (HOST,))))
+        agent = await node.start()
+        await node.settle()
+        assert "cali-fh-eth0" in chains_of(node) and "cali-fh-eth1" not in chains_of(node)
+        node.kernel.link_add(NewLink("eth1", "bridge", 1500))
+        node.kernel.address_add(Address("eth1", "10.10.1.11", 24))
+        agent.addresses_changed()
+        await node.settle()
+        assert {"cali-fh-eth0", "cali-fh-eth1"} <= chains_of(node)
+        assert agent.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0
+        assert agent.desired() == of_machine(node.machine, node.store.load().state)
+
+    run(scenario())
+
+
+def test_a_host_endpoint_by_its_ipv6_address(tmp_path):
+    """The kernel's word of it is not listened to: SIGHUP, or some time."""
+
+    async def scenario():
+        host = Endpoint("HostEndpoint", "by-address", "node1", "", ("2001:db8::1",))
+        node = Node(tmp_path, with_state(policy=PolicyState(POLICY.policy_set, (host,))), resync_interval=20.0)
+        await node.start()
+        assert "cali-fh-eth0" not in chains_of(node, 6)
+        node.kernel.address_add(Address("eth0", "2001:db8::1", 64))
+        await asyncio.sleep(25)
+        assert "cali-fh-eth0" in chains_of(node, 6) and "cali-fh-eth0" in chains_of(node, 4)
+        assert node.differences() == []
 
     run(scenario())

@@ -57,7 +57,7 @@ class Host:
     def links(self):
         return self.devices
 
-    def addresses(self, device=None):
+    def addresses(self, device=None, family=4):
         return self.held
 
     def routes(self, table=None, protocol=None):
