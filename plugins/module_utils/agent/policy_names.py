@@ -58,7 +58,7 @@ class PolicyNames:
         return Decider(reason.kind, tier, "" if reason.kind == log_prefix.TIER else name, reason.rule)
 
     def workload(self, address: str) -> tuple[str, str]:
-        """(workload, node) of an address; ("", "") where nobody known here has it."""
+        """(workload, node) of an address; ("", node) of a node's own, ("", "") where nobody known here has it."""
         self._read()
         if self._here is None:
             state = self._state()
@@ -89,6 +89,9 @@ class PolicyNames:
         for kind, owned in owners:
             self._whole.update(((kind, log_prefix.shortened(one.name)), one.name) for one in owned)
         self._tiers = {one.name: one.tier for one in policy.policy_set.policies}
+        members = {member.name: member.address for member in state.nodes}
+        for name, address in {**members, state.node: state.address}.items():
+            self._elsewhere[address.partition("/")[0]] = ("", name)
         for one in (*remote.endpoints, *policy.endpoints):
             if one.kind == WORKLOAD_ENDPOINT and one.node != state.node:
                 self._elsewhere.update((address, (one.name, one.node)) for address in one.addresses)

@@ -109,8 +109,8 @@ def _row(drop: Data, wide: bool) -> tuple[str, ...]:
         drop["verdict"],
         drop["direction"].lower(),
         decided_by(drop),
-        source["workload"] or source["address"],
-        destination["workload"] or destination["address"],
+        source["workload"] or source["node"] or source["address"],
+        destination["workload"] or destination["node"] or destination["address"],
         _port(drop),
     )
     if wide:

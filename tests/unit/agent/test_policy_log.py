@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.polic
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.nflog import Record
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import FleetMember, NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import (
     Collected,
@@ -133,6 +133,15 @@ def test_workloads_of_other_nodes_are_named_by_inventory_and_sync() -> None:
     given.take(given.record(dataclasses.replace(TO_WEB, source="10.244.3.2")))
     given.take(given.record(dataclasses.replace(TO_WEB, source="192.0.2.9")))
     assert [drop["source"]["workload"] for drop in given.drops()] == ["default/db", ""]
+
+
+def test_nodes_are_named() -> None:
+    given = Given()
+    given.state = dataclasses.replace(STATE, nodes=(FleetMember("node2", "10.10.1.12/24", 64512),))
+    given.take(given.record(Flow(6, "10.10.1.12", "10.10.1.11", 40000, 8080)))
+    (drop,) = given.drops()
+    assert drop["source"] == {"address": "10.10.1.12", "workload": "", "node": "node2"}
+    assert drop["destination"] == {"address": "10.10.1.11", "workload": "", "node": "node1"}
 
 
 def test_an_address_that_became_another_workloads_is_another_entry() -> None:

@@ -80,6 +80,12 @@ def test_the_table(node: Node) -> None:
     ]
 
 
+def test_a_node_is_shown_by_its_name(node: Node) -> None:
+    end = {"address": "10.10.1.12", "workload": "", "node": "node2"}
+    node.agent().answers["policy.drops"] = {**ANSWER, "drops": [{**DROP, "source": end}]}
+    assert node.run("policy", "drops")[1].splitlines()[1].split()[6:] == ["node2", "default/db-2", "5432/tcp"]
+
+
 def test_what_is_asked_for(node: Node) -> None:
     agent = node.agent()
     agent.answers["policy.drops"] = {**ANSWER, "drops": []}
