@@ -20,9 +20,12 @@ import pytest
 from tests.conftest import ROOT
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
 from tests.integration.agent.debian_prometheus import debian_prometheus
+from tests.integration.agent.policed_daemon import CLOSED, open_for, policed
 from tests.integration.bird.network import DIES_WITH_ITS_PARENT
 from tests.integration.host_under_test import HOST
+from tests.integration.policy.documents import global_policy
 from tests.unit.agent.live_server import everything
+from tests.unit.agent.node_under_test import STATE
 from tests.unit.bird.conftest import FakeBird
 
 MONITORING = ROOT / "roles" / "calico_node" / "files" / "monitoring"
@@ -51,6 +54,9 @@ scrape_configs:
   - job_name: calico-agent
     static_configs: [{{targets: ["127.0.0.1:{AGENT}"]}}]
 """
+
+#: Logs and denies.
+WATCHED = global_policy("watched", types=["Ingress"], ingress=[{"action": "Log"}, {"action": "Deny"}])
 
 STATUS = b"1011-Router ID is 10.10.1.11\n0013 Daemon is up and running\n"
 PROTOCOLS = b"""\
@@ -90,6 +96,7 @@ def watched(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t
         bird = FakeBird(str(folder / "run" / "bird.ctl"))
         bird.answers = {"show status": [[STATUS]], "show protocols all": [[PROTOCOLS]]}
         daemon.settings(metrics_port=AGENT)
+        daemon.desire(policed(WATCHED, base=STATE))
         daemon.start()
         configuration = folder / "prometheus.yml"
         configuration.write_text(CONFIGURATION)
@@ -116,6 +123,10 @@ def be_busy(daemon: Daemon) -> None:
     daemon.add("gone")
     daemon.delete("gone")
     daemon.call("resync")
+    daemon.add("client")
+    daemon.until(lambda: daemon.call("policy.drops")["group"], "the agent hears what policy drops")
+    assert not open_for(daemon, "client", "web", CLOSED)
+    daemon.until(lambda: len(daemon.call("policy.drops")["drops"]) == 2, "what was logged and dropped is known")
     with socket.socket(socket.AF_UNIX) as plugin:
         plugin.connect(daemon.socket)
         plugin.sendall(b'CNI 1\nCNI_COMMAND=VERSION\n\n{"cniVersion":"1.0.0"}')
