@@ -175,6 +175,10 @@ def change_of(wanted: Data, have: t.Optional[Data], state: str) -> t.Optional[Ch
 
 def bring_about(agent: Client, change: Change, wanted: Data, have: t.Optional[Data]) -> t.Optional[Data]:
     """The workload as it is then. Raises AgentError."""
+    if have is not None and change.action == "~":
+        if {entry[0] for entry in wishes.differences(wanted, have)} == {"labels"}:
+            labels = {**dict.fromkeys(have["labels"]), **wanted["labels"]}
+            return t.cast(Data, agent.call("workload.label", id=have["id"], labels=labels)["workload"])
     if have is not None:
         agent.call("workload.delete", id=have["id"])
     if change.action == "-":

@@ -195,6 +195,17 @@ class Agent:
         link goes soon after. Raises AgentError."""
         return await self.workloads.delete(id)
 
+    async def relabel(self, id: str, labels: t.Mapping[str, t.Optional[str]]) -> Workload:
+        """Gives a workload these labels beside those that it has; None takes one away. Its link and address stay as
+        they are. After the return policy is asked by the new ones, unless `problems` says otherwise.
+
+        Raises AgentError.
+        """
+        workload = await self.workloads.relabel(id, labels)
+        if self.state is not None and self.state.policy is not None:
+            await self.reconciler.resync(repair.FIREWALL)
+        return workload
+
     def get(self, id: str) -> t.Optional[Workload]:
         return self.workloads.get(id)
 

@@ -40,6 +40,7 @@ class Methods:
         self.table: dict[str, Method] = {
             "workload.add": Method(self.add, changes=True),
             "workload.delete": Method(self.delete, changes=True),
+            "workload.label": Method(self.label, changes=True),
             "workload.get": Method(self.get),
             "workload.list": Method(self.list),
             "workload.check": Method(self.check),
@@ -64,6 +65,15 @@ class Methods:
     async def delete(self, params: Data, peer: Peer) -> Data:
         (id,) = _texts(params, "workload.delete", "id")
         return {"deleted": await self._agent.delete(id)}
+
+    async def label(self, params: Data, peer: Peer) -> Data:
+        method = "workload.label"
+        _known(params, method, {"id", "labels"})
+        (id,) = _texts({name: params[name] for name in params if name == "id"}, method, "id")
+        labels = params.get("labels")
+        if not isinstance(labels, dict) or not all(text is None or isinstance(text, str) for text in labels.values()):
+            raise _invalid(method, "labels", labels, "must be an object whose values are texts, or null for one to go")
+        return {"workload": (await self._agent.relabel(id, labels)).to_dict()}
 
     async def get(self, params: Data, peer: Peer) -> Data:
         (id,) = _texts(params, "workload.get", "id")

@@ -242,6 +242,25 @@ class Workloads:
             self._changed()
         return opened
 
+    # ---- labels
+
+    async def relabel(self, id: str, labels: t.Mapping[str, t.Optional[str]]) -> Workload:
+        """See Agent.relabel."""
+        async with self._one(id):
+            workload = self._standing.get(id)
+            if workload is None:
+                raise not_found(id)
+            kept = {key: text for key, text in {**workload.labels, **labels}.items() if text is not None}
+            if kept == workload.labels:
+                return workload
+            workload = dataclasses.replace(workload, labels=kept)
+            with self._knowledge.writing("record"):
+                self._records.save(workload)
+            self._standing[id] = workload
+            self._changed()
+        self._events.tell("labelled", workload=workload.to_dict())
+        return workload
+
     # ---- delete
 
     async def delete(self, id: str) -> bool:

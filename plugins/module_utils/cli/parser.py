@@ -180,6 +180,13 @@ def _workload(commands: t.Any) -> None:
         parser = _command(group, name, workloads.delete, "take workloads away and free their addresses")
         parser.add_argument("names", metavar="NAME", nargs="+")
         parser.add_argument("-n", "--namespace", default="default")
+    parser = _command(
+        group, "label", workloads.label, "change the labels of a workload, which policy asks; it stays attached"
+    )
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("labels", metavar="LABEL", nargs="+", help="KEY=VALUE, or KEY- to take it away")
+    parser.add_argument("-n", "--namespace", default="default")
+    _output(parser, "text", "json", "yaml")
     for name, run, help in (
         ("get", workloads.get, "show all of one workload"),
         ("check", workloads.check, "tell if a workload is as it is to be; exit status 1 if not"),

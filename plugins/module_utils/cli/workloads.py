@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl workload add|del|get|list`: workloads that come and go between runs of Ansible, through the agent."""
+"""`calicoctl workload add|del|label|get|list`: workloads that come and go between runs, through the agent."""
 
 from __future__ import annotations
 
@@ -67,6 +67,22 @@ def delete(arguments: argparse.Namespace, sources: Sources) -> int:
             continue
         sys.stdout.write(f"Deleted {id}\n" if gone else f"{id} is not there: nothing to delete\n")
     return status
+
+
+def label(arguments: argparse.Namespace, sources: Sources) -> int:
+    id = identity(arguments.namespace, arguments.name)
+    labels = dict(_label_or_none(text) for text in arguments.labels)
+    workload = sources.ask("workload.label", id=id, labels=labels)["workload"]
+    if not _write(arguments.output, workload):
+        sys.stdout.write(f"{id}: {_shown(workload['labels']) or 'no labels'}\n")
+    return DONE
+
+
+def _label_or_none(text: str) -> tuple[str, t.Optional[str]]:
+    """As kubectl has it: `key-` takes a label away."""
+    if "=" not in text and len(text) > 1 and text.endswith("-"):
+        return text[:-1], None
+    return _label(text)
 
 
 def identity(namespace: str, name: str) -> str:

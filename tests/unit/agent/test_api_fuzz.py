@@ -41,6 +41,7 @@ WORKLOAD = {
 ASKED: list[tuple[str, dict[str, t.Any]]] = [
     ("workload.add", WORKLOAD),
     ("workload.delete", {"id": "default/web"}),
+    ("workload.label", {"id": "default/web", "labels": {"app": "shop", "tier": None}}),
     ("workload.get", {"id": "default/web"}),
     ("workload.list", {"selector": "app == 'web'"}),
     ("workload.check", {"id": "default/web"}),

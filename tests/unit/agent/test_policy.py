@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address, NewLink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState, allow_all
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import of_machine
@@ -51,6 +53,34 @@ def test_a_workload_is_known_to_policy_as_soon_as_it_comes(tmp_path):
         assert members(node, "w:") == pairs - {f"{app.addresses[0]},{app.interface}"}
         assert members(node, "s:") == set()
         assert node.differences() == []
+
+    run(scenario())
+
+
+def test_another_label_and_policy_follows_before_the_answer(tmp_path):
+    """The link, the route and the address stay as they are; the record keeps it over a restart."""
+
+    async def scenario():
+        node = Node(tmp_path, with_state(policy=POLICY), cleanup_grace=0.0)
+        agent = await node.start()
+        await agent.add(node.request("db", labels={"app": "db"}))
+        one = await agent.add(node.request("one", labels={"app": "web", "tier": "front"}))
+        await node.settle()
+        assert members(node, "s:") == set()
+        index = node.kernel.link(one.interface).index
+        found = await agent.relabel("default/one", {"app": "app", "tier": None, "new": "yes"})
+        assert (found.labels, found.addresses) == ({"app": "app", "new": "yes"}, one.addresses)
+        assert members(node, "s:") == set(one.addresses)
+        assert f"{one.addresses[0]},{one.interface}" in members(node, "w:")
+        assert node.kernel.link(one.interface).index == index
+        await node.settle()
+        assert agent.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0
+        assert (await node.restart()).get("default/one").labels == found.labels
+        assert members(node, "s:") == set(one.addresses)
+        await node.agent.relabel("default/one", {"app": "web"})
+        assert members(node, "s:") == set()
+        with pytest.raises(AgentError, match="there is no workload default/none on this node"):
+            await node.agent.relabel("default/none", {"app": "web"})
 
     run(scenario())
 

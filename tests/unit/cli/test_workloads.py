@@ -120,6 +120,20 @@ def test_delete_goes_on_after_one_that_failed(node: Node) -> None:
     assert node.run("workload", "delete", "-n", "prod", "a", "b") == (1, "Deleted prod/b\n", expected)
 
 
+def test_label(node: Node) -> None:
+    agent = node.agent()
+    agent.answers["workload.label"] = {"workload": {**WEB.to_dict(), "labels": {"app": "shop"}}}
+    asked = ("workload", "label", "web-1", "app=shop", "tier-", "a-=b")
+    assert node.run(*asked) == (0, "default/web-1: app=shop\n", "")
+    wanted = {"app": "shop", "tier": None, "a-": "b"}
+    assert agent.asked[-1] == ("workload.label", {"id": "default/web-1", "labels": wanted})
+    agent.answers["workload.label"] = {"workload": {**WEB.to_dict(), "labels": {}}}
+    assert node.run("workload", "label", "web-1", "app-") == (0, "default/web-1: no labels\n", "")
+    assert json.loads(node.run("workload", "label", "web-1", "app-", "-o", "json")[1])["labels"] == {}
+    expected = "calicoctl: invalid label app. Write it as key=value.\n"
+    assert node.run("workload", "label", "web-1", "app") == (2, "", expected)
+
+
 def test_get(node: Node) -> None:
     agent = node.agent()
     agent.answers["workload.get"] = {"workload": WEB.to_dict()}

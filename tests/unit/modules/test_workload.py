@@ -32,6 +32,7 @@ class Books:
                 "workload.get": self.get,
                 "workload.add": self.add,
                 "workload.delete": lambda params: {"deleted": self.held.pop(params["id"], None) is not None},
+                "workload.label": self.label,
                 "workload.list": lambda dummy: {"workloads": list(self.held.values())},
             }
         )
@@ -39,6 +40,15 @@ class Books:
     def get(self, params):
         if params["id"] not in self.held:
             return AgentError("not_found", f"there is no workload {params['id']}.")
+        return {"workload": self.held[params["id"]]}
+
+    def label(self, params):
+        workload = self.held[params["id"]]
+        labels = {**workload["labels"], **params["labels"]}
+        self.held[params["id"]] = {
+            **workload,
+            "labels": {key: text for key, text in labels.items() if text is not None},
+        }
         return {"workload": self.held[params["id"]]}
 
     def add(self, params):
@@ -105,6 +115,17 @@ def test_another_wish_attaches_it_again_with_its_address(node):
         "~ workload default/web-1  labels app=web  mtu any  ->  labels app=shop  mtu 1400",
     ]
     assert done["workload"]["addresses"] == ["10.244.3.2"]
+
+
+def test_other_labels_leave_it_attached(node):
+    node.run(workload, name="web-1", labels={"app": "web", "old": "yes"})
+    node.agent.asked.clear()
+    planned, done = node.four_times(workload, name="web-1", labels={"app": "shop", "new": "yes"})
+    assert planned["plan"] == ["~ workload default/web-1  labels app=web,old=yes  ->  labels app=shop,new=yes"]
+    assert done["workload"]["labels"] == {"app": "shop", "new": "yes"}
+    assert [asked for asked in node.agent.asked if asked[0] != "workload.get"] == [
+        ("workload.label", {"id": "default/web-1", "labels": {"app": "shop", "old": None, "new": "yes"}})
+    ]
 
 
 def test_another_interface_inside(node):
