@@ -165,7 +165,7 @@ SUITES: tuple[Suite, ...] = (
         "lab-policy",
         "a shop of three tiers: exactly what is allowed passes, while policy, labels, mode and agents change",
         (*PYTEST, "tests/lab/scenarios/test_policy.py"),
-        limit=1200,
+        limit=1500,
         clean_up=("tests/lab/lab", "down", "--name", "scenarios-policy"),
         part="lab",
         root=True,

@@ -9,7 +9,7 @@ Whatever holds for TCP there holds for UDP here as well, so that streams of pack
 
 from __future__ import annotations
 
-import copy
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +64,7 @@ class Shop:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.mode = POOL.mode
         self.policies = shipped_policies()
         self.workloads = shipped_workloads()
         self.labels: dict[str, dict[str, str]] = {}
@@ -72,7 +73,7 @@ class Shop:
     def write(self) -> str:
         return inventory.write(
             self.folder,
-            [inventory.pool(POOL)],
+            [inventory.pool(dataclasses.replace(POOL, mode=self.mode))],
             self.workloads,
             bgp_peers=inventory.ROUTER,
             policies=self.policies,
@@ -90,9 +91,6 @@ class Shop:
         self.workloads = [
             {**one, "labels": {**one["labels"], **labels}} if one["name"] == workload else one for one in self.workloads
         ]
-
-    def copy(self) -> Shop:
-        return copy.deepcopy(self)
 
 
 @dataclass(frozen=True)
@@ -132,6 +130,10 @@ def attach(lab: BaseLab, node: str, name: str, tier: str) -> Member:
     )
     [address] = added["addresses"]  # type: ignore[call-overload]
     return Member(name, tier, Place(node, name, address), of_inventory=False)
+
+
+def detach(lab: BaseLab, member: Member) -> None:
+    lab.exec(member.node, f"calicoctl workload delete {member.name} && ip netns del {member.name}")
 
 
 def allowed(source: Member, target: Member, port: int) -> bool:
