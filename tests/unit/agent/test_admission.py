@@ -51,7 +51,7 @@ def known(node):
     rules = [rule for chain, found in tables.items() if chain.startswith("cali-") for rule in found]
     found = set()
     for name, pairs in members(node, "w:").items():
-        looked_up = [rule.rpartition(" ")[2] for rule in rules if f"--match-set {name} " in rule]
+        looked_up = [rule.partition(" -g ")[2].split()[0] for rule in rules if f"--match-set {name} " in rule]
         if looked_up and all(chain in tables for chain in looked_up):
             found |= {pair.partition(",")[0] for pair in pairs}
     return found
