@@ -45,7 +45,11 @@ from tests.integration.policy.documents import Document, global_policy
 OLD_PORT, NEW_PORT = 7000, 7001
 #: Programs that write; the agent is killed before or after the n-th call of one of them.
 WRITERS = ("ipset", "iptables-restore", "ip6tables-restore")
-_WRAPPER = """#!/bin/sh
+_SLOW = """#!/bin/sh
+case "$*" in *save*|*list*) ;; *) sleep 0.2 ;; esac
+exec {program} "$@"
+"""
+_KILLING = """#!/bin/sh
 case "$*" in *save*|*list*) exec {program} "$@" ;; esac
 echo x >> {folder}/calls
 at=$(cat {folder}/kill-at) calls=$(wc -l < {folder}/calls)
@@ -109,6 +113,19 @@ def test_upgrade(guarded: Daemon, tmp_path: pathlib.Path) -> None:
         assert guarded.call("resync")["changes"] == []
 
 
+def in_place_of_writers(script: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The folder of scripts by the names of these programs; each is told which `program` it stands for."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in WRITERS:
+        program = shutil.which(name, path="/usr/sbin:/sbin")
+        assert program, f"install {name} to run these tests"
+        (folder / name).write_text(script.format(program=program, folder=folder))
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
 def running(daemon: Daemon) -> bool:
     return daemon.process is not None and daemon.process.poll() is None
 
@@ -132,15 +149,8 @@ def states() -> t.Iterator[tuple[int, int, NodeState]]:
 def test_a_kill_between_writes_leaves_the_former_policy_or_the_next(
     guarded: Daemon, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "programs"
-    folder.mkdir()
-    for name in WRITERS:
-        program = shutil.which(name)
-        assert program
-        (folder / name).write_text(_WRAPPER.format(program=program, folder=folder))
-        (folder / name).chmod(0o755)
+    folder = in_place_of_writers(_KILLING, tmp_path, monkeypatch)
     (folder / "kill-at").write_text("")
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     guarded.stop()
     guarded.start()
     guarded.in_sync()
@@ -192,8 +202,12 @@ def test_the_first_policy_cuts_what_it_denies_and_nothing_else(stopped_daemon: D
     assert [when for when in open_.lost() if when > open_.arrived()[began - 1]] == []
 
 
-def test_the_boot_unit_has_policy_in_force_before_anybody_is_reachable(stopped_daemon: Daemon) -> None:
-    """Somebody beyond the node sends all the time, while it boots, and then its agent starts."""
+def test_the_boot_unit_has_policy_in_force_before_anybody_is_reachable(
+    stopped_daemon: Daemon, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody beyond the node sends all the time, while it boots, and then its agent starts. The programs that write
+    policy take their time, as with much of it."""
+    in_place_of_writers(_SLOW, tmp_path, monkeypatch)
     daemon = stopped_daemon
     outside(daemon)
     daemon.netns("web")
