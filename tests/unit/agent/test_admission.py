@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import faults
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Completed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState, allow_all
@@ -248,6 +249,39 @@ def test_a_policy_that_is_set_aside_keeps_nobody_from_being_added(tmp_path):
         (problem,) = node.agent.problems
         assert "db, ingress (chain cali-pi-" in problem and "what they leave it drops" in problem
         assert not node.agent.in_sync
+
+    run(scenario())
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("point", ["add.linked", "add.written", "add.guarded", "add.routed"])
+def test_of_an_add_whose_agent_was_killed_policy_knows_nothing(tmp_path, monkeypatch, point):
+    async def scenario():
+        node = await started(tmp_path)
+        await node.add("db", labels={"app": "db"})
+        await node.settle()
+        before = members(node, "")
+
+        def kill(name):
+            if name == point:
+                raise Killed
+
+        async def nothing(*dummy):
+            """A process that is gone undoes nothing."""
+
+        monkeypatch.setattr(faults, "point", kill)
+        monkeypatch.setattr(node.agent.workloads, "_undo", nothing)
+        with pytest.raises(Killed):
+            await node.add("app", labels={"app": "app"})
+        monkeypatch.undo()
+        if point == "add.guarded":
+            assert members(node, "") != before and unguarded(node) == set()
+        await node.restart()
+        assert members(node, "") == before and node.agent.in_sync
+        assert await node.add("app", labels={"app": "app"}) in known(node)
 
     run(scenario())
 
