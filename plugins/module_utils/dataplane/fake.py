@@ -20,6 +20,7 @@ import ipaddress
 import re
 import typing as t
 
+from . import ipset_members
 from . import kernel as port
 from .fake_netfilter import PROGRAMS, FakeNetfilter
 from .kernel import Address, ForwardingEntry, NeighborEntry
@@ -544,6 +545,12 @@ class FakeKernel:
 
     def ipset_mark(self, name: str) -> int:
         return hash(repr(self.netfilter.sets.get(name)))
+
+    def ipset_member(self, action: str, name: str, kind: str, member: str) -> None:
+        ipset_members.data(kind, member)
+        done = self.netfilter.run(["ipset", "-exist", action, name, member], "", self._written)
+        if done is None or done.code != 0:
+            raise port.KernelError(errno.EINVAL, f"{action} {name} {member}")
 
     def routes_mark(self, protocol: int) -> int:
         return hash(frozenset(self.routes(protocol=protocol)))

@@ -6,7 +6,8 @@
 Two steps, between which a node's chains are written: `fill` makes sets and adds members, `drain` takes members out. So
 chains find all that they refer to, and a member that moves from one set to another is in one of them at every moment.
 Where most of a set goes, or it has become too small, a second set is filled and swapped in. Each step is one `ipset
-restore`; a set that is refused does not keep the others from being written, and a new one is not left half filled.
+restore`, or a few messages to the kernel; a set that is refused does not keep the others from being written, and a new
+one is not left half filled.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import time
 import typing as t
 
 from ..fleet.node_state import IpSet
+from . import ipset_members
 from .change import ApplyError, Change, Failures, ObserveError
-from .kernel import Completed, Kernel
+from .kernel import Completed, Kernel, KernelError
 
 PREFIX = "cali40"
 PREFIX_IPV6 = "cali60"
@@ -213,7 +215,7 @@ def _write(
     halves: list[Change] = []
     while left:
         lines = [_Line(text, change) for change in left for text in text_of(change)]
-        if not lines:
+        if not lines or _one_by_one(kernel, lines):
             break
         # A member that is already there, or already gone, is no reason to stop.
         done = kernel.run(["ipset", "-exist", "restore"], stdin="".join(f"{line.text}\n" for line in lines))
@@ -229,6 +231,19 @@ def _write(
         halves.append(bad.change)
         left = [change for change in left if change is not bad.change]
     return halves
+
+
+def _one_by_one(kernel: Kernel, lines: t.Sequence[_Line]) -> bool:
+    """Whether a few members were put in and taken out without the program. If not, some of them may have been."""
+    members = ipset_members.of_lines([line.text for line in lines]) if len(lines) <= _FEW else None
+    if members is None:
+        return False
+    try:
+        for (action, name, member), line in zip(members, lines):
+            kernel.ipset_member(action, name, line.change.new[1].type, member)
+    except (KernelError, ValueError):
+        return False  # the program says what is wrong
+    return True
 
 
 def _fill(change: Change) -> list[str]:

@@ -260,6 +260,10 @@ class Kernel(t.Protocol):
 
     # ---- write
 
+    def ipset_member(self, action: str, name: str, kind: str, member: str) -> None:
+        """`action` is add or del, `kind` the set's type, `member` as `ipset save` prints it; that it is there already,
+        or is not, is no error. Raises ValueError for one of another form."""
+
     def ready_to_write(self) -> None:
         """Raises MissingLibrary when tunnel devices, neighbours and rules could not be written from here."""
 

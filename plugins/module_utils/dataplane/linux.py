@@ -22,7 +22,7 @@ import subprocess
 import threading
 import typing as t
 
-from . import conntrack, marks
+from . import conntrack, ipset_members, marks
 from . import kernel as port
 from . import links_packed as packed
 from . import rtnetlink as rt
@@ -409,6 +409,9 @@ class LinuxKernel:
 
     def ipset_mark(self, name: str) -> int:
         return marks.ipset(self._tracker, name)
+
+    def ipset_member(self, action: str, name: str, kind: str, member: str) -> None:
+        ipset_members.change(self._tracker, action, name, kind, member)
 
     def routes_mark(self, protocol: int) -> int:
         return marks.routes(self._channel, protocol)

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import faults
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Completed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Completed, KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState, allow_all
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Entity,
@@ -89,17 +90,18 @@ def test_only_the_sets_are_written_for_a_workload_of_a_known_group(tmp_path):
         ran, programs = node.kernel.run, []
 
         def watch(argv, stdin="", timeout=60.0):
-            programs.append((argv[0], stdin))
+            programs.append(argv[0])
             return ran(argv, stdin, timeout)
 
         node.kernel.run = watch
+        before = members(node, "")
         workload = await node.agent.add(node.request("second", labels={"app": "db"}))
         await node.settle()
-        ((program, text),) = programs
-        assert program == "ipset"
-        assert [line.split()[::2] for line in text.splitlines()] == [
-            ["add", f"{workload.addresses[0]},{workload.interface}"]
-        ]
+        assert programs == []  # a member is a message to the kernel
+        after = members(node, "")
+        assert {name: found - before[name] for name, found in after.items() if found != before[name]} == {
+            name: {f"{workload.addresses[0]},{workload.interface}"} for name in members(node, "w:")
+        }
 
     run(scenario())
 
@@ -149,7 +151,11 @@ def refusing(node, program, word, said):
                     return ran(argv, "".join(f"{text}\n" for text in [*lines[: number - 1], said]), timeout)
         return ran(argv, stdin, timeout)
 
+    def no_message(*dummy):
+        raise KernelError(errno.EINVAL, "change a member")
+
     node.kernel.run = refuse
+    node.kernel.ipset_member = no_message
     return ran
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import ipset, iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Hook, IpSet, IptablesTable
 
 from tests.unit.dataplane.drivers import converge, fail
@@ -56,6 +57,53 @@ def test_set_is_made_changed_and_deleted(kernel):
     assert members(kernel, HOSTS.name) == {"10.10.1.11", "10.10.1.99"}
     assert converge(ipset, kernel, []) == ["- ipset    cali40all-hosts-net  hash:net  2 members"]
     assert "cali40" not in run(kernel, ["ipset", "save"])
+
+
+def one_by_one(kernel, desired):
+    """Converges without a program that writes."""
+    ran = kernel.run
+
+    def only_reads(argv, stdin="", timeout=60.0):
+        assert argv == ["ipset", "save"]
+        return ran(argv, stdin, timeout)
+
+    kernel.run = only_reads
+    try:
+        converge(ipset, kernel, desired)
+    finally:
+        kernel.run = ran
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "first", "second"),
+    [
+        ("cali40s:x", "hash:net", ("10.0.0.1", "10.1.0.0/16"), ("10.0.0.1", "10.2.0.0/15", "0.0.0.0/1")),
+        ("cali60s:x", "hash:net", ("fd00::1", "2001:db8::/32"), ("fd00::1", "fd00::2", "2001:db8:1::/48")),
+        ("cali40n:x", "hash:ip,port", ("10.0.0.1,tcp:80",), ("10.0.0.1,udp:53", "10.0.0.2,tcp:65535")),
+        ("cali60n:x", "hash:ip,port", ("fd00::1,tcp:80",), ("fd00::1,sctp:80", "fd00::2,tcp:1")),
+        ("cali40w:x", "hash:net,iface", ("10.0.0.1,cali1",), ("10.0.0.1,cali2", "10.0.0.2,cali0123456789a")),
+    ],
+)
+def test_a_few_members_come_and_go_without_a_program(kernel, name, kind, first, second):
+    converge(ipset, kernel, [IpSet(name, kind, first)])
+    one_by_one(kernel, [IpSet(name, kind, second)])
+    assert members(kernel, name) == set(second)
+    one_by_one(kernel, [IpSet(name, kind, first)])
+    assert members(kernel, name) == set(first)
+
+
+def test_a_member_that_the_kernel_refuses_is_told_by_the_program(kernel):
+    run(kernel, ["ipset", "restore"], f"create {HOSTS.name} hash:net maxelem 2\n")
+    for kind, bad in (("hash:net", "fd00::1"), ("hash:net", "10.0.0.1,eth0"), ("hash:net", "nowhere")):
+        with pytest.raises((KernelError, ValueError)):
+            kernel.ipset_member("add", HOSTS.name, kind, bad)
+    with pytest.raises(KernelError):
+        kernel.ipset_member("add", "cali40nowhere", "hash:net", "10.0.0.1")
+    kernel.ipset_member("add", HOSTS.name, "hash:net", "10.0.0.1")
+    kernel.ipset_member("add", HOSTS.name, "hash:net", "10.0.0.1")
+    kernel.ipset_member("del", HOSTS.name, "hash:net", "10.0.0.2")
+    assert members(kernel, HOSTS.name) == {"10.0.0.1"}
+    assert "add cali40all-hosts-net fd00::1" in fail(ipset, kernel, [IpSet(HOSTS.name, "hash:net", ("fd00::1",))])
 
 
 def test_set_that_changes_altogether_is_swapped(kernel):
