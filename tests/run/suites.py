@@ -89,7 +89,7 @@ SUITES: tuple[Suite, ...] = (
         "integration",
         "drivers, modules and BIRD on this machine's kernel, in network namespaces",
         (*PYTEST, "tests/integration"),
-        limit=1200,
+        limit=2400,
         covers=("tests/integration",),
         part="integration",
         root=True,
