@@ -24,6 +24,12 @@ options:
     type: str
     choices: [filter, nat, mangle, raw]
     default: filter
+  family:
+    description:
+      - IP version whose table it is.
+    type: int
+    choices: [4, 6]
+    default: 4
   chains:
     description:
       - Rules of each chain, as C(iptables) takes them behind C(-A) and the chain's name.
@@ -98,19 +104,21 @@ def wanted(params: t.Mapping[str, t.Any]) -> IptablesTable:
             raise ValueError(f"chains: {name} is not a list of rules. Write each rule as one text.")
         chains[name] = tuple(rules)
     hooks = tuple(Hook(entry["chain"], entry["rule"]) for entry in params["hooks"])
-    return IptablesTable(params["table"], chains, hooks)
+    return IptablesTable(params["table"], chains, hooks, params["family"])
 
 
 def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
     desired = [wanted(params)] if params["state"] == "present" else []
-    observed = iptables.observe(kernel, desired or [IptablesTable(params["table"])])
-    return [single.Step(iptables, iptables.diff(desired, observed.only(params["table"])))]
+    table, family = params["table"], params["family"]
+    observed = iptables.observe(kernel, desired or [IptablesTable(table, family=family)])
+    return [single.Step(iptables, iptables.diff(desired, observed.only(table, family)))]
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "table": {"type": "str", "choices": ["filter", "nat", "mangle", "raw"], "default": "filter"},
+            "family": {"type": "int", "choices": [4, 6], "default": 4},
             "chains": {"type": "dict", "default": {}},
             "hooks": {
                 "type": "list",

@@ -21,6 +21,12 @@ options:
       - Return this table only.
     type: str
     choices: [filter, nat, mangle, raw]
+  family:
+    description:
+      - IP version whose tables are returned.
+    type: int
+    choices: [4, 6]
+    default: 4
 seealso:
   - module: baremetal.host_routing.iptables_table
 """
@@ -46,13 +52,16 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node import
 
 
 def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
-    found = report.tables(here.kernel)
+    found = report.tables(here.kernel, params["family"])
     return {"tables": {name: chains for name, chains in found.items() if params["table"] in (None, name)}}
 
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"table": {"type": "str", "choices": ["filter", "nat", "mangle", "raw"]}},
+        argument_spec={
+            "table": {"type": "str", "choices": ["filter", "nat", "mangle", "raw"]},
+            "family": {"type": "int", "choices": [4, 6], "default": 4},
+        },
         supports_check_mode=True,
     )
     single.tell(module, machine.here(), lambda here: look(module.params, here))

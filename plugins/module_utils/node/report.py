@@ -105,12 +105,12 @@ def interface_settings(interface: str) -> dict[str, str]:
     return keys
 
 
-def tables(kernel: Kernel) -> dict[str, dict[str, list[str]]]:
-    """{table: {chain: rules}} of IPv4: our chains whole, and of others what carries our mark."""
+def tables(kernel: Kernel, family: int = 4) -> dict[str, dict[str, list[str]]]:
+    """{table: {chain: rules}} of one IP version: our chains whole, and of others what carries our mark."""
     found: dict[str, dict[str, list[str]]] = {}
     observed = iptables.observe(kernel, [])
     for place, chains in observed.tables.items():
-        if place.program != observed.programs[4]:
+        if place.program != observed.programs[family]:
             continue
         for chain, rules in chains.items():
             ours = [f"-A {chain} {rule.text}" for rule in rules if rule.hash]

@@ -41,8 +41,10 @@ class RealKernel(HostKernel):
         }.items():
             output = json.loads(self.run(command.split()).output or "[]")
             seen[name] = sorted(json.dumps(_lasting(entry), sort_keys=True) for entry in output if not _passing(entry))
-        saved = self.run(["iptables-save"]).output.splitlines()
-        seen["iptables"] = [line for line in saved if not line.startswith(("#", ":INPUT", ":OUTPUT", ":FORWARD"))]
+        for program in ("iptables", "ip6tables"):
+            saved = self.run([f"{program}-save"]).output.splitlines()
+            builtin = ("#", ":INPUT", ":OUTPUT", ":FORWARD", ":PREROUTING", ":POSTROUTING")
+            seen[program] = [line for line in saved if not line.startswith(builtin)]
         seen["ipset"] = sorted(self.run(["ipset", "save"]).output.splitlines())
         settings = ("proxy_arp", "forwarding", "rp_filter")
         names = [link.name for link in self.links()]

@@ -270,6 +270,16 @@ class TestIptablesTable:
         assert list(host.run(iptables_table_info)["tables"]) == ["filter"]
         assert "-A POSTROUTING -j MASQUERADE" in host.kernel.run(["iptables-save"]).output
 
+    def test_tables_of_ipv6_are_others(self, host):
+        host.run(iptables_table, chains={"cali-INPUT": ["-p 4 -j DROP"]})
+        host.four_times(iptables_table, family=6, chains={"cali-INPUT": ["-s fd00::/8 -j DROP"]})
+        for family, rule in ((4, "-p"), (6, "fd00::/8")):
+            (found,) = host.run(iptables_table_info, family=family)["tables"]["filter"]["cali-INPUT"]
+            assert rule in found.split()
+        host.four_times(iptables_table, family=6, state="absent")
+        assert host.run(iptables_table_info, family=6)["tables"] == {}
+        assert list(host.run(iptables_table_info)["tables"]) == ["filter"]
+
     def test_another_rule_is_one_change(self, host):
         host.run(iptables_table, **self.NAT)
         changed = {**self.NAT, "chains": {"cali-nat-outgoing": ["-s 10.244.0.0/16 -j MASQUERADE"]}}
