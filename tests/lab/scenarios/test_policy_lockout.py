@@ -11,14 +11,16 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.lab import Lab
 from tests.lab.checks import Pool
+from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
+from tests.lab.streams import Streams
 
 from .conftest import ROOT, Fleet
 from .inventory import pool, workload, write
@@ -68,10 +70,11 @@ def fleet(lab: BaseLab) -> Fleet:
 
 
 class Inventory:
-    """One that tests write anew; `arguments` are what all its runs have."""
+    """One that tests write anew; `good` are the policies that the fleet has."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.good = hosts_policy()
         self.path = self.write()
 
     def write(self, policies: list[dict[str, object]] | None = None, pools: list[Pool] | None = None) -> str:
@@ -83,7 +86,7 @@ class Inventory:
                 *(workload(f"web-{node}", node, labels={"app": "web"}) for node in NODES),
                 *(workload(f"new-{entry.name}", "node1", pool=entry.name) for entry in found if entry is not POOL),
             ],
-            policies=policies or hosts_policy(),
+            policies=policies or self.good,
             failsafe_inbound_host_ports=[],
         )
 
@@ -193,7 +196,8 @@ def test_a_policy_that_denies_ssh_on_all_nodes(lab: BaseLab, fleet: Fleet, inven
 def test_the_next_plan_says_so_and_the_mended_inventory_works(lab: BaseLab, fleet: Fleet, inventory: Inventory) -> None:
     status = fleet.play("status.yml", inventory=inventory.path)
     assert f"it was not confirmed within {CONFIRM} s" in status.output, status.output[-3000:]
-    inventory.write(NO_TELNET)
+    inventory.good = NO_TELNET
+    inventory.write()
     run = fleet.site(inventory=inventory.path).check()
     assert "confirm  4/4 nodes answered a new connection" in run.output, run.output[-3000:]
     again = fleet.site(inventory=inventory.path).check()
@@ -204,10 +208,10 @@ def test_the_next_plan_says_so_and_the_mended_inventory_works(lab: BaseLab, flee
 def test_nodes_go_back_whose_controller_dies_and_which_are_restarted(
     lab: BaseLab, fleet: Fleet, inventory: Inventory
 ) -> None:
-    """Killed as soon as all of them are cut off; one node loses its power before its time is over."""
+    """Killed as soon as all of them are cut off; one node loses its power before its time is over, two their agents."""
     before = what_there_is(lab)
     inventory.write(NO_SSH)
-    command = fleet.command("site.yml", "-e", f"calico_node_confirm_timeout={CONFIRM}", inventory=inventory.path)
+    command = fleet.command("site.yml", "-e", f"calico_node_confirm_timeout={CONFIRM + 10}", inventory=inventory.path)
     run = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -226,6 +230,8 @@ def test_nodes_go_back_whose_controller_dies_and_which_are_restarted(
     finally:
         os.killpg(run.pid, signal.SIGKILL)
         run.wait()
+    lab.exec("node2", ["systemctl", "kill", "-s", "KILL", "calico-agent"])
+    lab.exec("node3", ["systemctl", "restart", "calico-agent"])
     lab.power_cut("node1")
     began = time.monotonic()
     lab.start("node1")
@@ -234,7 +240,7 @@ def test_nodes_go_back_whose_controller_dies_and_which_are_restarted(
     assert json.loads(log)["reason"] == "the host was restarted before it was confirmed"
     back(lab)
     assert all(reachable(lab, node) for node in NODES)
-    inventory.write(NO_TELNET)
+    inventory.write()
     run = fleet.site(inventory=inventory.path).check()
     after = what_there_is(lab)
     for node in NODES:
@@ -242,10 +248,65 @@ def test_nodes_go_back_whose_controller_dies_and_which_are_restarted(
             assert after[node][what] == before[node][what], (node, what)
 
 
+def test_a_node_that_goes_back_alone_from_a_switch_cuts_nobody(
+    lab: BaseLab, fleet: Fleet, inventory: Inventory
+) -> None:
+    """It flips with the others, cannot be reached anew, and goes back to the phase before while they stay flipped."""
+    # In the table raw, where policy accepts nothing: its own chains are always the first.
+    closed = ["PREROUTING", "-i", "mgmt0", "-p", "tcp", "--dport", "22", "--syn", "-j", "DROP"]
+    found = workloads(lab)
+    no_way_around(lab)
+    seen: list[str] = []
+
+    def close() -> None:
+        """Node1's door, from when it flips until it went back."""
+        if until(lambda: phase(lab, "node1") == ("flip", True)):
+            lab.exec("node1", ["iptables", "-t", "raw", "-I", *closed])
+            seen.append("closed")
+            if until(lambda: phase(lab, "node1") == ("links", False), CUT_OFF):
+                seen.append("went back")
+            lab.exec("node1", ["iptables", "-t", "raw", "-D", *closed])
+
+    closer = threading.Thread(target=close)
+    with Streams(lab, mesh_of_streams(lab, found)) as streams:
+        closer.start()
+        run = fleet.switch(
+            "vxlan-crosssubnet", "-e", f"calico_node_confirm_timeout={CONFIRM}", inventory=inventory.path
+        )
+        closer.join()
+        report = streams.stop()
+    no_way_around(lab, "del")
+    assert seen == ["closed", "went back"], run.output[-4000:]
+    assert report.lost == 0 and report.resets == 0, report.summary()
+    assert run.code != 0
+    words = " ".join(run.output.split())
+    assert f"node1 could not be reached by a new connection within {CONFIRM} s of the change" in words
+    assert "The change of mode did not go through." in words and "4 of 4 nodes run as before." in words
+    again = fleet.site(inventory=inventory.path).check()
+    assert all(entry["changed"] == 0 for entry in again.recap().values()), again.output[-3000:]
+
+
+def phase(lab: BaseLab, node: str) -> tuple[str, bool]:
+    """The phase of its stored state, and whether that waits for being confirmed."""
+    script = "cat /var/lib/calico/state.json; test -e /var/lib/calico/unconfirmed.json"
+    done = lab.exec(node, script, check=False)
+    return json.loads(done.stdout)["state"]["phase"], done.returncode == 0
+
+
+def until(condition: Callable[[], bool], seconds: float = 120) -> bool:
+    """Whether it came about."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def test_a_route_to_where_ansible_is(lab: BaseLab, fleet: Fleet, inventory: Inventory) -> None:
     """A pool over the management network: replies to Ansible go to a workload's block, on all nodes."""
     before = what_there_is(lab)
-    inventory.write(NO_TELNET, pools=[POOL, Pool("over-management", "192.168.200.0/24", "vxlan")])
+    inventory.write(pools=[POOL, Pool("over-management", "192.168.200.0/24", "vxlan")])
     with Reachability(lab) as seen:
         run = fleet.site("-e", f"calico_node_confirm_timeout={CONFIRM}", inventory=inventory.path)
         back(lab)
