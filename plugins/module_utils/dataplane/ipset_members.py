@@ -72,4 +72,4 @@ def of_lines(lines: t.Sequence[str]) -> t.Optional[list[tuple[str, str, str]]]:
     words = [line.split() for line in lines]
     if any(len(found) != 3 or found[0] not in _COMMANDS for found in words):
         return None
-    return [(action, name, member) for action, name, member in words]
+    return [(found[0], found[1], found[2]) for found in words]
