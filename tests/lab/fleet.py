@@ -40,7 +40,7 @@ def mesh_of_streams(lab: BaseLab, found: list[Workload], pps: float = 500) -> li
     TCP between nodes of one subnet and of two.
 
     In the emulated machine a stream of 500 packets a second takes a quarter of one of its processors: it gets one of
-    each kind, between two subnets in both directions and from a neighbour's host.
+    each kind, between two subnets in both directions and from a neighbour's host, and only the first has that rate.
     """
     first: dict[str, Workload] = {}
     for workload in found:
@@ -64,8 +64,8 @@ def mesh_of_streams(lab: BaseLab, found: list[Workload], pps: float = 500) -> li
 def _one_of_each_kind(one: Workload, neighbour: Workload, far: Workload, pps: float) -> list[Stream | Transfer]:
     return [
         _stream(one, far, "full", pps),
-        _stream(far, one, 64, pps),
-        _stream(neighbour, one, 64, pps, host=True),
+        _stream(far, one, 64, pps / 5),
+        _stream(neighbour, one, 64, pps / 5, host=True),
         Transfer(one.node, one.name, far.node, far.name, far.address, rate=20_000),
     ]
 
