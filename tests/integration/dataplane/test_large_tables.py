@@ -13,7 +13,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import ipset, iptables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.iptables_backend import FAMILIES
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.iptables_backend import FAMILIES, default
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.remembered import (
     RememberedSets,
@@ -32,17 +32,21 @@ class Tables(RememberedTables):
 
     def __init__(self, backend: str) -> None:
         super().__init__()
-        self.backend = backend
+        self._forced = backend
 
     def observe(self, kernel: LinuxKernel, desired: t.Sequence[IptablesTable]) -> iptables.Observed:
+        sign = self._signed(kernel, self._forced)
         found = super().observe(kernel, desired)
-        programs = {family: f"{name}-{self.backend}" for family, name in FAMILIES.items()}
-        tables = dict(found.tables)
-        for place in found.tables:
-            if "-" not in place.program and found.backend == self.backend:
-                tables[place._replace(program=f"{place.program}-{self.backend}")] = tables.pop(place)
-        found = dataclasses.replace(found, programs=programs, tables=tables, backend=self.backend)
-        self._observed = found
+        programs = {family: f"{name}-{self._forced}" for family, name in FAMILIES.items()}
+        if found.programs == programs:
+            return found  # remembered
+        own = f"-{default(kernel)}"
+        tables = {
+            place if "-" in place.program else place._replace(program=place.program + own): chains
+            for place, chains in found.tables.items()
+        }
+        found = dataclasses.replace(found, programs=programs, tables=tables, backend=self._forced)
+        self._observed, self._sign, self.backend = found, sign, self._forced
         return found
 
 
