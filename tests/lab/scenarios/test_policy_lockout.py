@@ -286,6 +286,23 @@ def test_a_node_that_goes_back_alone_from_a_switch_cuts_nobody(
     assert all(entry["changed"] == 0 for entry in again.recap().values()), again.output[-3000:]
 
 
+def test_who_waits_outlives_a_session_that_is_killed(lab: BaseLab, fleet: Fleet, inventory: Inventory) -> None:
+    """As logind ends a session where logind.conf says KillUserProcesses=yes: all that is left in its scope is killed."""
+    start = (
+        "import sys; sys.path[0] = '/usr/local/lib/calico/current'; from host_routing.node import left_behind;"
+        " left_behind.start(['sleep', '4711'])"
+    )
+    session = "session-4711.scope"
+    script = f"""
+        systemd-run --quiet --scope --slice=user.slice --unit={session} sh -c "sleep 4712 & python3 -c \\"{start}\\""
+        systemctl is-active {session} && systemctl stop {session}
+        sleep 1
+        pgrep -ax sleep | grep 471; pkill -f 'bin/sleep 471[1]'
+    """
+    lines = lab.exec("node1", script).stdout.splitlines()
+    assert lines[0] == "active" and len(lines) == 2 and lines[1].endswith("sleep 4711"), lines
+
+
 def phase(lab: BaseLab, node: str) -> tuple[str, bool]:
     """The phase of its stored state, and whether that waits for being confirmed."""
     script = "cat /var/lib/calico/state.json; test -e /var/lib/calico/unconfirmed.json"

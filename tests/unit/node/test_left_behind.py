@@ -6,8 +6,12 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import left_behind
 
 START = (
     "from ansible_collections.baremetal.host_routing.plugins.module_utils.node import left_behind;"
@@ -36,3 +40,54 @@ def test_it_goes_on_in_a_session_of_its_own(tmp_path):
         folder, session = stream.read().split()
     assert folder == "/"
     assert int(session) != os.getsid(0)
+
+
+SERVICE = '#!/bin/sh\necho "$@" > {called}\nexit {status}\n'
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """Whose processes are what `make` says; systemd-run ends with `status`. Answers what was started, by whom."""
+
+    def make(cgroup, namespace="1", status=0):
+        for process, number in (("self", namespace), ("1", "1")):
+            (tmp_path / "proc" / process / "ns").mkdir(parents=True)
+            for kind in ("mnt", "net", "pid"):
+                (tmp_path / "proc" / process / "ns" / kind).symlink_to(f"{kind}:[{number}]")
+        (tmp_path / "proc/self/cgroup").write_text(f"0::{cgroup}\n")
+        (tmp_path / "bin").mkdir()
+        called, program = tmp_path / "called", tmp_path / "bin" / "systemd-run"
+        program.write_text(SERVICE.format(called=called, status=status))
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+        done = tmp_path / "done"
+        os.mkfifo(done)
+        reading = os.open(done, os.O_RDONLY | os.O_NONBLOCK)
+        left_behind.start(["sh", "-c", f"echo done > {done}"], proc=str(tmp_path / "proc"))
+        by_itself = bool(select.select([reading], [], [], 5 if status or not called.exists() else 0.2)[0])
+        os.close(reading)
+        return called.read_text() if called.exists() else "", by_itself
+
+    return make
+
+
+def test_in_a_session_of_logind_systemd_starts_it(host):
+    called, by_itself = host("/user.slice/user-0.slice/session-3.scope")
+    assert called.startswith("--quiet --collect ") and " sh -c echo done > " in called
+    assert not by_itself
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "namespace"),
+    [
+        ("/system.slice/calico-agent.service", "1"),
+        ("/user.slice/user-0.slice/session-3.scope", "2"),  # systemd would start it in other namespaces
+    ],
+)
+def test_elsewhere_it_is_started_here(host, cgroup, namespace):
+    assert host(cgroup, namespace) == ("", True)
+
+
+def test_what_systemd_does_not_start_is_started_here(host):
+    called, by_itself = host("/user.slice/user-0.slice/session-3.scope", status=1)
+    assert called and by_itself
