@@ -140,7 +140,7 @@ def _compile(
         path,
         before,
         lockfile_store.text(fleet.allocation),
-        notices + fleet.allocation.warnings + policy_notices.notices(fleet.policy, hosts),
+        notices + fleet.allocation.warnings + policy_notices.notices(fleet, hosts),
         change,
         {item.name: MODE_OF[item.encapsulation] for item in fleet.pools},
         origins,

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import policy_lint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import policy_lint, probe_lint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_parts import PolicyParts
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from_resources import STAGED_PREFIX
 
 
-def notices(parts: t.Optional[PolicyParts], hosts: t.Sequence[Host]) -> tuple[str, ...]:
+def notices(fleet: Fleet, hosts: t.Sequence[Host]) -> tuple[str, ...]:
     """For people who read a plan. Nothing without policy."""
+    parts = fleet.policy
     if parts is None:
         return ()
     endpoints = [one for own in parts.own.values() for one in own]
-    return tuple(_notice(found, parts, hosts) for found in policy_lint.findings(parts.policy.policy_set, endpoints))
+    found = policy_lint.findings(parts.policy.policy_set, endpoints)
+    told = {(one.kind, one.name) for one in found}
+    found += [one for one in probe_lint.findings(fleet) if (one.kind, one.name) not in told]
+    return tuple(_notice(one, parts, hosts) for one in found)
 
 
 def _notice(found: policy_lint.Finding, parts: PolicyParts, hosts: t.Sequence[Host]) -> str:

@@ -16,8 +16,9 @@ from ..dataplane.kernel import Kernel
 from ..fleet.guard import all_endpoints, chain_settings
 from ..fleet.node_state import NodeState
 from ..policy.evaluator import DENIED, Evaluator
+from ..policy.explanation import decided_by
 from ..policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow
-from ..policy.packet_path import Host, Stage, path
+from ..policy.packet_path import Host, path
 from .ssh_session import Session
 
 _KIND = "session"
@@ -51,7 +52,7 @@ def cut(
         answer = path(evaluator, [host], flow, settings, nodes)
         if answer.action == DENIED:
             subject = f"ssh from {session.client} to {session.server} port {session.server_port}"
-            note = f"a new connection would be cut by {_words(answer.stages[-1])}"
+            note = f"a new connection would be cut by {decided_by(answer.stages[-1])}"
             found.setdefault((session.client, session.server), Change(_KIND, "!", subject, None, None, note))
     changes = list(found.values())
     if len(changes) <= _MOST:
@@ -74,19 +75,3 @@ def _route(kernel: Kernel, address: str) -> tuple[tuple[str, str], ...]:
     if route is None or not route.device:
         return ()
     return ((f"{address}/32", route.device),)
-
-
-def _words(stage: Stage) -> str:
-    """`default/no-ssh#1 (ingress, HostEndpoint node1-eth0)`."""
-    step = stage.verdict.decided_by
-    if step.policy:
-        name = f"{step.policy}#{step.rule}" if step.rule else step.policy
-    elif step.profile:
-        name = f"profile {step.profile}#{step.rule}" if step.rule else f"profile {step.profile}"
-    elif step.tier:
-        name = f"the default of tier {step.tier}"
-    else:
-        name = f"default ({step.reason})"
-    endpoint = stage.endpoint
-    whom = f"{endpoint.kind} {endpoint.name}" if endpoint else f"host {stage.host}"
-    return f"{name} ({stage.direction.lower()}, {whom})"

@@ -75,6 +75,22 @@ def to_document(path: Path) -> dict[str, t.Any]:
     }
 
 
+def decided_by(stage: Stage) -> str:
+    """In a few words: `default/no-ssh#1 (ingress, HostEndpoint node1-eth0)`."""
+    step = stage.verdict.decided_by
+    if step.policy:
+        name = f"{step.policy}#{step.rule}" if step.rule else step.policy
+    elif step.profile:
+        name = f"profile {step.profile}#{step.rule}" if step.rule else f"profile {step.profile}"
+    elif step.tier:
+        name = f"the default of tier {step.tier}"
+    else:
+        name = f"default ({step.reason})"
+    endpoint = stage.endpoint
+    whom = f"{endpoint.kind} {endpoint.name}" if endpoint else f"host {stage.host}"
+    return f"{name} ({stage.direction.lower()}, {whom})"
+
+
 def _headline(path: Path) -> str:
     if not path.stages:
         return "ALLOW  nobody asks: neither address is that of a workload or a protected host here"

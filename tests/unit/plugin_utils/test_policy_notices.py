@@ -39,7 +39,7 @@ def warned(documents: str = "", **variables: t.Any) -> list[str]:
     given = hosts(pool("direct"), **variables)
     given = [dataclasses.replace(host, origins={"calico_policies[0]": "group_vars/all.yml:7"}) for host in given]
     files = [Document(content, "policy/all.yml", line) for content, line in documents_of(documents, "policy/all.yml")]
-    return list(notices(Fleet.build(inventory.read(given, files), None).policy, given))
+    return list(notices(Fleet.build(inventory.read(given, files), None), given))
 
 
 def test_where_it_is_written() -> None:

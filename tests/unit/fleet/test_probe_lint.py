@@ -1,0 +1,81 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Policy for hosts that denies the probes which prove their paths is told of; the rest is not."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probe_lint
+
+from tests.unit.fleet.fleets import build, pool
+
+ALLOW_TCP = {"action": "Allow", "protocol": "TCP"}
+ALLOW_ECHO = {"action": "Allow", "protocol": "ICMP", "icmp": {"type": 8}}
+DENY_ECHO = {**ALLOW_ECHO, "action": "Deny"}
+ALLOW = {"action": "Allow"}
+
+
+def endpoint(node: str, interface: str = "*", **fields: t.Any) -> dict[str, t.Any]:
+    return {
+        "kind": "HostEndpoint",
+        "name": f"{node}-all",
+        "node": node,
+        "interfaceName": interface,
+        "labels": {"role": "node"},
+        **fields,
+    }
+
+
+def hosts(ingress: t.Any, egress: t.Any = (ALLOW,), **fields: t.Any) -> dict[str, t.Any]:
+    return {
+        "kind": "GlobalNetworkPolicy",
+        "name": "hosts",
+        "selector": "role == 'node'",
+        "ingress": list(ingress),
+        "egress": list(egress),
+        **fields,
+    }
+
+
+def texts(*policies: t.Any, mode: str = "vxlan", **rest: t.Any) -> list[str]:
+    found = probe_lint.findings(build(pool(mode), policies=list(policies), **rest))
+    return [f"{one.kind} {one.name}: {one.text}" for one in found]
+
+
+def test_a_policy_without_icmp_is_told_of_for_each_host_endpoint() -> None:
+    assert texts(endpoint("node1"), endpoint("node3"), hosts([ALLOW_TCP])) == [
+        f"HostEndpoint {node}-all: keeps {node} and {peer} from proving the path between them: ICMP echo between their "
+        f"tunnel addresses is denied by the default of tier default (ingress, HostEndpoint {node}-all), so that every "
+        "run and every change of mode takes it for broken. Allow it both ways: "
+        "{action: Allow, protocol: ICMP, icmp: {type: 8}}, with the pools as source nets if you like."
+        for node, peer in (("node1", "node4"), ("node3", "node2"))
+    ]
+
+
+def test_the_remedy_is_one() -> None:
+    assert texts(endpoint("node1"), hosts([ALLOW_TCP, ALLOW_ECHO])) == []
+    with_nets = {**ALLOW_ECHO, "source": {"nets": ["10.244.0.0/16"]}}
+    assert texts(endpoint("node1"), hosts([ALLOW_TCP, with_nets])) == []
+
+
+def test_what_leaves_the_node_is_asked_about_as_well() -> None:
+    (found,) = texts(endpoint("node1"), hosts([ALLOW], [DENY_ECHO, ALLOW]))
+    assert "denied by hosts#1 (egress, HostEndpoint node1-all)" in found
+
+
+@pytest.mark.parametrize("interface", ["vxlan.calico", "*"])
+def test_by_the_interface_that_probes_come_by(interface: str) -> None:
+    assert len(texts(endpoint("node1", interface), hosts([ALLOW_TCP]))) == 1
+
+
+def test_what_probes_do_not_meet() -> None:
+    assert texts(endpoint("node1", "eth0"), hosts([ALLOW_TCP])) == []
+    assert texts(endpoint("node1", "tunl0"), hosts([ALLOW_TCP])) == []
+    assert len(texts(endpoint("node1", "tunl0"), hosts([ALLOW_TCP]), mode="ipip")) == 1
+    assert texts(endpoint("node1"), hosts([ALLOW_TCP]), mode="direct") == [], "nothing of a node answers there"
+    assert texts(hosts([ALLOW_TCP])) == []
+    audit = {"node1": {"calico_node_policy_audit": True}}
+    assert texts(endpoint("node1"), hosts([ALLOW_TCP]), own=audit) == [], "nothing is dropped there"
