@@ -10,6 +10,7 @@ for which the drivers' thread is, while the loop goes on with all that needs no 
 from __future__ import annotations
 
 import dataclasses
+import gc
 import threading
 import typing as t
 
@@ -38,6 +39,7 @@ class Guards:
         self._lock = threading.Lock()
         self._kept: list[tuple[PolicyState, Guard]] = []  # the one used last is last
         self._made: list[_Made] = []  # the same
+        self._new = False  # a policy is compiled for the first time
 
     def whole(
         self,
@@ -59,13 +61,20 @@ class Guards:
             more = tuple(workload for workload in coming if workload.interface not in known)
             everybody = dataclasses.replace(state, workloads=(*state.workloads, *more)) if more else state
             guarded = self._of(state.policy).with_policy(everybody, interfaces, others)
+            if self._new:
+                gc.freeze()  # hundreds of thousands of objects that stay: collections would look at each for nothing
+                self._new = False
             whole = dataclasses.replace(guarded, workloads=state.workloads) if more else guarded
             self._made = [*self._made[1 - _MADE :], _Made(state, given, whole)]
             return whole
 
     def _of(self, policy: PolicyState) -> Guard:
         """The one that knows this policy, or a new one."""
-        found = next((kept for kept in self._kept if kept[0] is policy or kept[0] == policy), None)
+        found = next((kept for kept in self._kept if kept[0] is policy), None)
+        found = found or next((kept for kept in self._kept if kept[0] == policy), None)
+        if found is None:
+            gc.unfreeze()  # those that go with the policy that this one takes the place of
+            self._new = True
         guard = found[1] if found else Guard()
         others = [kept for kept in self._kept if kept is not found]
         self._kept = [*others, (policy, guard)][-_KEPT:]

@@ -252,7 +252,17 @@ class RememberedSets:
         changes = ipset.diff(desired, observed, want)
         if any(change.action == "+" for change in changes):
             self._on_new()
+        if observed is self._observed:
+            self._know_again({change.subject for change in changes})
         return changes
+
+    def _know_again(self, different: t.Container[str]) -> None:
+        """What was read and is as wanted has the very members from now on that are wanted, which nobody need compare
+        again: with thousands of them that is most of the time of a `diff`."""
+        observed = t.cast("dict[str, ipset.Observed]", self._observed)
+        for name, (_one, want) in self._wanted.items():
+            if name not in different and observed[name].members is not want.members:
+                observed[name] = observed[name]._replace(members=want.members)
 
     def fill(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """As ipset.fill."""
