@@ -77,6 +77,24 @@ def test_one_rule_of_a_long_chain_is_one_line(kernel):
         converge(iptables, kernel, [filtering(entries, chains)])
 
 
+def test_rules_that_come_to_a_short_chain_are_inserted(kernel):
+    """Nothing goes, so nothing has to be waited for: no chain is emptied."""
+    entries, chains = dispatch(8)
+    have = [entries[5]]
+    converge(iptables, kernel, [filtering(have, chains)])
+    chance = random.Random(3)
+    while len(have) < len(entries):
+        known = set(have)
+        come = chance.sample([entry for entry in entries if entry not in known], 1)
+        have = [entry for entry in entries if entry in known or entry in come]
+        (text,) = restored(kernel, [filtering(have, chains)])
+        assert [line.split()[0] in ("-A", "-I") for line in text.splitlines()[1:-1]] == [True] * len(come), text
+        assert shown(kernel, "cali-to-wl") == have
+    (text,) = restored(kernel, [filtering(["-j RETURN", *entries[::-1]], chains)])
+    assert ":cali-to-wl - [0:0]" in text.splitlines(), "rules that change places are written anew"
+    assert shown(kernel, "cali-to-wl") == ["-j RETURN", *entries[::-1]]
+
+
 def test_lines_of_a_long_chain_at_random(kernel):
     chance = random.Random(7)
     entries, chains = dispatch(40)
