@@ -13,6 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import with_opened
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host, Inventory, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import read as read_inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
@@ -56,7 +57,8 @@ def compile_targets(
     inventory. Raises FleetError."""
     hosts = inventory_source.hosts(task_vars)
     try:
-        return _compile(hosts, task_vars, observed, copies_complete, pool, mode, as_observed, given, may_be_new)
+        with uncollected():
+            return _compile(hosts, task_vars, observed, copies_complete, pool, mode, as_observed, given, may_be_new)
     except FleetError as error:
         error.origin = error.origin or origin(error.variable, hosts)
         raise
