@@ -16,9 +16,9 @@ import pytest
 
 from tests.lab.fleet import mesh_of_streams, no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Streams
+from tests.lab.streams import Report, Streams
 
-from .conftest import MACHINE, Fleet
+from .conftest import FIRST_MODE, MACHINE, Fleet, Run
 
 #: Each tour begins with the mode that the fleet was converged to. Together they go from each of IPIP, VXLAN and direct
 #: to each other one, and to and from CrossSubnet of both. Where CrossSubnet stands for a whole mode on the way, and
@@ -50,12 +50,11 @@ def test_a_switch_loses_nothing(
     lab: BaseLab, fleet: Fleet, number: int, record_property: Callable[[str, object], None]
 ) -> None:
     mode = TOUR[number]
-    found = workloads(lab)
-    pps = 600 if MACHINE == "native" else 520  # a busy machine drops ticks
-    no_way_around(lab)
-    with Streams(lab, mesh_of_streams(lab, found, pps)) as streams:
-        run = fleet.switch(mode)
-        report = streams.stop()
+    run, report = switched(lab, fleet, mode)
+    if report.lost and stood_still(report):
+        record_property("again", f"{mode}: {run.seconds:.1f} s\n{report.summary()}")
+        fleet.switch(TOUR[number - 1] if number else FIRST_MODE).check()
+        run, report = switched(lab, fleet, mode)
     record_property("switch", f"{mode}: {run.seconds:.1f} s\n{report.summary()}")
     assert run.code == 0, f"{run.output[-6000:]}\n{report.summary()}"
     assert report.sent > 0 and not report.silent_hosts
@@ -67,6 +66,25 @@ def test_a_switch_loses_nothing(
     assert all(result.received > 0 for result in report.streams)
     check_encapsulation(lab, mode)
     check_routes(lab, mode)
+
+
+def switched(lab: BaseLab, fleet: Fleet, mode: str) -> tuple[Run, Report]:
+    """The switch, and what came of the packets that were sent meanwhile."""
+    pps = 600 if MACHINE == "native" else 520  # a busy machine drops ticks
+    no_way_around(lab)
+    with Streams(lab, mesh_of_streams(lab, workloads(lab), pps)) as streams:
+        run = fleet.switch(mode)
+        return run, streams.stop()
+
+
+def stood_still(report: Report) -> bool:
+    """Whether a processor of the emulated machine did not run for a quarter of a second, with packets on it.
+
+    Once in several dozen switches one of them was lost then, between others that came late: of half a second in which
+    the machine's processors were taken from it nobody can say what the switch did. It is made again, and has to lose
+    nothing.
+    """
+    return MACHINE == "qemu" and max(result.longest_gap_ms for result in report.streams) >= 250
 
 
 def check_encapsulation(lab: BaseLab, mode: str) -> None:
