@@ -39,7 +39,6 @@ class Guards:
         self._lock = threading.Lock()
         self._kept: list[tuple[PolicyState, Guard]] = []  # the one used last is last
         self._made: list[_Made] = []  # the same
-        self._new = False  # a policy is compiled for the first time
 
     def whole(
         self,
@@ -60,22 +59,24 @@ class Guards:
             known = {workload.interface for workload in state.workloads}
             more = tuple(workload for workload in coming if workload.interface not in known)
             everybody = dataclasses.replace(state, workloads=(*state.workloads, *more)) if more else state
-            guarded = self._of(state.policy).with_policy(everybody, interfaces, others)
-            if self._new:
+            guard = self._of(state.policy)
+            new = guard is None
+            if guard is None:
+                gc.unfreeze()  # those that go with the policy that this one takes the place of
+                guard = Guard()
+            self._keep(state.policy, guard)
+            guarded = guard.with_policy(everybody, interfaces, others)
+            if new:
                 gc.freeze()  # hundreds of thousands of objects that stay: collections would look at each for nothing
-                self._new = False
             whole = dataclasses.replace(guarded, workloads=state.workloads) if more else guarded
             self._made = [*self._made[1 - _MADE :], _Made(state, given, whole)]
             return whole
 
-    def _of(self, policy: PolicyState) -> Guard:
-        """The one that knows this policy, or a new one."""
-        found = next((kept for kept in self._kept if kept[0] is policy), None)
-        found = found or next((kept for kept in self._kept if kept[0] == policy), None)
-        if found is None:
-            gc.unfreeze()  # those that go with the policy that this one takes the place of
-            self._new = True
-        guard = found[1] if found else Guard()
-        others = [kept for kept in self._kept if kept is not found]
+    def _of(self, policy: PolicyState) -> t.Optional[Guard]:
+        """The one that knows this policy."""
+        same = next((guard for kept, guard in self._kept if kept is policy), None)
+        return same or next((guard for kept, guard in self._kept if kept == policy), None)
+
+    def _keep(self, policy: PolicyState, guard: Guard) -> None:
+        others = [kept for kept in self._kept if kept[1] is not guard]
         self._kept = [*others, (policy, guard)][-_KEPT:]
-        return guard

@@ -24,18 +24,18 @@ def findings(fleet: Fleet) -> list[Finding]:
     """
     if fleet.policy is None:
         return []
-    own = {node: [one for one in found if one.kind == HOST_ENDPOINT] for node, found in fleet.policy.own.items()}
-    probed = _probed(fleet)
-    if len(probed) < 2 or not any(own.values()):
-        return []
     endpoints = [one for found in fleet.policy.own.values() for one in found]
+    protected = {one.node for one in endpoints if one.kind == HOST_ENDPOINT}
+    probed = _probed(fleet) if protected else []
+    if len(probed) < 2:
+        return []
     audited = fleet.policy.policy.audited
     heard = [one for one in endpoints if one.kind != HOST_ENDPOINT or one.node not in audited]
     hosts = [Host(name, ((device, (address,)),), (("0.0.0.0/0", device),)) for name, device, address in probed]
     paths = Paths(Evaluator(fleet.policy.policy_set, heard), hosts)
     found: dict[tuple[str, str], Finding] = {}
     for index, (name, _device, address) in enumerate(probed):
-        if not own.get(name):
+        if name not in protected:
             continue
         peer, _its, other = probed[index - 1]
         for source, destination in ((other, address), (address, other)):

@@ -14,17 +14,18 @@ import typing as t
 _SESSION = re.compile(r"/session-[^/]*\.scope(?:/|$)", re.MULTILINE)
 
 
-def start(command: t.Sequence[str], proc: str = "/proc", run: t.Callable[..., t.Any] = subprocess.run) -> None:
+def start(command: t.Sequence[str], proc: str = "/proc") -> None:
     """In a session of its own, without the pipes of the connection: sshd waits for nobody else.
 
     Where the connection is one of logind's sessions, as a transient service, which that does not take along.
-    `proc` and `run` are for tests. Raises OSError.
+    `proc` is for tests. Raises OSError.
     """
     nowhere = subprocess.DEVNULL
     if _in_a_session_of_init(proc):
         service = ["systemd-run", "--quiet", "--collect", "--description=Waits for a change to be confirmed", *command]
         try:
-            if run(service, stdin=nowhere, stdout=nowhere, stderr=nowhere, timeout=10, check=False).returncode == 0:
+            done = subprocess.run(service, stdin=nowhere, stdout=nowhere, stderr=nowhere, timeout=10, check=False)
+            if done.returncode == 0:
                 return
         except (FileNotFoundError, subprocess.TimeoutExpired):
             pass  # as on a host without systemd

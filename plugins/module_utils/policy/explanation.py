@@ -77,18 +77,11 @@ def to_document(path: Path) -> dict[str, t.Any]:
 
 def decided_by(stage: Stage) -> str:
     """In a few words: `default/no-ssh#1 (ingress, HostEndpoint node1-eth0)`."""
-    step = stage.verdict.decided_by
-    if step.policy:
-        name = f"{step.policy}#{step.rule}" if step.rule else step.policy
-    elif step.profile:
-        name = f"profile {step.profile}#{step.rule}" if step.rule else f"profile {step.profile}"
-    elif step.tier:
-        name = f"the default of tier {step.tier}"
-    else:
-        name = f"default ({step.reason})"
-    endpoint = stage.endpoint
+    step, endpoint = stage.verdict.decided_by, stage.endpoint
+    name = _name(step)
+    why = "" if step.policy or step.profile or step.tier else f" ({step.reason})"
     whom = f"{endpoint.kind} {endpoint.name}" if endpoint else f"host {stage.host}"
-    return f"{name} ({stage.direction.lower()}, {whom})"
+    return f"{name}{why} ({stage.direction.lower()}, {whom})"
 
 
 def _headline(path: Path) -> str:
@@ -117,10 +110,16 @@ def _deciders(stages: t.Sequence[Stage]) -> str:
 def _decider(verdict: Verdict) -> str:
     """Who; why stands in the table."""
     step = verdict.decided_by
+    return f"{_name(step)} (tier {step.tier})" if step.policy else _name(step)
+
+
+def _name(step: Step) -> str:
+    """`default/no-ssh#1`, `profile open#1`, `the default of tier platform`, `default`."""
+    rule = f"#{step.rule}" if step.rule else ""
     if step.policy:
-        return f"{step.policy}#{step.rule} (tier {step.tier})"
+        return f"{step.policy}{rule}"
     if step.profile:
-        return f"profile {step.profile}" + (f"#{step.rule}" if step.rule else "")
+        return f"profile {step.profile}{rule}"
     return f"the default of tier {step.tier}" if step.tier else "default"
 
 

@@ -230,6 +230,8 @@ def test_nodes_go_back_whose_controller_dies_and_which_are_restarted(
     finally:
         os.killpg(run.pid, signal.SIGKILL)
         run.wait()
+        # Ansible's workers have sessions of their own: those of a controller that dies die with it.
+        subprocess.run(["pkill", "-KILL", "-f", inventory.path], check=False)
     lab.exec("node2", ["systemctl", "kill", "-s", "KILL", "calico-agent"])
     lab.exec("node3", ["systemctl", "restart", "calico-agent"])
     lab.power_cut("node1")

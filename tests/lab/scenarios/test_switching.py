@@ -51,7 +51,7 @@ def test_a_switch_loses_nothing(
 ) -> None:
     mode = TOUR[number]
     run, report = switched(lab, fleet, mode)
-    if report.lost and stood_still(report):
+    if stood_still(report):
         record_property("again", f"{mode}: {run.seconds:.1f} s\n{report.summary()}")
         fleet.switch(TOUR[number - 1] if number else FIRST_MODE).check()
         run, report = switched(lab, fleet, mode)
@@ -78,13 +78,14 @@ def switched(lab: BaseLab, fleet: Fleet, mode: str) -> tuple[Run, Report]:
 
 
 def stood_still(report: Report) -> bool:
-    """Whether a processor of the emulated machine did not run for a quarter of a second, with packets on it.
+    """Whether a processor of the emulated machine did not run for a quarter of a second, with one packet on it.
 
-    Once in several dozen switches one of them was lost then, between others that came late: of half a second in which
+    Once in several dozen switches a single one was lost then, between others that came late: of half a second in which
     the machine's processors were taken from it nobody can say what the switch did. It is made again, and has to lose
-    nothing.
+    nothing. A path that was gone for so long would have lost a hundred.
     """
-    return MACHINE == "qemu" and max(result.longest_gap_ms for result in report.streams) >= 250
+    gap = max(result.longest_gap_ms for result in report.streams)
+    return MACHINE == "qemu" and report.lost == 1 and gap >= 250
 
 
 def check_encapsulation(lab: BaseLab, mode: str) -> None:
