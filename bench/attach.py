@@ -41,7 +41,7 @@ sys.path.insert(0, str(ROOT))
 from plugins.module_utils.dataplane import attach, linux, node  # noqa: E402
 from plugins.module_utils.dataplane import rtnetlink as rt  # noqa: E402
 from plugins.module_utils.dataplane.kernel import Address, LinkChange, NewLink, RouteAttributes, RouteOperation  # noqa: E402
-from plugins.module_utils.fleet.attachment import endpoint_route, endpoint_sysctls  # noqa: E402
+from plugins.module_utils.fleet.attachment import endpoint_routes, endpoint_sysctls  # noqa: E402
 from plugins.module_utils.fleet.node_state import NodeState, Route, Sysctl, WorkloadEndpoint  # noqa: E402
 
 GOALS = {"attach": 3.0}
@@ -64,7 +64,7 @@ def state(endpoints: t.Sequence[WorkloadEndpoint]) -> NodeState:
         node="node1",
         address=f"{OWN}/24",
         workloads=tuple(endpoints),
-        routes=(Route("10.244.0.0/16", "blackhole"), *map(endpoint_route, endpoints)),
+        routes=(Route("10.244.0.0/16", "blackhole"), *(r for found in endpoints for r in endpoint_routes(found))),
         sysctls=(Sysctl("net/ipv4/ip_forward", "1"), *(s for found in endpoints for s in endpoint_sysctls(found))),
     )
 

@@ -53,12 +53,13 @@ def observed(lab: BaseLab, run: Runner) -> dict[str, Observed]:
 
 @pytest.fixture(scope="module")
 def fleet(request: pytest.FixtureRequest, observed: dict[str, Observed]) -> Fleet:
-    """Of the module's POOLS, and EXTERNAL peers if it has some."""
+    """Of the module's POOLS, with EXTERNAL peers or BY_SWITCHES if it says so."""
     return Fleet(
         pools=request.module.POOLS,
         nodes={name: node for name, node in observed.items() if name not in REFLECTORS},
         reflectors={name: node for name, node in observed.items() if name in REFLECTORS},
         external=getattr(request.module, "EXTERNAL", {}),
+        by_switches=getattr(request.module, "BY_SWITCHES", False),
     )
 
 

@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import attachment
+from ansible.utils.display import Display
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import attachment, impact
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, Limits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
     fleet_source,
@@ -19,6 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
     run_results,
     targets,
 )
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.topology import TOPOLOGIES
 
 
 class ActionModule(ActionBase):
@@ -37,6 +42,14 @@ class ActionModule(ActionBase):
                 "mode": {"type": "str"},
                 "as_observed": {"type": "bool", "default": False},
                 "restore": {"type": "str"},
+                "without": {"type": "str"},
+                "topology": {"type": "str", "choices": ["", *TOPOLOGIES], "default": ""},
+                "hold": {"type": "bool", "default": False},
+                "limits": {
+                    "type": "dict",
+                    "options": {field.name: {"type": "int", "default": -1} for field in dataclasses.fields(Limits)},
+                },
+                "approve": {"type": "str", "default": ""},
             },
             required_together=[("pool", "mode")],
         )
@@ -51,19 +64,43 @@ class ActionModule(ActionBase):
         results = run_results.of_hosts(task_vars, args["observed"], play_hosts)
         observed: dict[str, t.Optional[NodeState]] = {}
         given: dict[str, targets.OwnIpam] = {}
-        for host, answer in results.items():
-            if run_results.usable(answer):
-                observed[host] = _stored(host, answer)
-                given[host] = targets.observed_ipam(answer)
+        passwords: dict[str, tuple[str, ...]] = {}
+        with uncollected():
+            for host, answer in results.items():
+                if run_results.usable(answer):
+                    observed[host] = _stored(host, answer)
+                    given[host] = targets.observed_ipam(answer)
+                    passwords[host] = targets.changed_passwords(answer)
         if args["restore"]:
             return self._restore(task_vars, args["restore"], observed, given)
-        pool, mode = args["pool"], args["mode"]
         compiled = fleet_source.compile_targets(
-            task_vars, observed, pool=pool, mode=mode, as_observed=args["as_observed"], given=given
+            task_vars,
+            observed,
+            pool=args["pool"],
+            mode=args["mode"],
+            as_observed=args["as_observed"],
+            given=given,
+            passwords=passwords,
+            hold=args["hold"],
+            topology=args["topology"],
+            without=args["without"],
         )
         self._same_routing(compiled, observed)
         if compiled.change:
             self._all_take_part(compiled, observed)
+        found = compiled.impact
+        if args["limits"] is not None and args["limits"]["hosts_changed"] >= 0:
+            after = {host: compiled.targets.state(host) for host in observed if host in compiled.fleet.nodes}
+            found = dataclasses.replace(found, hosts=impact.changing(observed, after))
+        approval = found.digest(compiled.fleet.digest)
+        warnings = list(compiled.notices)
+        refusal = self._refusal(found, approval, args)
+        if refusal is not None and not self._task.check_mode:
+            raise refusal
+        warnings += [str(refusal)] if refusal is not None else []
+        if args["limits"] is not None:
+            for line in found.lines:
+                Display().display(line)
         changed = compiled.before != compiled.after
         if changed and not self._task.check_mode:
             lockfile_store.write(compiled.lockfile, compiled.fleet.allocation)
@@ -74,8 +111,12 @@ class ActionModule(ActionBase):
             "lockfile": compiled.lockfile,
             "generation": compiled.fleet.allocation.generation,
             "change": compiled.change,
+            "hold": compiled.targets.hold,
+            "divert": compiled.targets.divert,
+            "fresh": list(compiled.fresh),
+            "approval": approval,
             "modes": compiled.modes,
-            "warnings": list(compiled.notices),
+            "warnings": warnings,
             "started": time.time(),
         }
         if changed:
@@ -86,6 +127,22 @@ class ActionModule(ActionBase):
                 "after": compiled.after,
             }
         return answer
+
+    @staticmethod
+    def _refusal(found: Impact, approval: str, args: t.Mapping[str, t.Any]) -> t.Optional[FleetError]:
+        """Why this run needs somebody's word for what it would interrupt."""
+        exceeded = Limits(**args["limits"]).exceeded(found) if args["limits"] is not None else []
+        given = str(args["approve"])
+        if not exceeded or given == approval:
+            return None
+        other = f" What was approved, {given}, is another plan." if given else ""
+        return FleetError(
+            "plan",
+            approval,
+            f"goes further than a run may unasked: {'; '.join(exceeded)}.{other}",
+            f"Look at it with --check --diff. If it is what you want, run it with -e approve={approval}. "
+            "Nothing was changed.",
+        )
 
     @staticmethod
     def _same_routing(compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Optional[NodeState]]) -> None:
@@ -103,17 +160,24 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _all_take_part(compiled: fleet_source.Compiled, observed: t.Collection[str]) -> None:
-        """A node that stays behind would send in a mode that the others no longer take."""
+        """A node that stays behind would send in a mode that the others no longer take, or lose sessions without any
+        routes in their place."""
         nodes = compiled.fleet.nodes.values()
-        absent = [node.name for node in nodes if node.workload_node and node.name not in observed]
-        if absent:
-            raise FleetError(
-                "calico_ip_pools",
-                None,
-                f"asks for a change of mode or MTU, and {', '.join(absent)} cannot take part in it.",
-                "All nodes go through it in step: run it without --limit, and bring back or remove nodes that are "
-                "down. Nothing was changed.",
-            )
+        concerned = [node.name for node in nodes if node.workload_node or compiled.targets.hold]
+        absent = [name for name in concerned if name not in observed]
+        if not absent:
+            return
+        what = "asks for a change of mode or MTU"
+        if compiled.impact.hold:
+            resets = [str(reset) for reset in compiled.impact.resets[:2]]
+            what = f"interrupts BGP sessions ({', '.join(resets) or 'and was left half-way'})"
+        raise FleetError(
+            "plan" if compiled.impact.hold else "calico_ip_pools",
+            None,
+            f"{what}, and {', '.join(absent)} cannot take part in it.",
+            "All nodes go through it in step: run it without --limit, and bring back or remove nodes that are "
+            "down. Nothing was changed.",
+        )
 
     def _restore(
         self,
@@ -144,13 +208,23 @@ class ActionModule(ActionBase):
                 "Choose one that every node has (playbooks/rollback.yml without a plan lists them), "
                 "or leave those nodes out with --limit.",
             )
+        birds = {host: state.bird for host, state in states.items()}
+        announced = {block for state in states.values() for block in impact.announced_by(state)}
+        interrupted = impact.of_run(observed, birds, announced, states)
         plans = sorted({state.plan for state in states.values()})
+        restored = dataclasses.replace(
+            self._restored(task_vars, states), hold=interrupted.hold, divert=interrupted.divert
+        )
         return {
             "changed": False,
-            "path": targets.save(self._restored(task_vars, states)),
+            "path": targets.save(restored),
             "plan": plans[0] if len(plans) == 1 else "",
             "plans": plans,
-            "change": any(fleet_source.needs_phases(observed[host], states[host]) for host in states),
+            "change": interrupted.hold
+            or any(fleet_source.needs_phases(observed[host], states[host]) for host in states),
+            "hold": interrupted.hold,
+            "divert": interrupted.divert,
+            "fresh": sorted(host for host, state in observed.items() if state is None),
             "modes": {
                 pool.name: pool_modes.MODE_OF[pool.encapsulation] for state in states.values() for pool in state.pools
             },

@@ -14,16 +14,22 @@ from ansible import constants
 from ansible.errors import AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.connection import ConnectionBase
-from ansible.template import trust_as_template
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import new_connection, targets
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
+    bgp_secrets,
+    bird_config,
+    new_connection,
+    targets,
+)
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
 
 _COLLECTION = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _ROLE = os.path.join(_COLLECTION, "roles", "calico_node")
+
+# Ansible imports an action once a run, before it forks for each host.
+bird_config.prepare()
 
 
 class ActionModule(StateAction):
@@ -39,10 +45,14 @@ class ActionModule(StateAction):
             own = {name: args.pop(name, None) for name in ("fleet", "observed", "pool", "mode")}
             phase = args.pop("phase", None) or "converge"
             by_phase = boolean(args.pop("by_phase", False)) and self._task.check_mode
-            names = transition.PHASES if by_phase else ()
             try:
-                state, *steps = self.host_states(
-                    task_vars, own["fleet"], own["observed"], [phase, *names], own["pool"] or None, own["mode"] or None
+                (dummy, state), *steps = self.host_states(
+                    task_vars,
+                    own["fleet"],
+                    own["observed"],
+                    lambda found: (phase, *(found.phases if by_phase else ())),
+                    own["pool"] or None,
+                    own["mode"] or None,
                 )
             except FleetError as error:
                 result.update(failed=True, msg=str(error))
@@ -50,9 +60,15 @@ class ActionModule(StateAction):
             policy = targets.load_policy(own["fleet"], task_vars["inventory_hostname"]) if own["fleet"] else None
             args["state"] = self._content(state, policy)
             if state.bird is not None:
-                args["bird_config"] = self._bird_config(args["state"])
+                args["bird_config"] = bird_config.render(args["state"]["bird"])
             if by_phase:
-                args["phases"] = [self._step(name, step, policy) for name, step in zip(names, steps)]
+                args["phases"] = [self._step(name, step, policy) for name, step in steps]
+        held = [args["state"], *(step["state"] for step in args.get("phases") or ())]
+        try:
+            args["bgp_passwords"] = bgp_secrets.packed(task_vars, bgp_secrets.named(held))
+        except FleetError as error:
+            result.update(failed=True, msg=str(error))
+            return result
         if args.get("units"):
             args["units"] = [self._unit(entry, args["state"]) for entry in args["units"]]
         if args.get("files"):
@@ -113,15 +129,6 @@ class ActionModule(StateAction):
             before = f"{result['msg']}\n" if result.get("failed") and result.get("msg") else ""
             result.update(failed=True, msg=before + problem)
 
-    def _bird_config(self, state: dict[str, t.Any]) -> str:
-        with open(os.path.join(_ROLE, "templates", "bird.cfg.j2"), encoding="utf-8") as stream:
-            template = trust_as_template(stream.read())
-        variables = {"calico_node_bird": state["bird"], "calico_node_name": state["node"]}
-        templar = self._templar.copy_with_new_env(available_variables=variables)
-        return str(
-            templar.template(template, escape_backslashes=False, overrides={"trim_blocks": True, "lstrip_blocks": True})
-        )
-
     @staticmethod
     def _content(state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
         """`policy` is the node's part of the fleet's, which the state was loaded without."""
@@ -130,8 +137,8 @@ class ActionModule(StateAction):
 
     def _step(self, name: str, state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
         content = self._content(state, policy)
-        bird_config = self._bird_config(content) if state.bird is not None else None
-        return {"phase": name, "state": content, "bird_config": bird_config}
+        config = bird_config.render(content["bird"]) if state.bird is not None else None
+        return {"phase": name, "state": content, "bird_config": config}
 
     @staticmethod
     def _file(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

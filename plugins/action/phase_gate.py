@@ -31,10 +31,11 @@ class ActionModule(ActionBase):
                 "results": {"type": "str", "required": True},
                 "failed": {"type": "list", "elements": "str", "default": []},
                 "problems": {"type": "list", "elements": "str", "default": []},
+                "without": {"type": "list", "elements": "str", "default": []},
                 "loss_limit": {"type": "int", "default": 0},
             }
         )
-        hosts = task_vars.get("ansible_play_hosts_all", [])
+        hosts = [host for host in task_vars.get("ansible_play_hosts_all", []) if host not in args["without"]]
         results = run_results.of_hosts(task_vars, args["results"], hosts)
         fleet = targets.load(args["fleet"])
         back = all(run_results.usable(results.get(host)) for host in hosts)
@@ -48,7 +49,7 @@ class ActionModule(ActionBase):
                     if answer.get("failed") or answer.get("unreachable"):
                         causes.append(f"{host}: {run_results.reason(answer)}")
             result["failed"] = True
-            result["msg"] = phase_lines.returned(hosts, results, causes)
+            result["msg"] = phase_lines.returned(hosts, results, causes, fleet.hold)
             return result
         line, problems = phase_lines.phase(args["phase"], hosts, results, fleet, args["loss_limit"])
         Display().display(line, color=None if not problems else "red")

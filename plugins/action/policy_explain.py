@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import typing as t
 
 from ansible.plugins.action import ActionBase
@@ -19,6 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_qu
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import fleet_source
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.inventory_network import known_network
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.shown_path import shown_path
 
 _OPTIONS = ("from", "to", "port")
 
@@ -76,7 +76,6 @@ def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> FlowAnswer
     compiled = fleet_source.compile_targets(task_vars, {}, copies_complete=False, may_be_new=True)
     notices = []
     if not compiled.before:
-        lockfile = os.path.relpath(compiled.lockfile)
-        lockfile = compiled.lockfile if lockfile.startswith(os.pardir) else lockfile
+        lockfile = shown_path(compiled.lockfile)
         notices.append(f"{lockfile} does not exist yet: addresses are those that a first run would plan")
     return FlowAnswer(question(known_network(compiled.fleet), asked), notices)

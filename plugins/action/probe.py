@@ -44,7 +44,7 @@ class ActionModule(StateAction):
             except FleetError as error:
                 result.update(failed=True, msg=str(error))
                 return result
-            paths = probing.paths(state, targets.load(fleet).ipams(), sample)
+            paths = probing.paths(state, targets.load(fleet).ipams(), sample, proof=bool(proof))
             args["targets"] = [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
             if proof:
                 args.update(mark=PROBE_MARK, count=_PROOF_COUNT, attempts=_PROOF_ATTEMPTS)

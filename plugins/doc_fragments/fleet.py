@@ -32,9 +32,10 @@ options:
   phase:
     description:
       - Which step on the way to the state is meant, when a pool changes its mode. Read on the controller.
-      - V(converge) is the state itself; V(prepare), V(links), V(flip) and V(retire) are taken by all nodes together.
+      - V(converge) is the state itself; V(prepare), V(links), V(divert), V(flip) and V(retire) are taken by all nodes
+        together.
     type: str
-    choices: [converge, prepare, links, flip, retire]
+    choices: [converge, prepare, links, divert, flip, retire]
     default: converge
 """
 

@@ -9,7 +9,9 @@ Pure functions of their arguments; what cannot be named raises NamingError.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import ipaddress
 import re
 import typing as t
 
@@ -81,6 +83,19 @@ def vtep_mac(node: str) -> str:
     """
     digest = hashlib.sha1(node.encode(), usedforsecurity=False).digest()
     return "66:" + ":".join(f"{byte:02x}" for byte in digest[:5])
+
+
+@functools.lru_cache(maxsize=8192)
+def vtep_link_local(node: str) -> str:
+    """Link-local address of a node's VXLAN device."""
+    return link_local(vtep_mac(node))
+
+
+def link_local(mac: str) -> str:
+    """The link-local address that the kernel forms from a MAC address (modified EUI-64: RFC 4291, appendix A)."""
+    octets = bytes.fromhex(mac.replace(":", ""))
+    identifier = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))
+    return str(ipaddress.IPv6Address(b"\xfe\x80" + bytes(6) + identifier))
 
 
 # --- BGP ------------------------------------------------------------------------------------------------------------

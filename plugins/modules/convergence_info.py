@@ -80,9 +80,12 @@ missing:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import BirdError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ObserveError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, convergence, machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import convergence, machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, StoreError
 
 #: How many missing things a message names; all are in `missing`.
 _NAMED = 5
@@ -103,7 +106,7 @@ def state_of(params: t.Mapping[str, t.Any], here: machine.Machine) -> NodeState:
 
 def message(found: convergence.Convergence, timeout: int) -> str:
     more = len(found.missing) - _NAMED
-    named = "; ".join(found.missing[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
+    named = "; ".join(text.rstrip(".") for text in found.missing[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
     return f"not converged after {timeout} s: {named}. See `birdc -s /run/calico/bird.ctl show protocols all` there."
 
 
@@ -115,7 +118,7 @@ def main() -> None:
             "observed": {"type": "str"},
             "phase": {
                 "type": "str",
-                "choices": ["converge", "prepare", "links", "flip", "retire"],
+                "choices": ["converge", "prepare", "links", "divert", "flip", "retire"],
                 "default": "converge",
             },
             "timeout": {"type": "int", "default": 60},
@@ -127,7 +130,7 @@ def main() -> None:
     try:
         state = state_of(module.params, here)
         found = convergence.wait(here, state, module.params["timeout"])
-    except (*command.ERRORS, ValueError) as error:
+    except (BirdError, KernelError, ObserveError, StoreError, ValueError) as error:
         module.fail_json(msg=str(error))
     finally:
         here.kernel.close()

@@ -31,13 +31,55 @@ options:
     required: true
   as_observed:
     description:
-      - Compile with the modes that the nodes have, not with those of the inventory.
+      - Compile with the modes and BGP sessions that the nodes have, not with those of the inventory.
     type: bool
     default: false
   restore:
     description:
       - Name of the variable in which a stored generation of each host was registered; its states become the targets.
     type: str
+  without:
+    description:
+      - Name of a node that is to leave the fleet. It is planned as if the inventory did not have it any more.
+    type: str
+  hold:
+    description:
+      - Whether backup routes hold traffic in the phases, also where this run finds no session that asks for them.
+    type: bool
+    default: false
+  topology:
+    description:
+      - BGP as the inventory says (V(inventory)), or as a mesh or with reflectors in place of that. Pools keep the modes
+        that the nodes have.
+    type: str
+    choices: ["", inventory, mesh, reflectors]
+    default: ""
+  limits:
+    description:
+      - How much the run may interrupt before it is refused; -1 is no limit. What it interrupts is printed.
+    type: dict
+    suboptions:
+      session_resets:
+        description: BGP sessions that end or restart, each counted once.
+        type: int
+        default: -1
+      external_resets:
+        description: Those of them with routers outside the fleet.
+        type: int
+        default: -1
+      hosts_changed:
+        description: Hosts that change, policy aside.
+        type: int
+        default: -1
+      routes_withdrawn:
+        description: Blocks that are announced and will not be.
+        type: int
+        default: -1
+  approve:
+    description:
+      - RV(approval) of a plan that may go further than O(limits).
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""
@@ -73,6 +115,24 @@ change:
   description: Whether some node can get to its state only through the phases of a change.
   returned: success
   type: bool
+hold:
+  description: Whether backup routes hold traffic in the phases, since BGP sessions are interrupted.
+  returned: success
+  type: bool
+divert:
+  description: Whether all traffic goes into tunnels before sessions with routers outside the fleet change.
+  returned: success
+  type: bool
+fresh:
+  description: Hosts that have nothing yet.
+  returned: success
+  type: list
+  elements: str
+approval:
+  description: Hash of the plan and of what it interrupts, for O(approve).
+  returned: success
+  type: str
+  sample: 7f3a91c02b1e
 modes:
   description: Mode of each pool in this run.
   returned: success

@@ -60,6 +60,12 @@ options:
     description:
       - Content of bird.cfg. It is checked by BIRD before anything is changed. Without it BIRD is left alone.
     type: str
+  bgp_passwords:
+    description:
+      - Passwords of the BGP sessions that O(state) names, packed. Filled in by the action from C(calico_bgp_secrets).
+      - They are written to a file of their own beside bird.cfg, which only root and the group of BIRD can read, and
+        nowhere else. Those that the node has already need not be given.
+    type: str
   files:
     description:
       - Files that belong to the node. Those that an earlier call had and this one has not are removed.
@@ -180,8 +186,10 @@ changes:
   type: list
   elements: dict
   contains:
-    kind: {description: "What it is: device, address, route, sysctl, file, bird, unit...", type: str, sample: route}
-    action: {description: "V(+) added, V(~) changed, V(-) removed, V(=) kept on purpose, V(!) in the way.", type: str}
+    kind: {description: "What it is: device, address, route, sysctl, file, bird, session...", type: str, sample: route}
+    action:
+      description: V(+) added, V(~) changed, V(-) removed, V(=) kept on purpose, V(!) in the way, or interrupted.
+      type: str
     subject: {description: Which one., type: str, sample: 10.244.12.64/26}
     before: {description: What it was., type: str}
     after: {description: What it is now., type: str, sample: blackhole}
@@ -196,6 +204,14 @@ phases:
     phase: {description: Its name., type: str, sample: prepare}
     plan: {description: "As RV(plan).", type: list, elements: str}
     changes: {description: "As RV(changes).", type: list, elements: dict}
+new:
+  description: Whether the node had no state before.
+  returned: always
+  type: bool
+sessions_begun:
+  description: Number of BGP sessions that are new with this.
+  returned: always
+  type: int
 sessions_reset:
   description: Number of BGP sessions that this ends or restarts.
   returned: always
@@ -240,6 +256,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import hand_over
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import (
     apply,
@@ -257,7 +274,11 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "dict"},
     "fleet": {"type": "str"},
     "observed": {"type": "str"},
-    "phase": {"type": "str", "choices": ["converge", "prepare", "links", "flip", "retire"], "default": "converge"},
+    "phase": {
+        "type": "str",
+        "choices": ["converge", "prepare", "links", "divert", "flip", "retire"],
+        "default": "converge",
+    },
     "pool": {"type": "str"},
     "mode": {"type": "str", "choices": ["ipip", "ipip-crosssubnet", "vxlan", "vxlan-crosssubnet", "direct"]},
     "by_phase": {"type": "bool", "default": False},
@@ -271,6 +292,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
         },
     },
     "bird_config": {"type": "str"},
+    "bgp_passwords": {"type": "str", "no_log": True},
     "files": {
         "type": "list",
         "elements": "dict",
@@ -356,7 +378,8 @@ def phases_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> list[dict
     plans = []
     for entry in params["phases"] or ():
         state = NodeState.from_dict(entry["state"])
-        plans.append(apply.plan(here, Stored(state, entry["bird_config"] if state.bird else None)))
+        stored = Stored(state, entry["bird_config"] if state.bird else None)
+        plans.append(apply.plan(here, stored, passwords=passwords.unpack(params["bgp_passwords"])))
     return [
         {
             "phase": entry["phase"],
@@ -371,17 +394,20 @@ def prepared_diff(plan: apply.Plan, steps: t.Sequence[t.Mapping[str, t.Any]] = (
     """The plan as people read it, then the texts that change. What the phases do on the way goes first."""
     node, lines = plan.target.state.node, []
     for step in steps:
-        lines.append(f"{node}  {step['phase']:<8} {_count(change['action'] for change in step['changes'])}")
+        lines.append(
+            f"{node}  {step['phase']:<8} {_count((change['kind'], change['action']) for change in step['changes'])}"
+        )
         lines += [f"  {line}" for line in step["plan"]]
-    head = f"{node}  {_count(change.action for change in plan.shown if change not in plan.cut)}"
+    head = f"{node}  {_count((change.kind, change.action) for change in plan.shown if change not in plan.cut)}"
     lines.append(f"{head:<58} plan {plan.target.state.plan[:12]}".rstrip())
     lines += [f"  {line}" for line in plan.lines]
     details = [change.detail.rstrip("\n") for change in plan.shown if change.detail]
     return "\n".join([*lines, *details]) + "\n"
 
 
-def _count(actions: t.Iterable[str]) -> str:
-    count = sum(action != "=" for action in actions)
+def _count(changes: t.Iterable[tuple[str, str]]) -> str:
+    """Of (kind, action). A session that restarts comes of another change."""
+    count = sum(action != "=" and kind != "session" for kind, action in changes)
     return f"{count} change{'' if count == 1 else 's'}"
 
 
@@ -416,6 +442,7 @@ def main() -> None:
             keep=module.params["generations_kept"],
             lock_timeout=module.params["lock_timeout"],
             confirm=confirm_of(here, module.params),
+            passwords=passwords.unpack(module.params["bgp_passwords"]),
         )
     except (*command.ERRORS, apply.InTheWay, bundle.BundleError, ValueError) as error:
         module.fail_json(msg=str(error), unconfirmed=waiting_change(here))
@@ -426,6 +453,8 @@ def main() -> None:
         "changed": plan.changed,
         "plan": plan.lines,
         "changes": changes_of(plan.shown),
+        "new": plan.stored is None,
+        "sessions_begun": apply.begun(plan),
         "sessions_reset": apply.resets(plan),
         "routes_withdrawn": apply.withdrawals(plan),
         "kept": plan.kept,

@@ -55,6 +55,11 @@ options:
         does not need it.
     type: bool
     default: true
+  bgp_passwords:
+    description:
+      - Passwords of BGP sessions, packed, that RV(passwords_changed) is about. Filled in by the action from
+        C(calico_bgp_secrets).
+    type: str
 seealso:
   - module: baremetal.host_routing.node
   - module: baremetal.host_routing.convergence_info
@@ -92,6 +97,13 @@ state:
   returned: when V(state) is gathered
   type: dict
   sample: {version: 1, node: node1, address: 10.10.1.11/24, phase: converge}
+passwords_changed:
+  description:
+    - Names of the secrets for which C(calico_bgp_secrets) has other values than the node. Their sessions will restart.
+  returned: when V(state) is gathered
+  type: list
+  elements: str
+  sample: [tor-a:password]
 complete:
   description: Whether all of the stored state was applied. V(false) after a run that was cut short.
   returned: when V(state) is gathered
@@ -154,7 +166,7 @@ workloads:
   returned: when V(workloads) is gathered
   type: list
   elements: dict
-  sample: [{name: web-1, address: 10.244.3.1, interface: cali1f2e3d4c5b6, netns: web-1, up: true}]
+  sample: [{name: web-1, address: 10.244.3.1, address6: '', interface: cali1f2e3d4c5b6, netns: web-1, up: true}]
 bgp:
   description: The BIRD of the node and its sessions.
   returned: when V(bgp) is gathered
@@ -164,12 +176,19 @@ bgp:
 
 import dataclasses
 import typing as t
+from types import MappingProxyType
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle, machine, report
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import (
+    bundle,
+    machine,
+    report,
+    session_passwords,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import IpamUnreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, StoreError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import observe, packages
@@ -181,7 +200,11 @@ QUICK = [name for name in SUBSETS if name not in ("preflight", "packages", "gene
 
 
 def gather(
-    here: machine.Machine, subsets: t.Collection[str], generation: t.Optional[int], policy: bool = True
+    here: machine.Machine,
+    subsets: t.Collection[str],
+    generation: t.Optional[int],
+    policy: bool = True,
+    given: t.Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, t.Any]:
     store = Store(here.store)
     result: dict[str, t.Any] = {}
@@ -189,6 +212,7 @@ def gather(
     if "state" in subsets:
         result["state"] = told(stored.state, policy) if stored else None
         result["complete"] = stored.complete if stored else False
+        result["passwords_changed"] = session_passwords.outdated(here, given)
     if "engine" in subsets:
         result["engine_digest"] = bundle.installed_digest(here.engine)
     if "preflight" in subsets:
@@ -232,13 +256,16 @@ def main() -> None:
             "gather": {"type": "list", "elements": "str", "choices": SUBSETS, "default": QUICK},
             "generation": {"type": "int"},
             "policy": {"type": "bool", "default": True},
+            "bgp_passwords": {"type": "str", "no_log": True},
         },
         supports_check_mode=True,
     )
     here = machine.here()
+    params = module.params
     try:
-        result = gather(here, module.params["gather"], module.params["generation"], module.params["policy"])
-    except (StoreError, IpamUnreadable, KernelError) as error:
+        given = passwords.unpack(params["bgp_passwords"])
+        result = gather(here, params["gather"], params["generation"], params["policy"], given)
+    except (StoreError, IpamUnreadable, KernelError, ValueError) as error:
         module.fail_json(msg=str(error))
     finally:
         here.kernel.close()

@@ -10,7 +10,8 @@ version_added: 0.2.0
 description:
   - Returns, in one call, what an operator wants to know of a node. Its BGP sessions and the routes that BIRD writes,
     its blocks and workloads, its agent and what that had to repair.
-  - Changes nothing, and waits for nothing but an agent that is just repairing, for a few seconds.
+  - Changes nothing, and waits for nothing but an agent that is just repairing, for a few seconds; and where sessions
+    are down and BIRD does not know why, as long again for what the kernel drops of them.
   - What cannot be read is said in RV(problems); it is no failure.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
@@ -56,7 +57,8 @@ bgp:
       type: list
       elements: dict
       sample: [{name: Mesh_10_10_2_14, node: node4, address: 10.10.2.14, established: false, state: Active,
-                since: "14:02:11", error: Hold timer expired, routes_kept: true}]
+                since: "14:02:11", error: Hold timer expired, reason: nothing was heard of the peer for 90 s...,
+                routes_kept: true}]
 routes:
   description: How many routes BIRD shall write, how many are in the kernel as they shall be, and which are not.
   returned: when there is a state
@@ -92,7 +94,7 @@ import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import status
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import dropped_segments, refusals, status
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import BirdError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.status import Session
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
@@ -107,6 +109,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconf
 Data = dict[str, t.Any]
 
 _ABSENT = Session("", "none", "", error="not in BIRD's configuration")
+_NOT_READ = "BIRD has not read its last bird.cfg. Run playbooks/site.yml, which has it read that."
 
 
 def gather(here: machine.Machine, now: datetime.datetime) -> Data:
@@ -176,8 +179,11 @@ def bgp(here: machine.Machine, state: NodeState, problems: list[str]) -> Data:
         problems.append(str(error))
         observed, running = {}, False
     sessions = []
+    unexplained = refusals.unexplained(observed.values())
+    dropped = dropped_segments.during(here.watched if unexplained else 0.0, here.netstat)
     for peer in state.bird.peers:
         session = observed.get(peer.name, _ABSENT if running else Session(peer.name, "none", ""))
+        known = peer.name in observed
         sessions.append(
             {
                 "name": peer.name,
@@ -187,6 +193,7 @@ def bgp(here: machine.Machine, state: NodeState, problems: list[str]) -> Data:
                 "state": session.bgp_state or session.state,
                 "since": session.since,
                 "error": session.error,
+                "reason": refusals.why(session, state.bird, peer, dropped) if known else _NOT_READ if running else "",
                 "routes_kept": session.neighbor_restarting,
             }
         )

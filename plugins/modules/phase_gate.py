@@ -45,6 +45,12 @@ options:
     type: list
     elements: str
     default: []
+  without:
+    description:
+      - Hosts of the play that do not count.
+    type: list
+    elements: str
+    default: []
   loss_limit:
     description:
       - For V(soak), how many lost probes of all hosts together leave the gate open.

@@ -25,7 +25,7 @@ options:
     elements: dict
     suboptions:
       destination:
-        description: CIDR, or an address, which stands for its /32.
+        description: CIDR of either IP version, or an address, which stands for its /32 or /128.
         type: str
         required: true
       type:
@@ -37,7 +37,7 @@ options:
         description: Interface through which it leads.
         type: str
       gateway:
-        description: Next hop. Without it the destination is on the link itself.
+        description: Next hop, of the same IP version. Without it the destination is on the link itself.
         type: str
       onlink:
         description: Take the gateway as being on the link, whatever addresses the device has. For tunnel devices.
@@ -52,7 +52,7 @@ options:
         default: 254
   destination:
     description:
-      - CIDR, or an address, which stands for its /32.
+      - CIDR of either IP version, or an address, which stands for its /32 or /128.
     type: str
   type:
     description:
@@ -153,7 +153,9 @@ def wanted(params: t.Mapping[str, t.Any]) -> list[Route]:
     entries = params["routes"]
     if entries is None:
         entries = [{name: params[name] for name in FIELDS}]
-    routes = [Route(**{**entry, "destination": _cidr(entry["destination"])}) for entry in entries]
+    routes = [
+        Route(**{**entry, "destination": _cidr(entry["destination"]), "gateway": _gateway(entry)}) for entry in entries
+    ]
     for entry in routes if params["state"] == "present" else ():
         if entry.type == "unicast" and not entry.device and not entry.gateway:
             raise ValueError(
@@ -165,9 +167,24 @@ def wanted(params: t.Mapping[str, t.Any]) -> list[Route]:
 
 def _cidr(text: str) -> str:
     try:
-        return str(ipaddress.IPv4Network(text))
+        return str(ipaddress.IPv6Network(text) if ":" in text else ipaddress.IPv4Network(text))
     except ValueError as error:
-        raise ValueError(f"destination {text} is not an IPv4 network: {error}. Write it as 10.244.3.0/26.") from None
+        version, example = ("IPv6", "fd00:10:244::40/122") if ":" in text else ("IPv4", "10.244.3.0/26")
+        raise ValueError(f"destination {text} is not an {version} network: {error}. Write it as {example}.") from None
+
+
+def _gateway(entry: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """As the kernel writes it."""
+    text, version = entry["gateway"], 6 if ":" in entry["destination"] else 4
+    if text is None:
+        return None
+    try:
+        return str(ipaddress.IPv6Address(text) if version == 6 else ipaddress.IPv4Address(text))
+    except ValueError:
+        raise ValueError(
+            f"gateway {text} is not an IPv{version} address, as destination {entry['destination']} needs one. "
+            f"Write it as {'fd00:10:10:1::12' if version == 6 else '10.10.1.12'}."
+        ) from None
 
 
 def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:

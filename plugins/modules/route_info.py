@@ -18,7 +18,7 @@ extends_documentation_fragment:
 options:
   prefix:
     description:
-      - Return routes for this network or inside it only.
+      - Return routes for this network, of either IP version, or inside it only.
     type: str
   protocol:
     description:
@@ -55,17 +55,23 @@ import ipaddress
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.cidr import inside
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report, single
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ipaddress.IPv6Network(text) if ":" in text else ipaddress.IPv4Network(text))
+    except ValueError as error:
+        version, example = ("IPv6", "fd00:10:244::40/122") if ":" in text else ("IPv4", "10.244.3.0/26")
+        raise ValueError(f"prefix is not an {version} network: {error}. Write it as {example}.") from None
 
 
 def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
     found = report.routes(here.kernel, params["table"], params["protocol"])
     if params["prefix"] is not None:
-        try:
-            outer = ipaddress.IPv4Network(params["prefix"])
-        except ValueError as error:
-            raise ValueError(f"prefix is not an IPv4 network: {error}. Write it as 10.244.3.0/26.") from None
-        found = [entry for entry in found if ipaddress.IPv4Network(entry["destination"]).subnet_of(outer)]
+        outer = _network(params["prefix"])
+        found = [entry for entry in found if inside(entry["destination"], outer)]
     return {"routes": found}
 
 

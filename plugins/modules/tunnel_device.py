@@ -8,8 +8,8 @@ module: tunnel_device
 short_description: The device of an IPIP or VXLAN tunnel
 version_added: 0.1.0
 description:
-  - Makes C(tunl0) or C(vxlan.calico) as a node has it, up and with its address, and for VXLAN tells it where the other
-    nodes are, by permanent neighbour and forwarding entries instead of multicast or learning.
+  - Makes C(tunl0), C(vxlan.calico) or C(vxlan-v6.calico) as a node has it, up and with its address, and for VXLAN tells
+    it where the other nodes are, by permanent neighbour and forwarding entries instead of multicast or learning.
   - The kernel does not let C(tunl0) be deleted. Absent means down and without the address that was given here.
   - Addresses that others put on C(tunl0) and devices that others made are never changed.
 author:
@@ -21,17 +21,19 @@ extends_documentation_fragment:
 options:
   kind:
     description:
-      - V(ipip) for C(tunl0), V(vxlan) for C(vxlan.calico).
+      - V(ipip) for C(tunl0), V(vxlan) for C(vxlan.calico), V(vxlan6) for C(vxlan-v6.calico), which carries IPv6 over
+        IPv6.
     type: str
-    choices: [ipip, vxlan]
+    choices: [ipip, vxlan, vxlan6]
     required: true
   local:
     description:
-      - The node's own address, from which the tunnel's packets are sent. Needed for V(vxlan).
+      - The node's own address, from which the tunnel's packets are sent. Needed for V(vxlan), and an IPv6 address for
+        V(vxlan6).
     type: str
   address:
     description:
-      - Address of the node in the tunnel, put on the device as /32.
+      - Address of the node in the tunnel, put on the device as /32, or as /128 for V(vxlan6).
     type: str
   mtu:
     description:
@@ -39,7 +41,7 @@ options:
     type: int
   node:
     description:
-      - Name of the node, of which the MAC of C(vxlan.calico) is a hash. By default the name of the host.
+      - Name of the node, of which the MAC of a VXLAN device is a hash. By default the name of the host.
     type: str
   vni:
     description:
@@ -53,7 +55,7 @@ options:
     default: 4789
   remotes:
     description:
-      - The other ends of C(vxlan.calico). All that are not in the list are removed; without this option they stay.
+      - The other ends of a VXLAN device. All that are not in the list are removed; without this option they stay.
     type: list
     elements: dict
     suboptions:
@@ -65,10 +67,12 @@ options:
         description: Name of the other node, of which its MAC is a hash. This or O(remotes[].mac) is needed.
         type: str
       mac:
-        description: MAC of the other node's C(vxlan.calico).
+        description: MAC of the other node's VXLAN device.
         type: str
       gateway:
-        description: Gateway of the routes through it. By default O(remotes[].address).
+        description:
+          - Gateway of the routes through it. By default O(remotes[].address); for V(vxlan6) the link-local address that
+            its MAC makes, because the kernel takes no other.
         type: str
   state:
     description:
@@ -93,6 +97,20 @@ EXAMPLES = r"""
     address: 172.19.1.0
     remotes:
       - {node: host2, address: 10.65.132.188}
+
+- name: The same for IPv6, and the route to a block of the other node
+  baremetal.host_routing.tunnel_device:
+    kind: vxlan6
+    local: fd00:10:10:1::11
+    remotes:
+      - {node: host2, address: "fd00:10:10:1::12"}
+
+- name: By the address that the MAC of the other end makes
+  baremetal.host_routing.route:
+    destination: fd00:10:244::40/122
+    device: vxlan-v6.calico
+    gateway: fe80::64e0:d8ff:fe7a:849f
+    onlink: true
 """
 
 RETURN = r"""
@@ -104,6 +122,7 @@ plan:
   sample: ["+ device   tunl0  mtu 1480  up"]
 """
 
+import ipaddress
 import socket
 import typing as t
 
@@ -112,34 +131,56 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils import nami
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import neighbor, tunnel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    OVERHEAD,
+    OVERHEAD6,
     FdbEntry,
     Neighbor,
     TunnelDevice,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, single
 
-NAMES = {"ipip": "tunl0", "vxlan": "vxlan.calico"}
-OVERHEAD = {"ipip": 20, "vxlan": 50}  # bytes: RFC 2003; RFC 7348 with an IPv4 underlay
+NAMES = {"ipip": "tunl0", "vxlan": "vxlan.calico", "vxlan6": "vxlan-v6.calico"}
+#: Bytes: RFC 2003; RFC 7348 with an IPv4 and an IPv6 underlay.
+OVERHEADS = {"ipip": OVERHEAD["IPIP"], "vxlan": OVERHEAD["VXLAN"], "vxlan6": OVERHEAD6["VXLAN"]}
 
 
 def device_of(params: t.Mapping[str, t.Any], kernel: Kernel) -> TunnelDevice:
+    """Raises ValueError for an address that is not of the kind's IP version."""
     kind = params["kind"]
-    name, local = NAMES[kind], params["local"] or ""
-    mtu = params["mtu"] or _mtu(kernel, local) - OVERHEAD[kind]
+    name = NAMES[kind]
+    local = _address(kind, "local", params["local"]) or ""
+    address = _address(kind, "address", params["address"])
+    mtu = params["mtu"] or _mtu(kernel, local) - OVERHEADS[kind]
     if kind == "ipip":
-        return TunnelDevice(name, kind, mtu, local, params["address"])
+        return TunnelDevice(name, kind, mtu, local, address)
     mac = naming.vtep_mac(params["node"] or socket.gethostname())
-    return TunnelDevice(name, kind, mtu, local, params["address"], mac, params["vni"], params["port"])
+    return TunnelDevice(name, "vxlan", mtu, local, address, mac, params["vni"], params["port"])
+
+
+def _address(kind: str, option: str, text: t.Optional[str]) -> t.Optional[str]:
+    """As the kernel writes it."""
+    if text is None:
+        return None
+    version = 6 if kind == "vxlan6" else 4
+    try:
+        return str(ipaddress.IPv6Address(text) if version == 6 else ipaddress.IPv4Address(text))
+    except ValueError:
+        example = "fd00:10:10:1::11" if version == 6 else "10.10.1.11"
+        raise ValueError(
+            f"{option}: {text} is not an IPv{version} address, and kind {kind} needs one. Write it as {example}."
+        ) from None
 
 
 def _mtu(kernel: Kernel, local: str) -> int:
-    device = next((entry.device for entry in kernel.addresses() if entry.address == local), None)
+    held = kernel.addresses(family=6 if ":" in local else 4)
+    device = next((entry.device for entry in held if entry.address == local), None)
     link = kernel.link(device) if device else None
     return link.mtu if link else 1500
 
 
 def entries_of(params: t.Mapping[str, t.Any]) -> list[neighbor.Entry]:
-    """Raises ValueError for a remote end without MAC and node."""
+    """Raises ValueError for a remote end without MAC and node, or with an address of the other IP version."""
+    kind = params["kind"]
     entries: list[neighbor.Entry] = []
     for remote in params["remotes"] or ():
         mac = remote["mac"] or (naming.vtep_mac(remote["node"]) if remote["node"] else None)
@@ -147,8 +188,12 @@ def entries_of(params: t.Mapping[str, t.Any]) -> list[neighbor.Entry]:
             raise ValueError(
                 f"remotes: {remote['address']} has neither node nor mac, so frames to it have no destination. Name one."
             )
-        entries.append(Neighbor("vxlan.calico", remote["gateway"] or remote["address"], mac))
-        entries.append(FdbEntry("vxlan.calico", mac, remote["address"]))
+        address = t.cast(str, _address(kind, "remotes", remote["address"]))
+        gateway = _address(kind, "remotes", remote["gateway"])
+        if gateway is None:
+            gateway = naming.link_local(mac) if kind == "vxlan6" else address
+        entries.append(Neighbor(NAMES[kind], gateway, mac))
+        entries.append(FdbEntry(NAMES[kind], mac, address))
     return entries
 
 
@@ -161,7 +206,7 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
     observed = {key: have for key, have in tunnel.observe(kernel, [device]).items() if key == name}
     devices = tunnel.diff([device], observed)
     made = [single.Step(tunnel, devices)]
-    if params["kind"] == "vxlan" and params["remotes"] is not None:
+    if params["kind"] != "ipip" and params["remotes"] is not None:
         wanted = entries_of(params)
         found = {} if tunnel.recreated(devices) else neighbor.observe(kernel, wanted)
         made.append(single.Step(neighbor, neighbor.diff(wanted, found)))
@@ -171,7 +216,7 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "kind": {"type": "str", "choices": ["ipip", "vxlan"], "required": True},
+            "kind": {"type": "str", "choices": ["ipip", "vxlan", "vxlan6"], "required": True},
             "local": {"type": "str"},
             "address": {"type": "str"},
             "mtu": {"type": "int"},
@@ -193,8 +238,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    if params["kind"] == "vxlan" and params["state"] == "present" and not params["local"]:
-        module.fail_json(msg="local is missing: kind vxlan needs the node's own address. Set it to that address.")
+    if params["kind"] != "ipip" and params["state"] == "present" and not params["local"]:
+        module.fail_json(
+            msg=f"local is missing: kind {params['kind']} needs the node's own address. Set it to that address."
+        )
     single.run(module, machine.here(), lambda kernel: steps(params, kernel))
 
 

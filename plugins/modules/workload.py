@@ -45,11 +45,24 @@ options:
     default: eth0
   address:
     description:
-      - Address to take. It has to lie in a block of the node. By default the agent chooses.
+      - IPv4 address to take. It has to lie in a block of the node. By default the agent chooses.
     type: str
+  address6:
+    description:
+      - IPv6 address to take. It has to lie in a block of the node. By default the agent chooses.
+    type: str
+  families:
+    description:
+      - IP versions of which it has an address.
+      - By default those of O(pools), or without any those of which the node has blocks.
+    type: list
+    elements: int
+    choices: [4, 6]
+    default: []
   pools:
     description:
-      - Names of the IP pools out of which the agent may choose. By default all that the node has blocks of.
+      - Names of the IP pools, of both IP versions, out of which the agent may choose. By default all that the node has
+        blocks of.
     type: list
     elements: str
     default: []
@@ -142,7 +155,7 @@ def texts(labels: t.Mapping[str, t.Any]) -> dict[str, str]:
 
 
 def wanted_of(params: t.Mapping[str, t.Any]) -> Data:
-    names = ("netns", "pid", "peer_interface", "address", "pools", "mac", "mtu")
+    names = ("netns", "pid", "peer_interface", "address", "address6", "families", "pools", "mac", "mtu")
     chosen = {name: params[name] for name in names}
     return wishes.wishes(params["name"], params["namespace"], labels=texts(params["labels"]), **chosen)
 
@@ -198,6 +211,8 @@ def main() -> None:
             "pid": {"type": "int"},
             "peer_interface": {"type": "str", "default": "eth0"},
             "address": {"type": "str"},
+            "address6": {"type": "str"},
+            "families": {"type": "list", "elements": "int", "choices": [4, 6], "default": []},
             "pools": {"type": "list", "elements": "str", "default": []},
             "labels": {"type": "dict", "default": {}},
             "mac": {"type": "str"},

@@ -10,7 +10,8 @@ version_added: 0.1.0
 description:
   - Joins a network namespace to the host by a veth pair, as Calico does. The host end C(cali...) has the MAC
     ee:ee:ee:ee:ee:ee and no address; inside there is the workload's address as /32 and a default route by 169.254.1.1,
-    for which the host answers by proxy ARP.
+    for which the host answers by proxy ARP. An IPv6 address is there as /128, with a default route by
+    fe80::ecee:eeff:feee:eeee, the host end's link-local address.
   - The namespace is made if it is missing, and removed with the workload if it was made here.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
@@ -31,7 +32,11 @@ options:
     default: default
   address:
     description:
-      - The workload's address. Needed when O(state=present).
+      - The workload's IPv4 address. This or O(address_ipv6) is needed when O(state=present).
+    type: str
+  address_ipv6:
+    description:
+      - The workload's IPv6 address.
     type: str
   netns:
     description:
@@ -53,7 +58,7 @@ options:
     default: 1500
   routed:
     description:
-      - Whether to set proxy ARP and forwarding on the host end and to lead the address to it. Without that there is
+      - Whether to set proxy ARP and forwarding on the host end and to lead the addresses to it. Without that there is
         nothing but the pair, for M(baremetal.host_routing.interface_sysctl) and M(baremetal.host_routing.route).
     type: bool
     default: true
@@ -72,6 +77,12 @@ EXAMPLES = r"""
   baremetal.host_routing.workload_endpoint:
     name: net1
     address: 172.19.1.2
+
+- name: One with both IP versions
+  baremetal.host_routing.workload_endpoint:
+    name: net2
+    address: 172.19.1.3
+    address_ipv6: fd00:19::3
 
 - name: Take it away with all that belongs to it
   baremetal.host_routing.workload_endpoint:
@@ -93,6 +104,7 @@ interface:
   sample: cali717821d73f3
 """
 
+import ipaddress
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -100,7 +112,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils import nami
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import route, sysctl, workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import (
-    endpoint_route,
+    endpoint_routes,
     endpoint_sysctls,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import WorkloadEndpoint
@@ -112,13 +124,23 @@ def endpoint_of(params: t.Mapping[str, t.Any]) -> WorkloadEndpoint:
     return WorkloadEndpoint(
         name=params["name"],
         interface=naming.check_device_name(interface, "interface"),
-        address=params["address"] or "",
+        address=_address(params, "address", ipaddress.IPv4Address, "172.19.1.2"),
+        address6=_address(params, "address_ipv6", ipaddress.IPv6Address, "fd00:19::2"),
         mtu=params["mtu"],
         pool="",
         namespace=params["namespace"],
         netns=params["netns"] or params["name"],
         peer_interface=naming.check_device_name(params["peer_interface"], "peer_interface"),
     )
+
+
+def _address(params: t.Mapping[str, t.Any], option: str, read: t.Callable[[str], t.Any], example: str) -> str:
+    """As the kernel writes it; "" without. Raises ValueError."""
+    try:
+        return str(read(params[option])) if params[option] else ""
+    except ValueError:
+        version = "IPv6" if option == "address_ipv6" else "IPv4"
+        raise ValueError(f"{option}: {params[option]} is not an {version} address. Write it as {example}.") from None
 
 
 def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
@@ -138,7 +160,7 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
     # Without settings too: the host end is set up after this step.
     made.append(single.Step(sysctl, sysctl.diff(settings, have)))
     if params["routed"]:
-        wanted = [endpoint_route(endpoint)]
+        wanted = list(endpoint_routes(endpoint))
         routes = {key: value for key, value in route.observe(kernel, wanted).items() if value.device not in anew}
         made.append(single.Step(route, [c for c in route.diff(wanted, routes) if c.action != "-"]))
     return made
@@ -150,6 +172,7 @@ def main() -> None:
             "name": {"type": "str", "required": True},
             "namespace": {"type": "str", "default": "default"},
             "address": {"type": "str"},
+            "address_ipv6": {"type": "str"},
             "netns": {"type": "str"},
             "interface": {"type": "str"},
             "peer_interface": {"type": "str", "default": "eth0"},
@@ -157,12 +180,12 @@ def main() -> None:
             "routed": {"type": "bool", "default": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         },
-        required_if=[("state", "present", ["address"])],
+        required_if=[("state", "present", ["address", "address_ipv6"], True)],
         supports_check_mode=True,
     )
     try:
         interface = endpoint_of(module.params).interface
-    except naming.NamingError as error:
+    except ValueError as error:
         module.fail_json(msg=str(error))
     single.run(module, machine.here(), lambda kernel: steps(module.params, kernel), interface=interface)
 

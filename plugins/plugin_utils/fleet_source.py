@@ -9,11 +9,17 @@ import dataclasses
 import typing as t
 from types import MappingProxyType
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition, variables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import (
+    compiler,
+    impact,
+    transition,
+    variables,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import with_opened
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host, Inventory, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import read as read_inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
@@ -21,9 +27,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.alloca
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import IpamError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuild import reconcile
 
-from . import inventory_source, lockfile_store, policy_files, policy_notices, pool_modes
-from .pool_modes import MODE_OF, MODES, live_modes
+from . import inventory_source, lockfile_store, node_removal, policy_files, policy_notices, pool_modes
+from .pool_modes import MODE_OF, MODES, live_modes, some
 from .targets import OwnIpam, Targets
+from .topology import with_topology
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +45,8 @@ class Compiled:
     modes: t.Mapping[str, str]  # pool name -> mode that this run gives it
     origins: t.Mapping[str, str]  # of calico_ip_pools entries: pool name -> file:line
     remembered: t.Optional[AllocationPlan]  # the lockfile as it is, None where there is none
+    impact: Impact
+    fresh: tuple[str, ...]  # hosts that have nothing yet
 
 
 def compile_targets(
@@ -50,15 +59,28 @@ def compile_targets(
     as_observed: bool = False,
     given: t.Mapping[str, OwnIpam] = MappingProxyType({}),
     may_be_new: bool = False,
+    passwords: t.Mapping[str, t.Collection[str]] = MappingProxyType({}),
+    hold: bool = False,
+    topology: str = "",
+    without: t.Optional[str] = None,
 ) -> Compiled:
     """`observed`: the stored states of the nodes that could be read (None: it has none yet). `given`: what they gave
     away by themselves. `copies_complete` is False where nobody asked the nodes (ad hoc): then the lockfile has to be
-    there, unless the fleet `may_be_new`. `as_observed` compiles with the modes that the nodes had, not those of the
-    inventory. Raises FleetError."""
-    hosts = inventory_source.hosts(task_vars)
+    there, unless the fleet `may_be_new`. `as_observed` compiles with the modes and BGP sessions that the nodes had, not
+    those of the inventory. `passwords`: names of those that change, by node. `hold` has backup routes in the phases,
+    also where nothing asks for them. With a `topology` of its own BGP follows that, and pools keep the modes that they
+    have; `without` a node, as if the inventory had none of that name. Raises FleetError."""
+    hosts: t.Sequence[Host] = inventory_source.hosts(task_vars)
+    if without is not None:
+        hosts = node_removal.of(hosts, without).others
     try:
         with uncollected():
-            return _compile(hosts, task_vars, observed, copies_complete, pool, mode, as_observed, given, may_be_new)
+            hosts = with_topology(hosts, topology) if topology else hosts
+            live_modes_only = as_observed or bool(topology)
+            compiled = _compile(
+                hosts, task_vars, observed, copies_complete, pool, mode, live_modes_only, given, may_be_new
+            )
+            return _with_impact(compiled, observed, passwords, as_observed, hold)
     except FleetError as error:
         error.origin = error.origin or origin(error.variable, hosts)
         raise
@@ -147,6 +169,31 @@ def _compile(
         {item.name: MODE_OF[item.encapsulation] for item in fleet.pools},
         origins,
         remembered,
+        Impact(),
+        (),
+    )
+
+
+def _with_impact(
+    compiled: Compiled,
+    observed: t.Mapping[str, t.Optional[NodeState]],
+    passwords: t.Mapping[str, t.Collection[str]],
+    as_observed: bool,
+    hold: bool,
+) -> Compiled:
+    """With what the run interrupts, and phases where that asks for them. Sessions `as_observed` are those that are."""
+    targets = dataclasses.replace(compiled.targets, sessions_of=observed if as_observed else {})
+    found = Impact()
+    if not as_observed:
+        fleet = compiled.fleet
+        after = {name: compiler.bird(fleet, name) for name in observed if name in fleet.nodes}
+        found = impact.of_run(observed, after, fleet.announced, fleet.nodes, passwords)
+    return dataclasses.replace(
+        compiled,
+        targets=dataclasses.replace(targets, hold=found.hold or hold, divert=found.divert),
+        change=compiled.change or found.hold,
+        impact=found,
+        fresh=tuple(sorted(name for name, state in observed.items() if state is None)),
     )
 
 
@@ -166,6 +213,17 @@ def _joined_first(
     if mode is None and settled:
         return live
     are = "is" if len(fresh) == 1 else "are"
+    stopped = [state for state in states if state.phase not in ("converge", "retire")]
+    if stopped:
+        names = sorted(state.node for state in stopped)
+        raise FleetError(
+            "plan",
+            None,
+            f"has to end a change of {_what_was_changed(inventory, states)} first, which an earlier run left half-way "
+            f"on {some(names)}, and {', '.join(fresh)} {are} not running yet.",
+            f"Take {'it' if len(fresh) == 1 else 'them'} out of the inventory for one run of playbooks/site.yml, which "
+            "ends that change, and put back for the next. Nothing was changed.",
+        )
     raise FleetError(
         "calico_ip_pools",
         None,
@@ -173,6 +231,16 @@ def _joined_first(
         "Run playbooks/site.yml first, so that they join the fleet as it is, or leave them out of group calico_nodes. "
         "Nothing was changed.",
     )
+
+
+def _what_was_changed(inventory: Inventory, states: t.Sequence[NodeState]) -> str:
+    """By a run that was stopped: backup routes stand where sessions change."""
+    modes = live_modes(states)
+    same_modes = all(modes.get(item.name, item.encapsulation) == item.encapsulation for item in inventory.pools)
+    same_mtu = {state.underlay_mtu for state in states} == {inventory.settings.underlay_mtu}
+    if same_modes and same_mtu and any(state.bird and state.bird.backups for state in states):
+        return "BGP sessions"
+    return "mode or MTU"
 
 
 def fleet_variable(hosts: t.Iterable[Host], name: str) -> t.Any:
@@ -203,6 +271,13 @@ def mode_overrides(inventory: Inventory, pool: t.Optional[str], mode: t.Optional
         raise FleetError("pool", pool, "is not a pool of this inventory.", f"Choose one of {', '.join(names)}.")
     if mode not in MODES:
         raise FleetError("mode", mode, "is not a mode.", f"Choose one of {', '.join(MODES)}.")
+    if mode.startswith("ipip") and next(item for item in inventory.pools if item.name == pool).version == 6:
+        raise FleetError(
+            "mode",
+            mode,
+            f"is not possible for pool {pool}, which is IPv6: IPIP carries IPv4 only.",
+            "Choose direct, vxlan or vxlan-crosssubnet.",
+        )
     if not inventory.settings.bgp_enabled and not mode.startswith("vxlan"):
         raise FleetError(
             "mode",

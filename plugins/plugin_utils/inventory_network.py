@@ -50,19 +50,20 @@ def known_network(fleet: Fleet) -> KnownNetwork:
     """All nodes, with all that the inventory says of them."""
     states = NodeStates(fleet)
     members = {name: node.address for name, node in fleet.nodes.items()}
-    place_of_node = {address: Place(name, True) for name, address in members.items()}
-    blocks: list[tuple[ipaddress.IPv4Network, str]] = []
+    members6 = {name: node.address6 for name, node in fleet.nodes.items() if node.address6}
+    place_of_node = {address: Place(name, True) for held in (members, members6) for name, address in held.items()}
+    blocks: list[tuple[t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network], str]] = []
     for name, node in fleet.nodes.items():
         if not node.workload_node:
             continue
         ipam = fleet.ipam_of(name)
         place_of_node.update({address: Place(name, True) for address in ipam.tunnels.values()})
-        blocks += [(ipaddress.IPv4Network(block.cidr), name) for block in (*ipam.blocks, *ipam.spare_blocks)]
+        blocks += [(ipaddress.ip_network(block.cidr), name) for block in (*ipam.blocks, *ipam.spare_blocks)]
 
     def place(address: str) -> Place:
-        if address in place_of_node or ":" in address:
-            return place_of_node.get(address, Place())
-        at = ipaddress.IPv4Address(address)
+        if address in place_of_node:
+            return place_of_node[address]
+        at = ipaddress.ip_address(address)
         return Place(next((name for block, name in blocks if at in block), ""))
 
     return KnownNetwork(
@@ -73,6 +74,7 @@ def known_network(fleet: Fleet) -> KnownNetwork:
         endpoints=tuple(_endpoints(fleet, states)),
         place=place,
         since=lambda dummy: SINCE,
+        members6=members6,
     )
 
 

@@ -1,10 +1,15 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The inventory as Ansible holds it, turned into the plain hosts that the engine reads."""
+"""The inventory as Ansible holds it, turned into the plain hosts that the engine reads.
+
+What is written for a group is one object in all of its hosts' variables. It is read once: with a list that has entries
+for each host, as calico_workloads, reading it for each of them would take the square of the hosts.
+"""
 
 from __future__ import annotations
 
+import collections
 import json
 import typing as t
 
@@ -17,41 +22,102 @@ except ImportError:
     Origin = None
 
 NODES_GROUP, REFLECTORS_GROUP = "calico_nodes", "calico_rr"
+_PORTS = ("ansible_port", "ansible_ssh_port")
 
 
 def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
     """All hosts of the inventory's groups, whatever --limit says: blocks are planned for all or for none."""
-    groups = {str(group): set(members) for group, members in task_vars.get("groups", {}).items()}
-    nodes = set(groups.get(NODES_GROUP, ()))
-    reflectors = set(groups.get(REFLECTORS_GROUP, ()))
-    found = []
-    for name in sorted(nodes | reflectors):
-        host_vars = task_vars["hostvars"][name]
-        raw = {str(key): host_vars[key] for key in host_vars if _is_ours(str(key))}
-        origins: dict[str, str] = {}
-        for key, value in raw.items():
-            _origins(key, value, origins)
-        found.append(
-            Host(
-                str(name),
-                {key: plain(value) for key, value in raw.items()},
-                workload_node=name in nodes,
-                reflector=name in reflectors,
-                origins=origins,
-                ssh_port=_port(host_vars),
-                groups=tuple(sorted(group for group, members in groups.items() if name in members)),
-            )
-        )
-    return found
+    groups = _groups(task_vars)
+    nodes, reflectors = groups.get(NODES_GROUP, set()), groups.get(REFLECTORS_GROUP, set())
+    values = _Values(task_vars["hostvars"])
+    return [_host(name, values, groups, nodes, reflectors) for name in sorted(nodes | reflectors)]
 
 
-def _port(host_vars: t.Mapping[str, t.Any]) -> t.Optional[int]:
+def outside(task_vars: t.Mapping[str, t.Any]) -> t.Iterator[Host]:
+    """Hosts of the inventory that are in neither group and have variables of a node."""
+    groups = _groups(task_vars)
+    members = groups.get(NODES_GROUP, set()) | groups.get(REFLECTORS_GROUP, set())
+    values = _Values(task_vars["hostvars"])
+    for name in sorted(groups.get("all", set()) - members):
+        host = _host(name, values, groups, set(), set())
+        if any(variables.BY_NAME[key].scope == variables.NODE for key in host.variables if key in variables.BY_NAME):
+            yield host
+
+
+def _groups(task_vars: t.Mapping[str, t.Any]) -> dict[str, set[t.Any]]:
+    return {str(group): set(members) for group, members in task_vars.get("groups", {}).items()}
+
+
+class _Value(t.NamedTuple):
+    """What the engine reads, and where that and all that is in it is written."""
+
+    plain: t.Any
+    origins: dict[str, str]
+
+
+class _Values:
+    """Variables of hosts, those that are the same object in several hosts taken once."""
+
+    def __init__(self, hostvars: t.Any) -> None:
+        self._hostvars = hostvars
+        self._raw = getattr(hostvars, "raw_get", hostvars.__getitem__)
+        self._known: dict[tuple[str, int], t.Optional[_Value]] = {}
+        self._held: list[t.Any] = []  # an object that is gone would leave its id to another one
+
+    def of(self, host: t.Any) -> dict[str, _Value]:
+        """Those that the engine reads, or complains of, and ports."""
+        raw = self._raw(host)
+        return {str(key): self._value(host, str(key), raw[key]) for key in raw if _is_ours(str(key)) or key in _PORTS}
+
+    def _value(self, host: t.Any, name: str, raw: t.Any) -> _Value:
+        key = name, id(raw)
+        if key not in self._known:
+            self._held.append(raw)
+            self._known[key] = _value(name, raw) if _is_constant(raw) else None
+        return self._known[key] or _value(name, self._hostvars[host][name])
+
+
+def _value(name: str, value: t.Any) -> _Value:
+    origins: dict[str, str] = {}
+    _origins(name, value, origins)
+    return _Value(plain(value), origins)
+
+
+def _is_constant(value: t.Any) -> bool:
+    """Whether it is for Ansible what it is as written: nothing in it is a template, or has to be decrypted."""
+    if isinstance(value, t.Mapping):
+        return all(_is_constant(key) and _is_constant(item) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_constant, value))
+    if isinstance(value, str):
+        return not any(begin in value for begin in ("{{", "{%", "{#"))
+    return value is None or isinstance(value, (bool, int, float))
+
+
+def _host(
+    name: t.Any,
+    values: _Values,
+    groups: t.Mapping[str, t.Collection[t.Any]],
+    nodes: t.Collection[t.Any],
+    reflectors: t.Collection[t.Any],
+) -> Host:
+    found = values.of(name)
+    port = _port([found.pop(key).plain for key in _PORTS if key in found])
+    return Host(
+        str(name),
+        {key: value.plain for key, value in found.items()},
+        workload_node=name in nodes,
+        reflector=name in reflectors,
+        origins=collections.ChainMap(*(value.origins for value in found.values())),
+        ssh_port=port,
+        groups=tuple(sorted(group for group, members in groups.items() if name in members)),
+    )
+
+
+def _port(values: t.Iterable[t.Any]) -> t.Optional[int]:
     """The port by which Ansible reaches a host, None for the usual one."""
-    for name in ("ansible_port", "ansible_ssh_port"):
-        text = str(host_vars[name]) if name in host_vars else ""
-        if text.isdigit() and 1 <= int(text) <= 65535:
-            return int(text)
-    return None
+    texts = map(str, values)
+    return next((int(text) for text in texts if text.isdigit() and 1 <= int(text) <= 65535), None)
 
 
 def plain(value: t.Any) -> t.Any:
@@ -61,7 +127,7 @@ def plain(value: t.Any) -> t.Any:
 
 def _is_ours(name: str) -> bool:
     """Whether the engine reads it, or complains of how it is written."""
-    if name in variables.BY_NAME or name.startswith(variables.POLICIES_OF_GROUP):
+    if name in variables.BY_NAME or name.startswith(variables.GROUP_LISTS):
         return True
     return name.startswith("calico_") and any(True for dummy in variables.misspelt([name]))
 

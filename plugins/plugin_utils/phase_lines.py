@@ -25,18 +25,26 @@ def phase(
         if not run_results.usable(answer):
             problems.append(f"{host}: {run_results.reason(answer)}")
     if name in ("prove", "soak"):
-        return _probes(name, results, problems, loss_limit if name == "soak" else 0)
+        return _probes(name, results, problems, loss_limit if name == "soak" else 0, targets.hold)
     done = f"{len(hosts) - len(problems)}/{len(hosts)}"
-    text = {
+    texts = {
         "prepare": "receive paths of both modes in place, packets held at the smaller MTU",
         "flip": "routes replaced and checked in the kernel",
-        "retire": _retired(results),
-    }.get(name, "")
+        "retire": "the old mode is gone",
+    }
+    if targets.hold:
+        texts = {
+            "prepare": "backup routes in place, sessions as they were",
+            "divert": "all traffic goes into tunnels, sessions as they were",
+            "flip": "sessions changed, all routes there by BGP again and checked in the kernel",
+            "retire": "backup routes are gone",
+        }
+    text = texts.get(name, "") + (_kept(results) if name == "retire" else "")
     return f"{name:<9} {done}  {text}".rstrip(), problems
 
 
 def _probes(
-    name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str], loss_limit: int
+    name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str], loss_limit: int, hold: bool
 ) -> tuple[str, list[str]]:
     lossy: list[str] = []
     paths = sent = lost = good = silent = 0
@@ -61,7 +69,7 @@ def _probes(
         problems += lossy
     if name == "prove":
         return (
-            f"{name:<9} {good}/{paths} paths answer over the new mode, full size "
+            f"{name:<9} {good}/{paths} paths answer over {'the routes to come' if hold else 'the new mode'}, full size "
             "(marked probes, live traffic untouched)",
             problems,
         )
@@ -89,22 +97,31 @@ def _unwatched(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     return found
 
 
-def _retired(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> str:
+def _kept(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> str:
     kept = [f"{host}: {line}" for host, answer in sorted(results.items()) for line in answer.get("kept", ())]
-    return "the old mode is gone" + (f" ({'; '.join(kept)})" if kept else "")
+    return f" ({'; '.join(kept)})" if kept else ""
 
 
-def returned(hosts: t.Sequence[str], results: t.Mapping[str, t.Mapping[str, t.Any]], causes: t.Sequence[str]) -> str:
-    """Why a change did not happen and what is where now."""
+def returned(
+    hosts: t.Sequence[str],
+    results: t.Mapping[str, t.Mapping[str, t.Any]],
+    causes: t.Sequence[str],
+    hold: bool = False,
+) -> str:
+    """Why a change did not happen and what is where now. `hold`: backup routes stood under it."""
     back = [host for host in hosts if run_results.usable(results.get(host))]
     left = [host for host in hosts if host not in back]
-    lines = ["The change of mode did not go through.", *(f"  {cause}" for cause in causes[:20])]
+    what = "The change of sessions" if hold else "The change of mode"
+    lines = [f"{what} did not go through.", *(f"  {cause}" for cause in causes[:20])]
     if len(causes) > 20:
         lines.append(f"  ... and {len(causes) - 20} more.")
     lines.append(f"{len(back)} of {len(hosts)} nodes run as before.")
     for host in left:
-        lines.append(
-            f"  {host} could not be put back ({run_results.reason(results.get(host))}): it accepts both modes. "
-            "Run the playbook again."
-        )
+        answer = results.get(host)
+        if hold and answer is not None and answer.get("skipped"):
+            lines.append(f"  {host} keeps backup routes: not all is there by BGP again. Run the playbook again.")
+            continue
+        meanwhile = "backup routes hold its traffic" if hold else "it accepts both modes"
+        reason = run_results.reason(answer)
+        lines.append(f"  {host} could not be put back ({reason}): {meanwhile}. Run the playbook again.")
     return "\n".join(lines)

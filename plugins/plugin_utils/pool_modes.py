@@ -12,8 +12,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPool
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import BirdPool, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import TUNNEL_DEVICE
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
 
 #: What `mode` may be, in the words of people, and Calico's name for it.
@@ -25,6 +27,12 @@ MODES = {
     "direct": "None",
 }
 MODE_OF = {encapsulation: mode for mode, encapsulation in MODES.items()}
+_ENCAPSULATION_OF = {
+    "": "None",
+    TUNNEL_DEVICE["ipip"]: "IPIP",
+    TUNNEL_DEVICE["vxlan"]: "VXLAN",
+    TUNNEL_DEVICE["vxlan6"]: "VXLAN",
+}
 
 
 def live_modes(states: t.Iterable[NodeState]) -> dict[str, str]:
@@ -39,7 +47,7 @@ def live_modes(states: t.Iterable[NodeState]) -> dict[str, str]:
 
 
 def _encapsulation(pool: BirdPool) -> str:
-    plain = {"": "None", "tunl0": "IPIP", "vxlan.calico": "VXLAN"}[pool.device]
+    plain = _ENCAPSULATION_OF[pool.device]
     return f"{plain}CrossSubnet" if pool.cross_subnet else plain
 
 
@@ -111,7 +119,7 @@ def check_newcomers(
         raise FleetError(
             "mode" if chosen else f"calico_ip_pools[{index}]",
             None,
-            f"asks for mode {MODE_OF[pool.encapsulation]} of pool {pool.name}, and {_some(rest)} still "
+            f"asks for mode {MODE_OF[pool.encapsulation]} of pool {pool.name}, and {some(rest)} still "
             f"{'runs' if len(rest) == 1 else 'run'} it in mode {old}; {new} would not reach them.",
             f"Run playbooks/site.yml without --limit: it takes {new} into the fleet as it is, and the run after "
             f"changes the mode of all nodes (or playbooks/switch_pool_mode.yml does). Or put mode {old} back into the "
@@ -120,6 +128,7 @@ def check_newcomers(
         )
 
 
-def _some(names: t.Sequence[str]) -> str:
+def some(names: t.Sequence[str]) -> str:
+    """`node1, node2, node3 and 4 more`."""
     shown = list(names[:3]) + ([f"{len(names) - 3} more"] if len(names) > 3 else [])
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -22,11 +22,47 @@ def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
     lines += phases(usable)
     if not changing:
         return [*lines, f"fleet  nothing to change on {len(usable)} of {len(hosts)} nodes"]
+    lines += touched(usable)
     lines.append(
         f"fleet  {len(changing)} of {len(hosts)} nodes change · {resets} BGP sessions reset"
         f" · {withdrawn} routes withdrawn"
     )
     return lines
+
+
+def touched(plans: Results) -> list[str]:
+    """One line where nodes or sessions come: how far that reaches."""
+    if not any(answer.get("new") or answer.get("sessions_begun") for answer in plans.values()):
+        return []
+    groups: dict[str, list[str]] = {}
+    for host, answer in sorted(plans.items()):
+        groups.setdefault(_change_of(answer), []).append(host)
+    order = {"new": 0, "unchanged": 2}
+    parts = [f"{_names(groups[what])}: {what}" for what in sorted(groups, key=lambda what: (order.get(what, 1), what))]
+    return [f"touched  {' · '.join(parts)}"]
+
+
+def _change_of(answer: t.Mapping[str, t.Any]) -> str:
+    """In a few words what becomes of a node."""
+    if answer.get("new"):
+        return "new"
+    if not answer.get("changed"):
+        return "unchanged"
+    kinds = {
+        change["kind"]
+        for change in answer.get("changes", ())
+        if change["by"] == "node" and change["action"] in "-~+" and change["kind"] not in ("session", "file")
+    }
+    words = []
+    for count, word in ((answer.get("sessions_begun", 0), "more"), (answer.get("sessions_reset", 0), "interrupted")):
+        if count:
+            words.append(f"{count} {word} session{'' if count == 1 else 's'}" if word == "more" else f"{count} {word}")
+            kinds.discard("bird")
+    return ", ".join([*words, *sorted(_WORDS.get(kind, kind) for kind in kinds)]) or "files"
+
+
+#: Kinds of changes as people call them.
+_WORDS = {"fdb": "FDB", "neighbor": "neighbours", "ipset": "sets", "iptables": "rules", "bird": "bird.cfg"}
 
 
 def phases(plans: Results) -> list[str]:
@@ -35,7 +71,7 @@ def phases(plans: Results) -> list[str]:
     counts: dict[str, dict[int, list[str]]] = {}
     for host, answer in sorted(plans.items()):
         for step in answer.get("phases", ()):
-            count = sum(change["action"] != "=" for change in step["changes"])
+            count = sum(change["action"] != "=" and change["kind"] != "session" for change in step["changes"])
             counts.setdefault(step["phase"], {}).setdefault(count, []).append(host)
     lines = []
     for phase, groups in counts.items():

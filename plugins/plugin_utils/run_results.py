@@ -9,10 +9,18 @@ import typing as t
 
 
 def of_hosts(task_vars: t.Mapping[str, t.Any], name: str, hosts: t.Iterable[str]) -> dict[str, t.Mapping[str, t.Any]]:
-    """{host: result registered as `name`}, without the hosts that have none."""
+    """{host: result registered as `name`}, without the hosts that have none.
+
+    As registered: a result is data in which no templates are, and looking for them in what whole fleets answered takes
+    longer than anything that is done with it.
+    """
+    hostvars = task_vars["hostvars"]
+    raw = getattr(hostvars, "raw_get", hostvars.__getitem__)
     found = {}
     for host in hosts:
-        result = task_vars["hostvars"][host].get(name)
+        result = raw(host).get(name)
+        if isinstance(result, str):  # the name of a variable that is written as a template
+            result = hostvars[host].get(name)
         if isinstance(result, t.Mapping):
             found[str(host)] = result
     return found

@@ -79,7 +79,8 @@ def _compiled(
         compiled = fleet_source.compile_targets(task_vars, {}, copies_complete=False, pool=pool, mode=mode)
     except FleetError as error:
         return _Refusal(error.variable, error.value, error.rule, error.remedy, error.origin), None
-    return compiled.targets, (compiled.remembered, compiled.origins)
+    # Who goes through phases by hand may do so because of sessions: nobody looked at all nodes.
+    return dataclasses.replace(compiled.targets, hold=True), (compiled.remembered, compiled.origins)
 
 
 def _key(task_vars: t.Mapping[str, t.Any], task: str, pool: t.Optional[str], mode: t.Optional[str]) -> str:

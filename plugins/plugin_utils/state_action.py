@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 
-from . import shared_targets, targets
+from . import bgp_secrets, shared_targets, targets
 
 
 class StateAction(ActionBase):
@@ -29,18 +29,18 @@ class StateAction(ActionBase):
         mode: t.Optional[str] = None,
     ) -> NodeState:
         """The state of `phase` for this host; see host_states."""
-        return self.host_states(task_vars, fleet, observed, [phase], pool, mode)[0]
+        return self.host_states(task_vars, fleet, observed, lambda dummy: (phase,), pool, mode)[0][1]
 
     def host_states(
         self,
         task_vars: dict[str, t.Any],
         fleet: t.Optional[str],
         observed: t.Optional[str],
-        phases: t.Sequence[str],
+        phases: t.Callable[[targets.Targets], t.Sequence[str]],
         pool: t.Optional[str] = None,
         mode: t.Optional[str] = None,
-    ) -> list[NodeState]:
-        """The states of `phases` for this host.
+    ) -> list[tuple[str, NodeState]]:
+        """(phase, its state) for this host, of the `phases` of the targets.
 
         `fleet` is the folder that the fleet action made, None in an ad-hoc run: the first host of the task compiles the
         fleet then, for all of them.
@@ -54,7 +54,7 @@ class StateAction(ActionBase):
         else:
             found = shared_targets.of_task(task_vars, str(self._task._uuid), host, current, pool, mode)
         try:
-            return [found.phase(host, current, phase) for phase in phases]
+            return [(phase, found.phase(host, current, phase)) for phase in phases(found)]
         except KeyError:
             raise FleetError(
                 f"host {host}", None, "is in neither group calico_nodes nor calico_rr.", "Put it into one of them."
@@ -63,7 +63,11 @@ class StateAction(ActionBase):
     def ask_node(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         answer = self._execute_module(
             module_name="baremetal.host_routing.node_info",
-            module_args={"gather": ["state", "engine"], "policy": False},
+            module_args={
+                "gather": ["state", "engine"],
+                "policy": False,
+                "bgp_passwords": bgp_secrets.packed(task_vars),
+            },
             task_vars=task_vars,
         )
         if answer.get("failed"):

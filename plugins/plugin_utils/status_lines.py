@@ -77,11 +77,12 @@ def _of_node(host: str, node: Result, seen: set[frozenset[str]]) -> t.Iterator[s
 
 
 def _session(host: str, session: Result) -> str:
-    """`node7 <-> node4: Active since 14:02:11 (Hold timer expired); its routes are kept by graceful restart`."""
+    """`node7 <-> node4: Active since 14:02:11 (Hold timer expired); its routes are kept by graceful restart: ...`."""
     since = f" since {session['since']}" if session["since"] else ""
     error = f" ({session['error']})" if session["error"] else ""
     kept = "; its routes are kept by graceful restart" if session["routes_kept"] else ""
-    return f"{host} <-> {session['node'] or session['address']}: {session['state']}{since}{error}{kept}"
+    reason = f": {session['reason']}" if session.get("reason") else ""
+    return f"{host} <-> {session['node'] or session['address']}: {session['state']}{since}{error}{kept}{reason}"
 
 
 def _scarce(host: str, blocks: t.Sequence[Result]) -> t.Iterator[str]:

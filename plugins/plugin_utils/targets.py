@@ -28,18 +28,28 @@ class Targets:
     """Either a fleet, compiled per node on demand, or stored states of the nodes (a rollback).
 
     `lockfile` is where to remember, at the end of a change, that the fleet runs its pools in `encapsulations` ({pool:
-    IPIP, ...}); "" where this run cannot say it of the whole fleet.
+    IPIP, ...}); "" where this run cannot say it of the whole fleet. `hold`: backup routes hold traffic in the phases,
+    `divert`: all of it before sessions change.
+    `sessions_of`: states whose BGP sessions the nodes are to have, instead of those of the fleet (a return).
     """
 
     fleet: t.Optional[Fleet] = None
     states: t.Mapping[str, NodeState] = dataclasses.field(default_factory=dict)
     lockfile: str = ""
     encapsulations: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    hold: bool = False
+    divert: bool = False
+    sessions_of: t.Mapping[str, t.Optional[NodeState]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """Those that a change goes through."""
+        return tuple(phase for phase in transition.PHASES if phase != "divert" or self.divert)
 
     def state(self, node: str) -> NodeState:
         """Raises KeyError for a node without a target."""
         if self.fleet is not None:
-            return compiler.node_state(self.fleet, node)
+            return transition.with_sessions_of(compiler.node_state(self.fleet, node), self.sessions_of.get(node))
         return self.states[node]
 
     def ipams(self) -> dict[str, Ipam]:
@@ -51,7 +61,7 @@ class Targets:
         return {name: state.ipam for name, state in self.states.items()}
 
     def phase(self, node: str, current: t.Optional[NodeState], phase: str) -> NodeState:
-        return transition.phase_state(current, self.state(node), phase)
+        return transition.phase_state(current, self.state(node), phase, self.hold)
 
 
 def save(targets: Targets) -> str:
@@ -97,6 +107,11 @@ def observed_state(result: t.Any) -> t.Optional[NodeState]:
     if not state:
         return None
     return NodeState.from_dict({name: value for name, value in state.items() if name != "policy"})
+
+
+def changed_passwords(result: t.Any) -> tuple[str, ...]:
+    """Names of the passwords that the inventory has other values for than the node, of a node_info result."""
+    return tuple(result.get("passwords_changed") or ()) if isinstance(result, t.Mapping) else ()
 
 
 class OwnIpam(t.NamedTuple):

@@ -16,10 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .observed import Observed, Ping, Pong, Runner, send
-from .topology import OUTSIDE_ADDRESS, UNDERLAY_MTU
+from .topology import OUTSIDE_ADDRESS, TORS, UNDERLAY_MTU
 
 HOST_MAC = "ee:ee:ee:ee:ee:ee"
 FLEET_SET = "cali40all-hosts-net"
+#: Stands for the address of either switch of a rack.
+SWITCH = "a-switch"
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,17 @@ class Pool:
 
 @dataclass(frozen=True)
 class Fleet:
-    """`nodes` hold workloads, `reflectors` only reflect. `external`: {node: addresses of routers it peers with}."""
+    """`nodes` hold workloads, `reflectors` only reflect. `external`: {node: addresses of routers it peers with}.
+
+    `by_switches`: nodes peer within their rack and with its top-of-rack switches, which carry what is for other racks.
+    """
 
     pools: Sequence[Pool]
     nodes: Mapping[str, Observed]
     reflectors: Mapping[str, Observed] = field(default_factory=dict)
     bgp: bool = True
     external: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    by_switches: bool = False
 
     def pool(self, name: str) -> Pool:
         return next(pool for pool in self.pools if pool.name == name)
@@ -99,7 +105,8 @@ def expected_routes(fleet: Fleet, node: Observed) -> set[str]:
                 via = other.node.address if fleet.bgp else fleet.tunnel_address(other, pool.device)
                 expected.add(f"{_shown(block)} via {via} dev {pool.device} proto {writer} onlink")
             else:
-                via = other.node.address if other.node.rack == node.node.rack else node.node.gateway
+                router = SWITCH if fleet.by_switches else node.node.gateway
+                via = other.node.address if other.node.rack == node.node.rack else router
                 expected.add(f"{_shown(block)} via {via} dev eth0 proto {writer}")
     return expected
 
@@ -109,12 +116,15 @@ def _shown(cidr: str) -> str:
 
 
 def pool_routes(fleet: Fleet, node: Observed) -> set[str]:
-    """The routes inside the pools that the node's main table has."""
+    """The routes inside the pools that the node's main table has; all switches of the rack are as good."""
     found = set()
+    switches = {tor.address for tor in TORS.values() if tor.rack == node.node.rack}
     for line in node.routes:
         words = line.split()
         destination = words[1] if words[0] in ("blackhole", "unreachable", "prohibit", "throw") else words[0]
         if destination != "default" and any(pool.holds(destination) for pool in fleet.pools):
+            if fleet.by_switches and "via" in words and words[words.index("via") + 1] in switches:
+                line = line.replace(f" via {words[words.index('via') + 1]} ", f" via {SWITCH} ")
             found.add(line)
     return found
 
@@ -284,6 +294,9 @@ def expected_peers(fleet: Fleet, node: Observed) -> set[str]:
         chosen = [*fleet.reflectors.values(), *(fleet.nodes.values() if node.name in fleet.reflectors else ())]
     else:
         chosen = list(fleet.nodes.values())
+    if fleet.by_switches:
+        switches = {tor.address for tor in TORS.values() if tor.rack == node.node.rack}
+        return switches | {o.node.address for o in chosen if o.node.rack == node.node.rack and o.name != node.name}
     return {other.node.address for other in chosen if other.name != node.name} | set(fleet.external.get(node.name, ()))
 
 
@@ -357,7 +370,7 @@ def check_ttls(fleet: Fleet, pongs: Iterable[Pong]) -> None:
         pool = fleet.pool(by_netns[source.name, pong.ping.netns]["pool"])
         hops = 1 if source is target else 2
         if source.node.rack != target.node.rack and not fleet.tunnelled(target, source, pool):
-            hops += 1
+            hops += 2 if fleet.by_switches else 1
         assert pong.ttl == 64 - hops, f"{pong.ping} came back with ttl {pong.ttl}, not {64 - hops}: {workload}, {pool}"
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from . import Lab, LabError, names
-from .topology import DEFAULT_HOSTS, DEFAULT_NAME, NODES
+from .topology import DEFAULT_HOSTS, DEFAULT_NAME, NODES, TORS
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -42,6 +42,18 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument(
         "--baked", dest="baked", action="store_true", default=True, help="hosts with these packages (default)"
     )
+    up.add_argument(
+        "--switches",
+        action="store_true",
+        default=bool(os.environ.get("HOST_ROUTING_LAB_SWITCHES")),
+        help=f"with top-of-rack switches: {', '.join(TORS)} (HOST_ROUTING_LAB_SWITCHES)",
+    )
+    up.add_argument(
+        "--ipv6",
+        action="store_true",
+        default=bool(os.environ.get("HOST_ROUTING_LAB_IPV6")),
+        help="with IPv6 beside IPv4 in both subnets (HOST_ROUTING_LAB_IPV6)",
+    )
     up.add_argument("--fresh", action="store_true", help="take it down first")
     add("down", "remove the lab")
     add("status", "what runs")
@@ -53,8 +65,9 @@ def _parser() -> argparse.ArgumentParser:
         ("link-down", "pull the cable of a host's eth0"),
         ("link-up", "plug it in again"),
     ):
-        add(name, text).add_argument("node", choices=list(NODES))
-    execute = add("exec", "run a command in a host, router, outside or control")
+        switches = TORS if name in ("power-cut", "start") else ()
+        add(name, text).add_argument("node", choices=[*NODES, *switches])
+    execute = add("exec", "run a command in a host, a switch, router, outside or control")
     execute.add_argument("--netns", help="in this named namespace of the host")
     execute.add_argument("where")
     execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- COMMAND")
@@ -145,7 +158,9 @@ def run(options: argparse.Namespace) -> int:
     if command == "up":
         if options.fresh:
             Lab(options.name).down()
-        Lab(options.name, options.machine).up(options.hosts, options.baked)
+        Lab(options.name, options.machine).up(
+            options.hosts, options.baked, switches=options.switches, ipv6=options.ipv6
+        )
         return 0
     lab = Lab(options.name)
     if command == "ssh-config":

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .shell import progress
-from .topology import NODES, LabError, Node, Places, pick
+from .topology import NODES, TORS, LabError, Node, Places, pick
 
 Command = str | Sequence[str | Path]
 
@@ -130,10 +130,18 @@ class BaseLab(abc.ABC):
     # What each kind of machine does in its own way.
 
     @abc.abstractmethod
-    def up(self, hosts: str | Sequence[str] | None = None, baked: bool = True, podman: bool = False) -> None:
+    def up(
+        self,
+        hosts: str | Sequence[str] | None = None,
+        baked: bool = True,
+        podman: bool = False,
+        switches: bool = False,
+        ipv6: bool = False,
+    ) -> None:
         """Start the lab, or what of it is not running; returns when SSH answers on all hosts.
 
         `podman`: hosts started now have it, and /srv/box to run; on the machine's own kernel only.
+        `switches`: there are top-of-rack switches (tors.py), natively too. `ipv6`: both subnets have it, natively.
         """
 
     @abc.abstractmethod
@@ -150,11 +158,11 @@ class BaseLab(abc.ABC):
 
     @abc.abstractmethod
     def power_cut(self, node: str) -> None:
-        """The host is gone at once, without a word on the wire. Its disk stays."""
+        """The host, or the switch, is gone at once, without a word on the wire. A host's disk stays."""
 
     @abc.abstractmethod
     def start(self, node: str, wait: bool = True) -> None:
-        """Power a host on."""
+        """Power a host, or a switch, on."""
 
     @abc.abstractmethod
     def is_running(self, node: str) -> bool: ...
@@ -169,8 +177,9 @@ class BaseLab(abc.ABC):
         except (OSError, ValueError):
             return {}
 
-    def write_state(self, hosts: Sequence[Node], baked: bool) -> None:
-        text = json.dumps({"machine": self.machine, "hosts": [node.name for node in hosts], "baked": baked})
+    def write_state(self, hosts: Sequence[Node], baked: bool, ipv6: bool = False) -> None:
+        names = [node.name for node in hosts]
+        text = json.dumps({"machine": self.machine, "hosts": names, "baked": baked, "ipv6": ipv6})
         (self.places.state / "lab.json").write_text(text + "\n")
 
     @property
@@ -183,7 +192,7 @@ class BaseLab(abc.ABC):
         return self.places.ssh_config
 
     def _command(self, where: str, command: Command, netns: str | None) -> list[str]:
-        if where not in NODES and where not in ("router", "outside", "control", "machine"):
+        if where not in NODES and where not in TORS and where not in ("router", "outside", "control", "machine"):
             raise LabError(f"The lab has no {where!r}: name a host, 'router', 'outside' or 'control'.")
         words = ["/bin/sh", "-c", command] if isinstance(command, str) else [str(word) for word in command]
         if netns:

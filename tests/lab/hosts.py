@@ -24,7 +24,7 @@ from .topology import NODES, UNDERLAY_MTU, LabError, Node, Places
 HERE = Path(__file__).resolve().parent
 
 
-def prepare(places: Places, node: Node, baked: bool, podman: bool = False) -> None:
+def prepare(places: Places, node: Node, baked: bool, podman: bool = False, ipv6: bool = False) -> None:
     """Write the host's own files into the upper layer of its overlay (once) and the environment for run-host."""
     work, here = places.work / node.name, places.state / node.name
     here.mkdir(parents=True, exist_ok=True)
@@ -55,6 +55,8 @@ def prepare(places: Places, node: Node, baked: bool, podman: bool = False) -> No
         "ADDRESS": node.address,
         "CONTROL_ADDRESS": node.control_address,
         "GATEWAY": node.gateway,
+        "ADDRESS6": node.address6 if ipv6 else "",
+        "GATEWAY6": node.gateway6 if ipv6 else "",
         "RACK": node.rack,
         "MTU": UNDERLAY_MTU,
         "WORK": work,

@@ -38,6 +38,9 @@ REPO_PACKAGES = (
 # What the owner of a host brings for his containers: Debian 12's podman still has a CNI backend, Debian 13's has none.
 CONTAINER_PACKAGES = "podman crun conmon containernetworking-plugins busybox-static".split()
 
+# The top-of-rack switches: another make of BGP than the hosts'.
+SWITCH_PACKAGES = ["frr"]
+
 # The tree is stripped of what no test looks at.
 EXCLUDES = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
@@ -73,9 +76,8 @@ ln -sf /dev/null /etc/systemd/system/bird.service
 rm -f /etc/systemd/system/*.wants/bird.service /etc/systemd/system/*.wants/nftables.service
 """
 
-# Settings without which podman does not run in a container of systemd's (no cgroups, no keyring to itself, no overlay
-# on an overlay), its CNI backend where it has one, and /srv/box, the root of every container.
-CONTAINER_SCRIPT = """
+# Installs packages from Debian's archive without starting what they bring.
+INSTALL_SCRIPT = """
 set -eu
 printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d
 chmod 755 /usr/sbin/policy-rc.d
@@ -83,6 +85,13 @@ apt-get update -qq
 apt-get install -y -qq --no-install-recommends -o DPkg::Options::=--force-unsafe-io {packages}
 rm -f /usr/sbin/policy-rc.d /var/cache/apt/*.bin
 rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/apt /var/log/dpkg.log
+"""
+
+# Settings without which podman does not run in a container of systemd's (no cgroups, no keyring to itself, no overlay
+# on an overlay), its CNI backend where it has one, and /srv/box, the root of every container.
+CONTAINER_SCRIPT = (
+    INSTALL_SCRIPT
+    + """\
 for unit in podman.service podman.socket podman-auto-update.service podman-auto-update.timer podman-restart.service \\
         podman-clean-transient.service; do
     ln -sf /dev/null /etc/systemd/system/$unit
@@ -115,6 +124,7 @@ END
 cp /bin/busybox /srv/box/bin/busybox
 for name in sh sleep ping nc ip cat; do ln -s busybox /srv/box/bin/$name; done
 """
+)
 
 
 def _mirror() -> str:
@@ -144,12 +154,14 @@ def _base_key(release: str) -> str:
 
 
 def layer_path(kind: str, release: str) -> Path:
-    """Where the layer is (or will be): kind is base, repo, baked or podman."""
+    """Where the layer is (or will be): kind is base, repo, baked, podman or switch."""
     key = _base_key(release)
     if kind != "base":
         key = digest(key, "repo", REPO_PACKAGES)
-    if kind in ("baked", "podman"):
+    if kind in ("baked", "podman", "switch"):
         key = digest(key, "baked", BAKE_SCRIPT)
+    if kind == "switch":
+        key = digest(key, "switch", SWITCH_PACKAGES, INSTALL_SCRIPT)
     if kind == "podman":
         key = digest(key, "podman", CONTAINER_PACKAGES, CONTAINER_SCRIPT)
     return CACHE_ROOT / f"{kind}-{release}-{key}"
@@ -158,6 +170,11 @@ def layer_path(kind: str, release: str) -> Path:
 def layers(release: str, baked: bool, podman: bool = False) -> list[Path]:
     """Folders to stack, topmost first, as overlayfs wants its lowerdir."""
     return [layer_path(kind, release) for kind in reversed(_kinds(baked, podman))]
+
+
+def switch_layers() -> list[Path]:
+    """The same for a top-of-rack switch."""
+    return [layer_path("switch", "bookworm"), *layers("bookworm", baked=True)]
 
 
 def _kinds(baked: bool, podman: bool) -> list[str]:
@@ -281,7 +298,22 @@ def _build_podman(release: str, target: Path) -> None:
         forget_archive(root)
 
 
-_BUILDERS = {"base": _build_base, "repo": _build_repo, "baked": _build_baked, "podman": _build_podman}
+def _build_switch(release: str, target: Path) -> None:
+    progress(f"{release}: installing FRR into a layer of its own")
+    scratch = Path(f"{target}.scratch")
+    with mounted(layers(release, baked=True), target, scratch) as root:
+        use_archive(root, release)
+        chroot(root, INSTALL_SCRIPT.format(packages=" ".join(SWITCH_PACKAGES)))
+        forget_archive(root)
+
+
+_BUILDERS = {
+    "base": _build_base,
+    "repo": _build_repo,
+    "baked": _build_baked,
+    "podman": _build_podman,
+    "switch": _build_switch,
+}
 
 
 @contextlib.contextmanager
@@ -295,10 +327,10 @@ def filled(target: Path) -> Iterator[Path]:
     half.rename(target)
 
 
-def build(releases: Iterable[str] = RELEASES, baked: bool = True, podman: bool = False) -> None:
+def build(releases: Iterable[str] = RELEASES, baked: bool = True, podman: bool = False, switches: bool = False) -> None:
     """Make the layers that are missing, two releases side by side. Bookworm is always baked, for the router."""
     wanted = {release: _kinds(baked, podman) for release in releases}
-    wanted["bookworm"] = _kinds(True, podman and "bookworm" in wanted)
+    wanted["bookworm"] = [*_kinds(True, podman and "bookworm" in wanted), *(["switch"] if switches else [])]
     if all(layer_path(kind, release).is_dir() for release, kinds in wanted.items() for kind in kinds):
         return
     packages.install(packages.IMAGES)

@@ -37,9 +37,11 @@ def make(places: Places) -> None:
         known += f"{name} {kind} {key}\n"
     (state / "known_hosts").write_text(known)
     text = f"# Written by tests/lab/lab up, for the lab called {places.name}.\n"
-    addresses = {node.name: node.control_address for node in NODES.values()} | machine
-    for name, address in addresses.items():
-        text += f"Host {name}\n    HostName {address}\n    HostKeyAlias {name}\n"
+    # By its address on the underlay, too, as in an inventory of a real network.
+    addresses = {node.name: (node.control_address, f" {node.address}") for node in NODES.values()}
+    addresses |= {name: (address, "") for name, address in machine.items()}
+    for name, (address, alias) in addresses.items():
+        text += f"Host {name}{alias}\n    HostName {address}\n    HostKeyAlias {name}\n"
     # nc hands the connected socket over and goes away: the connection lives in the lab's namespace, nothing relays it.
     text += (
         "Host *\n"

@@ -36,8 +36,8 @@ BOOT_TIMEOUT = float(os.environ.get("HOST_ROUTING_LAB_MACHINE_TIMEOUT", "900"))
 # In there the lab always has the same name, so that labs of any name out here can begin from one snapshot.
 INNER = Places("lab")
 CODE = (
-    "__init__.py cli.py handle.py hosts.py images.py keys.py native.py packages.py shell.py topology.py underlay.py "
-    "lab enter run-host run-router machine-boot machine-init"
+    "__init__.py cli.py handle.py hosts.py images.py keys.py native.py packages.py shell.py topology.py tors.py "
+    "underlay.py lab enter run-host run-router machine-boot machine-init"
 ).split()
 KEPT_SNAPSHOTS = 3
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "ext4", "overlay")
@@ -158,9 +158,16 @@ class MachineLab(BaseLab):
     def _here(self) -> Path:
         return self.places.state / "machine"
 
-    def up(self, hosts: str | Sequence[str] | None = None, baked: bool = True, podman: bool = False) -> None:
-        if podman:
-            raise LabError("The emulated machine's disk has no podman: use machine='native'.")
+    def up(
+        self,
+        hosts: str | Sequence[str] | None = None,
+        baked: bool = True,
+        podman: bool = False,
+        switches: bool = False,
+        ipv6: bool = False,
+    ) -> None:
+        if podman or switches or ipv6:
+            raise LabError("The emulated machine has neither podman nor FRR nor IPv6: use machine='native'.")
         nodes = pick(list(hosts) if hosts and not isinstance(hosts, str) else hosts)
         packages.install(packages.QEMU)
         folder = build_image()

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from . import hosts as power
-from . import images, keys, packages, underlay
+from . import images, keys, packages, tors, underlay
 from .handle import BaseLab
 from .shell import locked, progress, run, wait_until
-from .topology import CACHE_ROOT, NODES, STATE_ROOT, LabError, Node, Places, pick
+from .topology import CACHE_ROOT, NODES, STATE_ROOT, TORS, LabError, Node, Places, pick
 
 HERE = Path(__file__).resolve().parent
 
@@ -24,10 +24,17 @@ HERE = Path(__file__).resolve().parent
 class NativeLab(BaseLab):
     machine = "native"
 
-    def up(self, hosts: str | Sequence[str] | None = None, baked: bool = True, podman: bool = False) -> None:
+    def up(
+        self,
+        hosts: str | Sequence[str] | None = None,
+        baked: bool = True,
+        podman: bool = False,
+        switches: bool = False,
+        ipv6: bool = False,
+    ) -> None:
         nodes = pick(list(hosts) if hosts and not isinstance(hosts, str) else hosts)
         packages.install(packages.NATIVE)
-        images.build({node.release for node in nodes}, baked=baked, podman=podman)
+        images.build({node.release for node in nodes}, baked=baked, podman=podman, switches=switches)
         with locked(STATE_ROOT / f".{self.name}.lock"):
             known = self.state
             if not known:
@@ -46,13 +53,18 @@ class NativeLab(BaseLab):
             self.places.state.mkdir(parents=True, exist_ok=True)
             keys.make(self.places)
             underlay.make(self.places)
-            underlay.start_router(self.places)
+            ipv6 = ipv6 or known.get("ipv6", False)
+            if ipv6 and not known.get("ipv6"):
+                underlay.make_ipv6(self.places)
+            underlay.start_router(self.places, ipv6)
+            if switches:
+                tors.make(self.places)
             # `up --hosts node5` on a running lab adds a host to those it has.
             members = pick([*known.get("hosts", []), *(node.name for node in nodes)])
-            self.write_state(members, baked)
+            self.write_state(members, baked, ipv6)
             off = [node for node in nodes if not power.supervisor_pid(self.places, node)]
             for node in off:
-                power.prepare(self.places, node, baked, podman)
+                power.prepare(self.places, node, baked, podman, ipv6)
                 power.power_on(self.places, node)
             if off:
                 progress(f"booting {', '.join(node.name for node in off)}")
@@ -97,10 +109,16 @@ class NativeLab(BaseLab):
             self._wait([NODES[node]])
 
     def power_cut(self, node: str) -> None:
+        if node in TORS:
+            tors.power_off(self.places, TORS[node])
+            return
         power.power_off(self.places, NODES[node])
         keys.drop_connections(self.places)
 
     def start(self, node: str, wait: bool = True) -> None:
+        if node in TORS:
+            tors.power_on(self.places, TORS[node], wait)
+            return
         if not (self.places.state / node / "env").exists():
             raise LabError(f"{node} is no host of the lab {self.name!r}; `up --hosts {node}` adds it.")
         power.power_on(self.places, NODES[node])
@@ -117,6 +135,7 @@ def remove(places: Places, say: bool = True) -> None:
         if (places.state / node.name).exists() or places.netns(node.name) in underlay.namespaces():
             (places.state / node.name).mkdir(parents=True, exist_ok=True)
             power.power_off(places, node)
+    tors.remove(places)
     power.kill_group(places, "router")
     power.remove_group(places, "router")
     for netns in sorted(underlay.namespaces() & _namespaces(places)):
@@ -135,4 +154,4 @@ def remove(places: Places, say: bool = True) -> None:
 
 
 def _namespaces(places: Places) -> set[str]:
-    return {places.netns(who) for who in (*NODES, "router", "outside", "control")}
+    return {places.netns(who) for who in (*NODES, *TORS, "router", "outside", "control")}

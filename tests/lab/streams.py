@@ -93,7 +93,10 @@ class TransferResult:
 
 @dataclass
 class Report:
-    """Sums over all streams. ``lost`` includes ``buffer_drops``, which are the receiving sockets' own fault."""
+    """Sums over all streams. ``buffer_drops`` are the receiving sockets' own fault. ``queue_drops``: what this
+    machine's kernel dropped meanwhile, in whatever namespace, because its queues between network devices were full.
+    Another job may do that to a lab: it says why, and is no excuse.
+    """
 
     streams: list[StreamResult]
     transfers: list[TransferResult]
@@ -102,6 +105,7 @@ class Report:
     longest_pause_ms: float
     cpu_seconds: float
     silent_hosts: list[str] = field(default_factory=list)
+    queue_drops: int = 0
 
     @property
     def sent(self) -> int:
@@ -149,8 +153,15 @@ class Report:
         for done in self.transfers:
             if done.failures:
                 lines.append(f"  {done.transfer}: {', '.join(done.failures)}")
+        if self.queue_drops:
+            lines.append(f"  this machine's queues between network devices dropped {self.queue_drops}, of all its labs")
         lines += [f"  {host}: its traffic program is gone" for host in self.silent_hosts]
         return "\n".join(lines)
+
+
+def _queue_drops() -> int:
+    """Second column of each processor's line (net/core/net-procfs.c), hexadecimal; of all namespaces since the boot."""
+    return sum(int(line.split()[1], 16) for line in Path("/proc/net/softnet_stat").read_text().splitlines())
 
 
 class _Host:
@@ -232,7 +243,7 @@ class Streams:
         self.report: Report | None = None
         self._entries = list(enumerate(streams, 1))
         self._hosts: dict[str, _Host] = {}
-        self._began = 0.0
+        self._began, self._queue_drops = 0.0, 0
         # The emulated machine stands still for longer, and has longer queues than a machine that is not ours alone.
         pace = {"catch_up": 0.1 if lab.machine == "native" else 0.2}
         for number, entry in self._entries:
@@ -260,7 +271,7 @@ class Streams:
         except BaseException:
             self.close()
             raise
-        self._began = time.monotonic()
+        self._began, self._queue_drops = time.monotonic(), _queue_drops()
         return self
 
     def _ask(self, word: str) -> dict[str, dict[str, Any]]:
@@ -362,6 +373,7 @@ class Streams:
             longest_pause_ms=max((answer["longest_pause_ms"] for answer in answers.values()), default=0.0),
             cpu_seconds=sum(answer["cpu_seconds"] for answer in answers.values()),
             silent_hosts=silent,
+            queue_drops=_queue_drops() - self._queue_drops,
         )
 
     def close(self) -> None:

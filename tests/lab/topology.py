@@ -21,7 +21,12 @@ CONTROL_NET = (
 OUTSIDE_ADDRESS = "192.0.2.10"
 OUTSIDE_ROUTER = "192.0.2.1"
 RACKS = {1: "10.10.1", 2: "10.10.2"}
+# Where a lab has IPv6, each host's address ends as that of IPv4 does.
+RACKS_IPV6 = {rack: f"fd00:10:10:{rack}::" for rack in RACKS}
+OUTSIDE_NET_IPV6 = "fd00:192:0:2::"
 ROUTER_AS = 65000
+# Between the top-of-rack switches, where a lab has them.
+SPINE_NET = "10.10.255"
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,14 @@ class Node:
     @property
     def gateway(self) -> str:
         return RACKS[self.rack] + ".1"
+
+    @property
+    def address6(self) -> str:
+        return RACKS_IPV6[self.rack] + self.address.rpartition(".")[2]
+
+    @property
+    def gateway6(self) -> str:
+        return RACKS_IPV6[self.rack] + "1"
 
     @property
     def control_address(self) -> str:
@@ -62,6 +75,34 @@ NODES = {
     for node in (_node(1, 1, 11), _node(2, 1, 12), _node(3, 2, 11), _node(4, 2, 12), _node(5, 1, 13), _node(6, 2, 13))
 }
 DEFAULT_HOSTS = ("node1", "node2", "node3", "node4")
+
+
+@dataclass(frozen=True)
+class Tor:
+    """A top-of-rack switch: two stand in each rack and speak BGP (FRR) with its hosts and with the other racks' ones.
+
+    The two of one rack have one AS number, and no session with each other.
+    """
+
+    name: str
+    rack: int
+    number: int  # within the rack
+
+    @property
+    def address(self) -> str:
+        """In the rack's subnet."""
+        return f"{RACKS[self.rack]}.{1 + self.number}"
+
+    @property
+    def spine_address(self) -> str:
+        return f"{SPINE_NET}.{10 * self.rack + self.number}"
+
+    @property
+    def as_number(self) -> int:
+        return 65100 + self.rack
+
+
+TORS = {tor.name: tor for tor in (Tor("tor1a", 1, 1), Tor("tor1b", 1, 2), Tor("tor2a", 2, 1), Tor("tor2b", 2, 2))}
 
 
 class LabError(Exception):

@@ -15,8 +15,10 @@ from .topology import (
     CONTROL_NET,
     NODES,
     OUTSIDE_ADDRESS,
+    OUTSIDE_NET_IPV6,
     OUTSIDE_ROUTER,
     RACKS,
+    RACKS_IPV6,
     ROUTER_AS,
     LabError,
     Places,
@@ -35,7 +37,7 @@ def ip_batch(netns: str, lines: str) -> None:
     run(["ip", "-n", netns, "-batch", "-"], input=lines)
 
 
-def _settings(netns: str, script: str) -> None:
+def settings(netns: str, script: str) -> None:
     run(["nsenter", f"--net=/run/netns/{netns}", "sh", "-ec", script])
 
 
@@ -62,7 +64,7 @@ def make(places: Places) -> None:
                 f"link set br{rack} up\n"
             )
         ip_batch(router, lines)
-        _settings(
+        settings(
             router,
             "cd /proc/sys/net/ipv4; echo 1 > ip_forward\n"
             "for scope in all default br1 br2; do\n"
@@ -80,7 +82,19 @@ def make(places: Places) -> None:
         ip_batch(router, f"addr add {OUTSIDE_ROUTER}/24 dev outside\nlink set outside up\n")
 
 
-def bird_conf() -> str:
+def make_ipv6(places: Places) -> None:
+    """IPv6 beside IPv4 in both subnets and outside; to be called once."""
+    router, outside = places.netns("router"), places.netns("outside")
+    settings(router, "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding")
+    lines = "".join(f"addr add {prefix}1/64 dev br{rack} nodad\n" for rack, prefix in RACKS_IPV6.items())
+    ip_batch(router, f"{lines}addr add {OUTSIDE_NET_IPV6}1/64 dev outside nodad\n")
+    ip_batch(
+        outside,
+        f"addr add {OUTSIDE_NET_IPV6}10/64 dev eth0 nodad\nroute add fd00:10:10::/48 via {OUTSIDE_NET_IPV6}1\n",
+    )
+
+
+def bird_conf(ipv6: bool = False) -> str:
     """The router's BIRD: it waits for every host, takes blocks, and tells nothing back."""
     text = f"""log stderr {{ warning, error, fatal, bug, auth }};
 router id {RACKS[1]}.1;
@@ -103,6 +117,23 @@ template bgp host {{
         # `external` takes any AS number but our own, so that tests may give a host another than the usual one.
         text += f"protocol bgp {node.name} from host {{ local {node.gateway} as {ROUTER_AS}; "
         text += f"neighbor {node.address} external; }}\n"
+    return text + (_bird_conf_ipv6() if ipv6 else "")
+
+
+def _bird_conf_ipv6() -> str:
+    text = """
+protocol kernel { metric 64; ipv6 { import none; export where source = RTS_BGP; }; }
+filter blocks6 { if net ~ fd00:10:10::/48 then reject; if net ~ [ fd00::/8{16,128} ] then accept; reject; }
+template bgp host6 {
+    passive on;
+    direct;
+    connect delay time 1;
+    ipv6 { import filter blocks6; export none; };
+}
+"""
+    for node in NODES.values():
+        text += f"protocol bgp {node.name}_ipv6 from host6 {{ local {node.gateway6} as {ROUTER_AS}; "
+        text += f"neighbor {node.address6} external; }}\n"
     return text
 
 
@@ -115,11 +146,11 @@ def router_pid(places: Places) -> int | None:
     return pid if b"bird" in command else None
 
 
-def start_router(places: Places) -> None:
+def start_router(places: Places, ipv6: bool = False) -> None:
     """Start the router's BIRD unless it runs."""
     here = places.state / "router"
     (here / "root").mkdir(parents=True, exist_ok=True)
-    (here / "bird.conf").write_text(bird_conf())
+    (here / "bird.conf").write_text(bird_conf(ipv6))
     lower = ":".join(map(str, images.layers("bookworm", baked=True)))
     groups = " ".join(map(str, places.cgroups))
     (here / "env").write_text(f"LAB={places.name}\nLOWER='{lower}'\nCGROUPS='{groups}'\n")

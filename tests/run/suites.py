@@ -3,15 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All test suites, in the order in which their lane runs them. A new one is one more entry in SUITES.
 
-The lanes run beside each other: `native` uses the machine itself, `qemu` an emulated machine (which needs one core
-for itself and has no more to do with the first lane than that).
+The lanes run beside each other. The second one begins with an emulated machine, which needs a processor for itself;
+when that is done it takes labs and molecule scenarios off the first one, so that both end at about the same time.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-NATIVE, QEMU = "native", "qemu"
+FIRST, SECOND = "first", "second"
 
 PYTEST = ("{bin}/python", "-m", "pytest", "-v", "--junit-xml={junit}/pytest.xml")
 
@@ -33,7 +33,7 @@ class Suite:
     limit: int
     covers: tuple[str, ...] = ()
     part: str = "static"
-    lane: str = NATIVE
+    lane: str = FIRST
     root: bool = False
     packages: tuple[str, ...] = ()
     clean_up: tuple[str, ...] = ()
@@ -56,6 +56,20 @@ def molecule(scenario: str, lab: str, about: str, limit: int, **more: str) -> Su
         clean_up=("tests/lab/lab", "down", "--name", lab),
         root=True,
         **{"part": "lab", **more},
+    )
+
+
+def scenario(test: str, name: str, lab: str, about: str, limit: int, lane: str = FIRST) -> Suite:
+    """The scenarios of one file, in a lab of their own."""
+    return Suite(
+        name,
+        about,
+        (*PYTEST, f"tests/lab/scenarios/test_{test}.py"),
+        limit=limit,
+        clean_up=("tests/lab/lab", "down", "--name", lab),
+        part="lab",
+        root=True,
+        lane=lane,
     )
 
 
@@ -111,74 +125,6 @@ SUITES: tuple[Suite, ...] = (
         part="lab",
         root=True,
     ),
-    molecule("default", "molecule-default", "a mesh of four hosts, VXLAN and direct pools", limit=1200),
-    molecule("route_reflector", "molecule-rr", "four hosts behind two reflectors", limit=1200),
-    Suite(
-        "lab",
-        "site.yml and switching under traffic on real hosts",
-        (
-            *("env", "HOST_ROUTING_LAB=scenarios"),
-            *PYTEST,
-            "tests/lab/scenarios",
-            # Suites of their own, with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy and
-            # lab-lockout.
-            *(
-                f"--ignore=tests/lab/scenarios/test_{name}.py"
-                for name in ("modes", "installation", "agent", "policy", "policy_lockout")
-            ),
-        ),
-        limit=2700,
-        covers=("tests/lab/scenarios",),
-        clean_up=("tests/lab/lab", "down", "--name", "scenarios"),
-        part="lab",
-        root=True,
-        skips={"test_tunl0_on_this_kernel": "this kernel's tunl0 is tested in integration; lab-ipip runs this one"},
-    ),
-    Suite(
-        "lab-modes",
-        "VXLAN without BGP, CrossSubnet, pools by rack; nodes and workloads come and go under traffic",
-        (*PYTEST, "tests/lab/scenarios/test_modes.py"),
-        limit=1500,
-        clean_up=("tests/lab/lab", "down", "--name", "scenarios-modes"),
-        part="lab",
-        root=True,
-    ),
-    Suite(
-        "lab-installation",
-        "bare hosts are planned and installed; every plan held against what happened",
-        (*PYTEST, "tests/lab/scenarios/test_installation.py"),
-        limit=1200,
-        clean_up=("tests/lab/lab", "down", "--name", "scenarios-install"),
-        part="lab",
-        root=True,
-    ),
-    Suite(
-        "lab-agent",
-        "containers of podman on four hosts; agents restarted, upgraded and killed; reboots",
-        (*PYTEST, "tests/lab/scenarios/test_agent.py"),
-        limit=1500,
-        clean_up=("tests/lab/lab", "down", "--name", "scenarios-agent"),
-        part="lab",
-        root=True,
-    ),
-    Suite(
-        "lab-policy",
-        "a shop of three tiers: exactly what is allowed passes, while policy, labels, mode and agents change",
-        (*PYTEST, "tests/lab/scenarios/test_policy.py"),
-        limit=1500,
-        clean_up=("tests/lab/lab", "down", "--name", "scenarios-policy"),
-        part="lab",
-        root=True,
-    ),
-    Suite(
-        "lab-lockout",
-        "changes that cut Ansible off all nodes, and nodes that go back from them by themselves",
-        (*PYTEST, "tests/lab/scenarios/test_policy_lockout.py"),
-        limit=1200,
-        clean_up=("tests/lab/lab", "down", "--name", "scenarios-lockout"),
-        part="lab",
-        root=True,
-    ),
     Suite(
         "lab-ipip",
         "the drivers' tunl0 and switching from and to IPIP, in an emulated machine",
@@ -192,8 +138,92 @@ SUITES: tuple[Suite, ...] = (
         covers=("tests/lab/scenarios",),
         clean_up=("tests/lab/lab", "down", "--name", "scenarios-ipip"),
         part="ipip",
-        lane=QEMU,
+        lane=SECOND,
         root=True,
     ),
-    molecule("ipip", "molecule-ipip", "a mesh with IPIP in an emulated machine", limit=3600, part="ipip", lane=QEMU),
+    molecule("ipip", "molecule-ipip", "a mesh with IPIP in an emulated machine", limit=3600, part="ipip", lane=SECOND),
+    molecule("default", "molecule-default", "a mesh of four hosts, VXLAN and direct pools", limit=1200, lane=SECOND),
+    molecule("route_reflector", "molecule-rr", "four hosts behind two reflectors", limit=1200, lane=SECOND),
+    molecule(
+        "as_per_rack_tor",
+        "molecule-tor",
+        "an AS per rack, eBGP with FRR switches; one of them dies",
+        limit=1200,
+        lane=SECOND,
+    ),
+    molecule("dual_stack", "molecule-dual", "IPv4 and IPv6 in a mesh, over VXLAN and direct", limit=1200, lane=SECOND),
+    Suite(
+        "lab",
+        "site.yml and switching under traffic on real hosts",
+        (
+            *("env", "HOST_ROUTING_LAB=scenarios"),
+            *PYTEST,
+            "tests/lab/scenarios",
+            # Suites of their own, with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy,
+            # lab-lockout, lab-topology and lab-switches.
+            *(
+                f"--ignore=tests/lab/scenarios/test_{name}.py"
+                for name in ("modes", "installation", "agent", "policy", "policy_lockout", "topology", "switches")
+            ),
+        ),
+        limit=2700,
+        covers=("tests/lab/scenarios",),
+        clean_up=("tests/lab/lab", "down", "--name", "scenarios"),
+        part="lab",
+        root=True,
+        skips={"test_tunl0_on_this_kernel": "this kernel's tunl0 is tested in integration; lab-ipip runs this one"},
+    ),
+    scenario(
+        "modes",
+        "lab-modes",
+        "scenarios-modes",
+        "VXLAN without BGP, CrossSubnet, pools by rack; nodes and workloads come and go under traffic",
+        limit=1500,
+    ),
+    scenario(
+        "topology",
+        "lab-topology",
+        "scenarios-topology",
+        "mesh, reflectors, cluster ids and AS numbers change under traffic; BIRDs and controllers die",
+        limit=1200,
+    ),
+    scenario(
+        "switches",
+        "lab-switches",
+        "scenarios-switches",
+        "a mesh, reflectors, an AS per rack behind FRR switches: three shipped inventories in turn, under traffic",
+        limit=1500,
+        lane=SECOND,
+    ),
+    scenario(
+        "installation",
+        "lab-installation",
+        "scenarios-install",
+        "bare hosts are planned and installed; every plan held against what happened",
+        limit=1200,
+        lane=SECOND,
+    ),
+    scenario(
+        "agent",
+        "lab-agent",
+        "scenarios-agent",
+        "containers of podman on four hosts; agents restarted, upgraded and killed; reboots",
+        limit=1500,
+    ),
+    scenario(
+        "policy",
+        "lab-policy",
+        "scenarios-policy",
+        "a shop of three tiers: exactly what is allowed passes, while policy, labels, mode and agents change",
+        limit=1500,
+        lane=SECOND,
+    ),
+    scenario(
+        "policy_lockout",
+        "lab-lockout",
+        "scenarios-lockout",
+        "changes that cut Ansible off all nodes, and nodes that go back from them by themselves",
+        limit=1200,
+        lane=SECOND,
+    ),
 )

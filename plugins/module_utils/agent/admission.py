@@ -41,7 +41,7 @@ def _is_about(change: Change, endpoint: WorkloadEndpoint) -> bool:
     if change.kind != "ipset" or change.new is None:
         return True
     _name, want = change.new
-    return any(member.partition(",")[0] == endpoint.address for member in want.members)
+    return any(member.partition(",")[0] in endpoint.addresses for member in want.members)
 
 
 async def admitted(write: Write, endpoint: WorkloadEndpoint) -> None:

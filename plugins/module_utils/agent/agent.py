@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import functools
 import logging
 import os
 import time
@@ -26,6 +28,7 @@ from ..dataplane.node import NodePlan
 from ..fleet.attachment import Workload
 from ..fleet.guard import NO_INTERFACES, needs_interfaces
 from ..fleet.node_state import NodeState
+from ..fleet.remote_endpoints import RemoteEndpoints
 from ..node import desired as desired_state
 from ..node.local_ipam import LocalIpam
 from ..node.machine import Machine
@@ -47,7 +50,7 @@ from .plumbing import Plumbing
 from .policy_log import PolicyLog
 from .policy_names import PolicyNames
 from .protocol import AgentError
-from .reconcile import Outcome, Reconciler
+from .reconcile import Make, Outcome, Reconciler
 from .request import AddRequest
 from .settings import Settings
 from .turn import Turn
@@ -215,7 +218,7 @@ class Agent:
 
     async def check(self, id: str) -> t.List[str]:
         """What is not as it should be with a workload, in words; nothing is changed. Raises AgentError not_found."""
-        return await self.workloads.check(id, self._need_desired())
+        return await self.workloads.check(id, self._need_desired)
 
     # ---- the desired state
 
@@ -223,7 +226,7 @@ class Agent:
         """All that the node shall have now; None while that is not known, and nothing may be changed then. Policy may
         have to be compiled for it, which takes time."""
         desired = self._without_policy()
-        return self._whole(desired) if desired is not None else None
+        return self._whole(desired)() if desired is not None else None
 
     def _without_policy(self) -> t.Optional[NodeState]:
         """As `desired`, but for what policy comes to."""
@@ -231,9 +234,14 @@ class Agent:
             self._desired = self._with_own(self.knowledge.state)
         return self._desired
 
-    def _whole(self, state: NodeState) -> NodeState:
-        """With what policy comes to. For any thread."""
-        return self._guards.whole(state, self.workloads.coming(), self._interfaces, self.knowledge.remote.endpoints)
+    def _whole(self, state: NodeState) -> Make:
+        """What makes it, with what policy comes to; for any thread.
+
+        Who is coming is asked here, in one step with who stands: asked in that thread it would be too late for a
+        workload that stands by then, which would be in neither and lose its place in the sets.
+        """
+        coming, others = self.workloads.coming(), self.knowledge.remote.endpoints
+        return functools.partial(self._guards.whole, state, coming, self._interfaces, others)
 
     def _admission(self) -> t.Optional[Write]:
         """Has policy know all that are coming; None where there is none."""
@@ -309,10 +317,7 @@ class Agent:
         Raises AgentError.
         """
         await self._see_interfaces(state or self.state)
-        if state is None:
-            wanted = self._need_desired()
-        else:
-            wanted = self._with_own(state)
+        wanted = self._need_desired if state is None else functools.partial(self._with_own, state)
         try:
             return await self.reconciler.plan(wanted)
         except (ObserveError, KernelError) as error:
@@ -363,14 +368,19 @@ class Agent:
 
     async def _cut_denied_flows(self) -> None:
         """Once the policy that is desired is in force."""
-        desired, remote = self._desired, self.knowledge.remote
-        if desired is not None and self.flow_cutter.due(desired, remote) and self._in_force(desired):
-            await self.flow_cutter.cut(desired, remote)
+        remote = self.knowledge.remote
+        if self.flow_cutter.due(self._desired, remote):
+            await self.flow_cutter.cut(functools.partial(self._in_force, remote), remote)
 
-    def _in_force(self, desired: NodeState) -> bool:
-        """Whether the kernel has been brought to its policy."""
+    def _in_force(self, remote: RemoteEndpoints) -> t.Optional[NodeState]:
+        """What is desired, with workloads that are coming and may be reached before they stand; None while the kernel
+        has not been brought to its policy, or where that is no longer `remote` that is known of other nodes."""
+        desired = self._without_policy() if remote is self.knowledge.remote else None
         brought = [self.reconciler.brought_to(kind) for kind in repair.FIREWALL]
-        return all(state is not None and state.policy is desired.policy for state in brought)
+        if desired is None or not all(state is not None and state.policy is desired.policy for state in brought):
+            return None
+        coming = self.workloads.coming()
+        return dataclasses.replace(desired, workloads=(*desired.workloads, *coming)) if coming else desired
 
     def _cut(self, count: int) -> None:
         self.instruments.flows_cut.add(amount=count)
@@ -388,9 +398,9 @@ class Agent:
 
     def _ticked(self) -> None:
         self.ticked = self._clock()
-        if (self._cutting is None or self._cutting.done()) and self.flow_cutter.due(
-            self._desired, self.knowledge.remote
-        ):
+        # A hand-over does it itself once all of it stands: sets may not have yet what it brings of other nodes.
+        busy = self._handing_over.locked() or (self._cutting is not None and not self._cutting.done())
+        if not busy and self.flow_cutter.due(self._desired, self.knowledge.remote):
             self._cutting = asyncio.ensure_future(self._cut_denied_flows())
         self.instruments.converged(self.in_sync, time.time())
         self._on_tick()

@@ -22,9 +22,10 @@ async def watch(
     interval: float = INTERVAL,
 ) -> t.NoReturn:
     """A task of its own. While BIRD is not `wanted` on this node there are no figures of it, and no alert."""
+    refused = Refused()
     while True:
         if wanted():
-            await look(instruments, socket)
+            await look(instruments, socket, refused=refused)
         else:
             instruments.bird_up.replace({})
             instruments.bgp_sessions.replace({})
@@ -32,7 +33,28 @@ async def watch(
         await asyncio.sleep(interval)
 
 
-async def look(instruments: Instruments, socket: str = client.SOCKET, timeout: float = 5.0) -> None:
+class Refused:
+    """What BIRD refused of nodes. It counts by session, from the beginning of each. Routers outside the fleet are left
+    out: most of them announce more than is wanted."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+
+    def more(self, sessions: t.Iterable[status.Session]) -> int:
+        """Since it was asked last."""
+        now = {session.name: session.refused for session in sessions if session.description}
+        before, self._last = self._last, now
+        return sum(
+            count - before[name] if count >= before.get(name, count + 1) else count for name, count in now.items()
+        )
+
+
+async def look(
+    instruments: Instruments,
+    socket: str = client.SOCKET,
+    timeout: float = 5.0,
+    refused: t.Optional[Refused] = None,
+) -> None:
     """Once. Figures of sessions are gone while BIRD does not answer: none is known to be up, nor to be down."""
     try:
         seen = await asyncio.get_running_loop().run_in_executor(None, status.observe, socket, timeout)
@@ -44,3 +66,4 @@ async def look(instruments: Instruments, socket: str = client.SOCKET, timeout: f
     instruments.bird_up.set(value=1)
     instruments.bgp_sessions.set(value=len(seen.sessions))
     instruments.bgp_established.set(value=sum(session.established for session in seen.sessions))
+    instruments.bgp_refused.add(amount=(refused or Refused()).more(seen.sessions))

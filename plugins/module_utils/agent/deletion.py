@@ -89,7 +89,7 @@ class Deletion:
     async def forgotten(self, address: str, patience: float) -> bool:
         """Whether no connection is tracked any more of one that had this address: with them the next to have it would
         inherit what was open. After at most `patience` seconds."""
-        return await self._gone(lambda leaving: leaving.endpoint.address == address, patience)
+        return await self._gone(lambda leaving: address in leaving.endpoint.addresses, patience)
 
     async def _gone(self, meant: t.Callable[[Leaving], bool], patience: float) -> bool:
         for leaving in list(self._leaving.values()):
@@ -161,7 +161,7 @@ class Deletion:
 def _unlink(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> dict[str, str]:
     """Blocks. {host end: why it is still there}"""
     failed = attach.detach_links(kernel, endpoints)
-    gone = [endpoint.address for endpoint in endpoints if endpoint.interface not in failed]
+    gone = [address for endpoint in endpoints if endpoint.interface not in failed for address in endpoint.addresses]
     if gone:
         try:
             kernel.conntrack_flush(gone)

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ends the connections that a new policy denies, once it is in force: `calico_policy_cut_denied_flows`.
 
-A thread of its own looks through the connections, while the loop and the drivers go on.
+A thread of its own looks through the connections, while the loop and the drivers go on. Of workloads
+that come meanwhile it knows nothing: what it would cut is judged again by the state of then.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ class FlowCutter:
         done = self._done_for
         return done is None or done[1] is not remote or (done[0] is not state.policy and done[0] != state.policy)
 
-    async def cut(self, state: NodeState, remote: RemoteEndpoints) -> int:
-        """How many were. `state` is with all workloads, and its policy is in force. What fails is tried with the next
-        call."""
+    async def cut(self, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints) -> int:
+        """How many were. `present` is asked on the loop: the state with all workloads that can be reached, the same
+        object while it is the same, and None while its policy is not in force. What fails is tried with the next call,
+        as is what another policy came between."""
         async with self._turn:
-            if not self.due(state, remote):
+            state = present()
+            if state is None or not self.due(state, remote):
                 return 0
-
-            def work() -> int:
-                return denied_flows.judged(self._kernel, state, remote.endpoints).carry_out(self._kernel)
-
             try:
-                count = await self._run(work)
+                count = await self._cut(state, present, remote)
             except KernelError as error:
                 _log.warning("Connections that policy denies were not cut: %s", error)
+                return 0
+            if count is None:
                 return 0
             if state.policy is not None:
                 self._done_for = state.policy, remote
@@ -60,6 +61,26 @@ class FlowCutter:
                 _log.info("%d connection%s that policy denies now %s cut.", count, *_plural(count))
                 self._on_cut(count)
             return count
+
+    async def _cut(
+        self, before: NodeState, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints
+    ) -> t.Optional[int]:
+        """None where policy became another one. Raises KernelError."""
+        kernel, others = self._kernel, remote.endpoints
+        judged = await self._run(lambda: denied_flows.judged(kernel, before, others))
+        state = present()
+        if state is None or state.policy is not before.policy:
+            return None
+        if not judged.ending and not judged.returning:
+            return 0
+
+        def work() -> int:
+            if state is before:
+                return judged.carry_out(kernel)
+            in_question = (*judged.returning, *judged.ending)
+            return denied_flows.judged(kernel, state, others, in_question).carry_out(kernel)
+
+        return await self._run(work)
 
 
 def _plural(count: int) -> tuple[str, str]:

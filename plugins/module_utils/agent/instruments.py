@@ -173,6 +173,10 @@ class Instruments:
         self.bird_up = self._gauge("calico_bird_up", "1 while BIRD answers at its control socket.")
         self.bgp_sessions = self._gauge("calico_bgp_sessions", "BGP sessions that this node is to have.")
         self.bgp_established = self._gauge("calico_bgp_sessions_established", "BGP sessions that are Established.")
+        self.bgp_refused = self._counter(
+            "calico_bgp_refused_announcements",
+            "What nodes of the fleet announced and this node refused: its own blocks, and what is no block of a pool.",
+        )
 
         # policy
         self.policy_packets = self._counter(

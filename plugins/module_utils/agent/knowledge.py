@@ -15,7 +15,7 @@ import typing as t
 from ..fleet.attachment import Workload
 from ..fleet.node_state import NodeState
 from ..fleet.remote_endpoints import RemoteEndpoints
-from ..node import remote_endpoints
+from ..node import drain, remote_endpoints
 from ..node.endpoints import Endpoints
 from ..node.local_ipam import IpamNotWritten, IpamUnreadable, LocalIpam
 from ..node.machine import Machine
@@ -141,6 +141,9 @@ class Knowledge:
     def need_for_add(self) -> NodeState:
         """The state, when workloads can be added. Raises AgentError."""
         words = self.broken.get("ipam")
+        drained = drain.load(self.machine.store) if words is None else None
+        if drained is not None:
+            words = f"{drained}. Add it to another node; playbooks/site.yml takes this one back into service."
         if words is None:
             if self.state is not None:
                 return self.state

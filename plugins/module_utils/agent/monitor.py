@@ -22,8 +22,8 @@ from ..fleet.node_state import NodeState
 from . import beat, netlink_filter
 from .relevance import Link, Relevance, device
 
-#: Groups of linux/rtnetlink.h: link, neighbour, IPv4 address, IPv4 route, IPv4 rule, IPv4 netconf.
-GROUPS = (1, 3, 5, 7, 8, 24)
+#: Groups of linux/rtnetlink.h: link, neighbour, then address, route and rule of IPv4 and of IPv6, IPv4 netconf.
+GROUPS = (1, 3, 5, 7, 8, 9, 11, 19, 24)
 
 _SOL_NETLINK, _ADD_MEMBERSHIP = 270, 1
 _SO_RCVBUFFORCE = 33

@@ -9,6 +9,7 @@ looking at the first message of a datagram is looking at all of it. What it drop
 
 - what our own sockets caused, by the port in the message's header;
 - routes of BIRD: a BGP session that comes or goes moves tens of thousands of them;
+- IPv6 routes and link-local addresses of the kernel's own making, several for each device that comes or goes;
 - neighbours of all devices but some: on every other one they come and go with ARP.
 
 What is dropped is not missed: a deletion of ours by somebody else has his port, and our protocol.
@@ -22,10 +23,11 @@ import struct
 import typing as t
 
 from ..dataplane import rtnetlink as rt
-from ..dataplane.kernel import PROTOCOL_BIRD
+from ..dataplane.kernel import PROTOCOL_BIRD, PROTOCOL_KERNEL, SCOPE_LINK
 
-# Offsets: linux/netlink.h (struct nlmsghdr), linux/rtnetlink.h (struct rtmsg), linux/neighbour.h (struct ndmsg).
-_TYPE, _PORT, _ROUTE_PROTOCOL, _NEIGHBOR_INDEX = 4, 12, 16 + 5, 16 + 4
+# Offsets: linux/netlink.h (struct nlmsghdr), linux/rtnetlink.h (struct rtmsg), linux/neighbour.h (struct ndmsg),
+# linux/if_addr.h (struct ifaddrmsg).
+_TYPE, _PORT, _FAMILY, _ROUTE_PROTOCOL, _NEIGHBOR_INDEX, _ADDRESS_SCOPE = 4, 12, 16, 16 + 5, 16 + 4, 16 + 3
 
 _SO_ATTACH_FILTER = 26
 _INSTRUCTION = struct.Struct("=HBBI")  # struct sock_filter: code, true, false, k
@@ -76,10 +78,25 @@ def program(ports: t.Collection[int], neighbors_of: t.Collection[int]) -> bytes:
         made.jump_if(socket.htons(kind), "route")
     for kind in (rt.RTM_NEWNEIGH, rt.RTM_DELNEIGH):
         made.jump_if(socket.htons(kind), "neighbor")
+    for kind in (rt.RTM_NEWADDR, rt.RTM_DELADDR):
+        made.jump_if(socket.htons(kind), "address")
     made.end(_ALL, "keep")
+    made.label("address")
+    made.load(_LOAD_BYTE, _FAMILY)
+    made.jump_if(socket.AF_INET6, "address of IPv6")
+    made.end(_ALL)
+    made.label("address of IPv6")
+    made.load(_LOAD_BYTE, _ADDRESS_SCOPE)
+    made.jump_if(SCOPE_LINK, "drop")
+    made.end(_ALL)
     made.label("route")
     made.load(_LOAD_BYTE, _ROUTE_PROTOCOL)
     made.jump_if(PROTOCOL_BIRD, "drop")
+    made.jump_if(PROTOCOL_KERNEL, "kernel's route")
+    made.end(_ALL)
+    made.label("kernel's route")
+    made.load(_LOAD_BYTE, _FAMILY)
+    made.jump_if(socket.AF_INET6, "drop")
     made.end(_ALL)
     made.label("neighbor")
     made.load(_LOAD_WORD, _NEIGHBOR_INDEX)

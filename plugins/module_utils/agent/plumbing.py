@@ -12,6 +12,7 @@ from ..dataplane.attach import Attached, AttachError
 from ..dataplane.change import ApplyError, ObserveError
 from ..dataplane.kernel import Kernel, KernelError, MissingLibrary
 from ..dataplane.node import NodePlan, plan_node
+from ..fleet.attachment import endpoint_routes
 from ..fleet.node_state import NodeState, Route, WorkloadEndpoint
 from . import faults, protocol
 from .driver_thread import Worker
@@ -77,7 +78,8 @@ def _attach(
 
 
 def _attach_route(kernel: Kernel, endpoint: WorkloadEndpoint, opened: t.Collection[str]) -> None:
-    wanted = tuple(Route(cidr, "blackhole") for cidr in opened if cidr != f"{endpoint.address}/32")
+    own = {one.destination for one in endpoint_routes(endpoint)}
+    wanted = tuple(Route(cidr, "blackhole") for cidr in opened if cidr not in own)
     if wanted:
         changes = route.diff(wanted, route.observe(kernel, wanted))
         route.apply(kernel, [change for change in changes if change.action != "-"])

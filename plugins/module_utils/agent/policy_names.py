@@ -63,7 +63,7 @@ class PolicyNames:
         if self._here is None:
             state = self._state()
             planned = state.workloads if state else ()
-            self._here = {one.address: f"{one.namespace}/{one.name}" for one in planned}
+            self._here = {address: f"{one.namespace}/{one.name}" for one in planned for address in one.addresses}
             for own in self._workloads():
                 self._here.update((address, own.id) for address in own.addresses)
         if address in self._here:
@@ -89,9 +89,9 @@ class PolicyNames:
         for kind, owned in owners:
             self._whole.update(((kind, log_prefix.shortened(one.name)), one.name) for one in owned)
         self._tiers = {one.name: one.tier for one in policy.policy_set.policies}
-        members = {member.name: member.address for member in state.nodes}
-        for name, address in {**members, state.node: state.address}.items():
-            self._elsewhere[address.partition("/")[0]] = ("", name)
+        members = {member.name: (member.address, member.address6) for member in state.nodes}
+        for name, addresses in {**members, state.node: (state.address, state.address6)}.items():
+            self._elsewhere.update((address.partition("/")[0], ("", name)) for address in addresses if address)
         for one in (*remote.endpoints, *policy.endpoints):
             if one.kind == WORKLOAD_ENDPOINT and one.node != state.node:
                 self._elsewhere.update((address, (one.name, one.node)) for address in one.addresses)

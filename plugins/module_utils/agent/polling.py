@@ -35,6 +35,8 @@ INTERIORS = 25  # namespaces looked into in a period
 _VISITS = 5  # namespaces visited at a time
 _SLICE = 200  # sysctls read at a time: a millisecond or two
 _HEARD_OF = re.compile(r"net/ipv4/(?:ip_forward|conf/.+/(?:forwarding|rp_filter|proxy_arp))")
+#: What matters while an interface gets its addresses; a forwarding one takes no advertisements anyhow.
+_FOR_THE_START = re.compile(r"net/ipv6/conf/.+/(?:accept_dad|accept_ra|addr_gen_mode)")
 
 _T = t.TypeVar("_T")
 _What = t.TypeVar("_What")
@@ -49,11 +51,11 @@ class Marked(t.Protocol):
 
     def desired(self) -> t.Optional[NodeState]: ...
 
-    def whole(self, state: NodeState) -> NodeState:
-        """What takes time to make of it put in; in the drivers' thread, as is what follows."""
+    def whole(self, state: NodeState) -> t.Callable[[], NodeState]:
+        """Puts in what takes time to make of it, in the drivers' thread."""
 
     def rules_mark(self, kernel: Kernel) -> t.Hashable:
-        """Another one when rules of iptables may have changed."""
+        """In the drivers' thread: another one when rules of iptables may have changed."""
 
     def mark(self, kind: t.Optional[str] = None, interiors: t.Collection[str] = ()) -> None: ...
 
@@ -94,8 +96,8 @@ class Polling:
     async def poll(self, state: NodeState) -> None:
         """Once all of it. What cannot be read now is left to the next time, and to the reconciler's own looks."""
         self._take(state)
-        sysctls, turn = self._sysctls, self._turn()
-        first = await self._reconciler.ask(lambda kernel: self._look(kernel, state, sysctls[:_SLICE], turn[:_VISITS]))
+        make, sysctls, turn = self._reconciler.whole(state), self._sysctls, self._turn()
+        first = await self._reconciler.ask(lambda kernel: self._look(kernel, make, sysctls[:_SLICE], turn[:_VISITS]))
         for kind, mark in first.marks.items():
             self._compare(kind, mark)
         self._judge_interiors(turn[:_VISITS], first.troubled)
@@ -113,10 +115,14 @@ class Polling:
             del self._troubled[interface]
 
     def _look(
-        self, kernel: Kernel, state: NodeState, sysctls: t.Sequence[Sysctl], endpoints: t.Sequence[WorkloadEndpoint]
+        self,
+        kernel: Kernel,
+        make: t.Callable[[], NodeState],
+        sysctls: t.Sequence[Sysctl],
+        endpoints: t.Sequence[WorkloadEndpoint],
     ) -> _Seen:
         """In the drivers' thread. All that a small node has: the way there and back costs as much as what is read."""
-        whole = self._reconciler.whole(state)
+        whole = make()
         marks = {kind: _readable(read, kernel, whole) for kind, read in self._readers.items()}
         return _Seen(marks, _readable(_wrong, kernel, sysctls), _troubled(kernel, endpoints))
 
@@ -186,7 +192,8 @@ def _readable(read: t.Callable[[Kernel, _What], _T], kernel: Kernel, what: _What
 
 
 def _polled(sysctl: Sysctl) -> bool:
-    return UNDERLAY not in sysctl.key and not _HEARD_OF.fullmatch(sysctl.key)
+    known = _HEARD_OF.fullmatch(sysctl.key) or _FOR_THE_START.fullmatch(sysctl.key)
+    return UNDERLAY not in sysctl.key and not known
 
 
 def _wrong(kernel: Kernel, sysctls: t.Iterable[Sysctl]) -> dict[str, str]:

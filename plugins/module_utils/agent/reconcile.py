@@ -40,6 +40,9 @@ from .driver_thread import DriverThread, Worker
 
 _T = t.TypeVar("_T")
 
+#: Makes a state in the drivers' thread, of what was true on the loop at one moment.
+Make = t.Callable[[], NodeState]
+
 RESYNC = 90.0  # seconds between two looks at everything, on the average
 
 _FIRST_RETRY, _LAST_RETRY = 0.1, 10.0  # seconds
@@ -83,8 +86,10 @@ class Reconciler:
     """Belongs to the running event loop; `run` is to be a task of it for as long as the agent lives.
 
     `desired` gives what the node shall have now, None before that is known; it is asked on the loop, while looking and
-    again under `turn`. Whoever changes both what is desired and the kernel holds `turn` over both changes. `whole` puts
-    in what follows from that and takes time to make, policy's rules and sets; it is called in the drivers' thread.
+    again under `turn`. Whoever changes both what is desired and the kernel holds `turn` over both changes. `whole` is
+    for what follows from that and takes time to make, policy's rules and sets. It is called on the loop, in one step
+    with `desired`: what else it depends on is that of the same moment. What it gives is called in the drivers' thread,
+    and puts them in.
     `removals`: whether what is not desired may go now. `on_change(change, drift)` is told of every change made; drift
     is what nobody asked for: a change that the desired state before this one would have brought as well. What is found
     by the first look after the start is not. `on_step(kinds, seconds)` is told how long `turn` was held, and `on_tick`
@@ -106,7 +111,7 @@ class Reconciler:
         on_resync: t.Callable[[str], None] = lambda reason: None,
         on_failure: t.Callable[[str], None] = lambda kind: None,
         excluded: t.Callable[[], t.Collection[str]] = tuple,
-        whole: t.Callable[[NodeState], NodeState] = lambda state: state,
+        whole: t.Callable[[NodeState], Make] = lambda state: lambda: state,
         run: t.Optional[Worker] = None,
         interval: float = RESYNC,
         chance: t.Callable[[], float] = random.random,
@@ -254,11 +259,12 @@ class Reconciler:
 
         `stands` is called in the drivers' thread when all of it is done. Raises one of repair.ERRORS.
         """
+        make = self.whole(state)
         before = {kind: self._complete.get(kind) for kind in repair.FIREWALL}
         remembered = self._remembered.drivers
 
         def work() -> tuple[NodeState, repair.Applied, set[tuple[t.Any, ...]]]:
-            whole = self.whole(state)
+            whole = make()
             planned = repair.plan(self._kernel, whole, repair.FIREWALL, remembered=remembered)
             drift = self._drift(planned.additions, whole, before)
             applied = repair.additions(self._kernel, planned)
@@ -272,17 +278,19 @@ class Reconciler:
         self._told(applied.done, drift)
         return applied
 
-    async def plan(self, state: NodeState) -> node.NodePlan:
-        """What it would take to bring the node to `state`; changes nothing. Raises ObserveError or KernelError."""
+    async def plan(self, wanted: t.Callable[[], NodeState]) -> node.NodePlan:
+        """What it would take to bring the node to the state `wanted`, which is asked on the loop for each look; changes
+        nothing. Raises ObserveError or KernelError, and what `wanted` raises."""
 
-        def look() -> node.NodePlan:
-            return node.plan_node(self._kernel, self.whole(state))
+        async def look() -> node.NodePlan:
+            make = self.whole(wanted())
+            return await self._run(lambda: node.plan_node(self._kernel, make()))
 
-        found = await self._run(look)
+        found = await look()
         if not found.changed:
             return found
         async with self._turn:
-            return await self._run(look)
+            return await look()
 
     # ---- passes
 
@@ -348,7 +356,7 @@ class Reconciler:
             self._dirty.update(kinds)
             return None
         self.state = state
-        wanted, interiors = state, self._inside(state) if "workload" in kinds else set()
+        make, interiors = self._making(state, kinds), self._inside(state) if "workload" in kinds else set()
         doubted, self._doubted = self._doubted.intersection(kinds), self._doubted.difference(kinds)
         anew = retry = False
         if "iptables" in kinds:
@@ -360,7 +368,7 @@ class Reconciler:
             if anew or retry:
                 self._remembered.tables.retry()
             self._remembered.doubt(doubted)
-            whole = self._whole(wanted, kinds)
+            whole = make()
             return whole, repair.plan(self._kernel, whole, kinds, interiors, remembered=self._remembered.drivers)
 
         try:
@@ -407,11 +415,11 @@ class Reconciler:
             if state is None:
                 self._dirty.update(kinds)
                 return []
-            wanted, before = state, {kind: self._complete.get(kind) for kind in kinds}
+            make, before = self._making(state, kinds), {kind: self._complete.get(kind) for kind in kinds}
             interiors = self._inside(state) if "workload" in kinds else set()
 
             def work() -> tuple[NodeState, repair.Applied, set[tuple[t.Any, ...]]]:
-                whole = self._whole(wanted, kinds)
+                whole = make()
                 part = repair.narrowed(whole, kinds, found)
                 remembered = self._remembered.drivers
                 planned = repair.plan(self._kernel, part, kinds, interiors, part is whole, remembered)
@@ -462,11 +470,11 @@ class Reconciler:
             if state is None or not self._may_remove():
                 self._withheld.update(ready)
                 return []
-            wanted, before = state, {kind: self._lean.get(kind) for kind in ready}
+            make, before = self._making(state, ready), {kind: self._lean.get(kind) for kind in ready}
             excluded = frozenset(self._excluded())
 
             def work() -> tuple[NodeState, repair.Applied, set[tuple[t.Any, ...]]]:
-                whole = self._whole(wanted, ready)
+                whole = make()
                 planned = repair.plan(self._kernel, whole, ready, remembered=self._remembered.drivers)
                 superfluous = _left(planned.removals, excluded)
                 drift = self._drift(superfluous, whole, before)
@@ -490,9 +498,9 @@ class Reconciler:
                 self._well(kind)
         return self._told(applied.done, drift)
 
-    def _whole(self, state: NodeState, kinds: t.Collection[str]) -> NodeState:
+    def _making(self, state: NodeState, kinds: t.Collection[str]) -> Make:
         """What of these kinds is desired; the state itself where that does not depend on what takes time to make."""
-        return state if set(kinds).isdisjoint(repair.FIREWALL) else self.whole(state)
+        return (lambda: state) if set(kinds).isdisjoint(repair.FIREWALL) else self.whole(state)
 
     def _drift(
         self, changes: t.Sequence[Change], state: NodeState, before: t.Mapping[str, t.Optional[NodeState]]

@@ -19,7 +19,8 @@ import typing as t
 
 from ..dataplane import rtnetlink as rt
 from ..dataplane import tunnel, workload
-from ..dataplane.lookup import network
+from ..dataplane.kernel import SCOPE_LINK
+from ..dataplane.lookup import Network, network
 from ..fleet.node_state import PROBE_PRIORITY, ROUTE_PROTOCOL, TABLE_MAIN, TABLE_PROBE, NodeState
 
 RTM_NEWNETCONF, RTM_DELNETCONF = 80, 81
@@ -84,11 +85,11 @@ class Relevance:
         self._routed = devices
         self._wanted = wanted
         self._known: t.Optional[NodeState] = None
-        self._pools: tuple[tuple[int, int], ...] = ()
-        self._address = b""
-        self._gateways: t.Optional[list[int]] = None
+        self._pools: tuple[Network, ...] = ()
+        self._own: frozenset[bytes] = frozenset()  # the node's addresses
+        self._gateways: t.Optional[list[Network]] = None
         self._marks: set[str] = set()
-        self.addresses_changed = False  # of IPv4, since somebody set this to False
+        self.addresses_changed = False  # since somebody set this to False
         self._ends: dict[int, _End] = {}
         self._young: dict[int, float] = {}  # unfinished ends and when they should be finished
         self._devices: dict[int, tuple[str, bool]] = {}  # other devices: name, up
@@ -148,11 +149,13 @@ class Relevance:
         if self._known is None or state.pools is not self._known.pools:
             self._pools = tuple(network(pool.cidr) for pool in state.pools)
         self._known = state
-        self._address = socket.inet_aton(state.address.partition("/")[0]) if state.address else b""
+        own = (cidr.partition("/")[0] for cidr in (state.address, state.address6) if cidr)
+        self._own = frozenset(map(rt.packed_address, own))
         self._gateways = None
 
     def _route(self, message: bytes, _now: float) -> None:
-        if message[16] != socket.AF_INET:
+        family = message[16]
+        if family not in _DESTINATIONS:
             return
         table, protocol = message[20], message[21]
         if protocol == ROUTE_PROTOCOL:
@@ -164,24 +167,24 @@ class Relevance:
             table = _U32.unpack_from(message, 32)[0]
         if table not in _TABLES:
             return
-        bits = message[17]
-        if message[36:40] == _DESTINATION:
-            destination = int.from_bytes(message[40:44], "big")
+        length, (head, size) = message[17], _DESTINATIONS[family]
+        if message[36:40] == head:
+            destination = int.from_bytes(message[40 : 40 + size], "big")
         else:
-            destination = int.from_bytes(rt.attributes(message, 28).get(_RTA_DST, b"\0\0\0\0"), "big")
+            destination = int.from_bytes(rt.attributes(message, 28).get(_RTA_DST, b""), "big")
+        bits = 8 * size
+        route = Network(bits, destination >> (bits - length), length)
         self._refresh()
         # In the place of a route of ours, or in front of it.
-        ours = any(bits >= length and destination >> (32 - length) == number for number, length in self._pools)
-        if ours or self._leads_to_a_gateway(destination, bits):
+        if any(pool.holds(route) for pool in self._pools) or self._leads_to_a_gateway(route):
             self._marks.add("route")
 
-    def _leads_to_a_gateway(self, destination: int, bits: int) -> bool:
+    def _leads_to_a_gateway(self, route: Network) -> bool:
         """Whether the underlay's routes decide by this one where a route of ours goes."""
         if self._gateways is None:
             state = self._known
-            addresses = state.underlay_gateways if state is not None else ()
-            self._gateways = [int.from_bytes(socket.inet_aton(address), "big") for address in addresses]
-        return any(not bits or gateway >> (32 - bits) == destination >> (32 - bits) for gateway in self._gateways)
+            self._gateways = [network(address) for address in state.underlay_gateways] if state is not None else []
+        return any(route.holds(gateway) for gateway in self._gateways)
 
     def _link(self, message: bytes, now: float) -> None:
         if message[16] != socket.AF_UNSPEC:  # of a bridge about its port
@@ -247,24 +250,27 @@ class Relevance:
             del self._ends[index]  # a device of somebody else: a host end would have been heard of
 
     def _address_changed(self, message: bytes, _now: float) -> None:
-        if message[16] != socket.AF_INET:
+        if message[16] not in _DESTINATIONS:
             return
         found = rt.attributes(message, 24)
         self._refresh()
-        if (found.get(_IFA_LOCAL) or found.get(_IFA_ADDRESS)) == self._address:
+        if (found.get(_IFA_LOCAL) or found.get(_IFA_ADDRESS)) in self._own:
             self._marks.update(_ALL_KINDS)
-        name, _up = self._devices.get(_U32.unpack_from(message, 20)[0], ("", False))
+        index, scope = _U32.unpack_from(message, 20)[0], message[19]
+        if message[16] == socket.AF_INET6 and scope == SCOPE_LINK:
+            return  # of the kernel's own making, on each host end
+        name, _up = self._devices.get(index, ("", False))
         if name in tunnel.NAMES:
             self._marks.update(("tunnel", "route"))
         self.addresses_changed = True
 
     def _neighbor(self, message: bytes, _now: float) -> None:
         """The filter in front lets through those of tunnel devices alone."""
-        if message[16] in (socket.AF_INET, rt.AF_BRIDGE):
+        if message[16] in (*_DESTINATIONS, rt.AF_BRIDGE):
             self._marks.add("neighbor")
 
     def _rule(self, message: bytes, _now: float) -> None:
-        if message[16] != socket.AF_INET:
+        if message[16] not in _DESTINATIONS:
             return
         found = rt.attributes(message, 28)
         priority = _U32.unpack(found[_FRA_PRIORITY])[0] if _FRA_PRIORITY in found else 0
@@ -298,7 +304,11 @@ class Relevance:
 
 _ALL_KINDS = ("tunnel", "workload", "sysctl", "neighbor", "rule", "route")
 _TABLE = struct.pack("=HH", 8, _RTA_TABLE)
-_DESTINATION = struct.pack("=HH", 8, _RTA_DST)
+#: By address family: how the attribute begins, and bytes of an address.
+_DESTINATIONS: t.Mapping[int, tuple[bytes, int]] = {
+    socket.AF_INET: (struct.pack("=HH", 8, _RTA_DST), 4),
+    socket.AF_INET6: (struct.pack("=HH", 20, _RTA_DST), 16),
+}
 
 
 def device(message: bytes) -> tuple[int, Link]:

@@ -36,8 +36,9 @@ def is_mtu(value: t.Any) -> bool:
 @dataclasses.dataclass(frozen=True)
 class AddRequest:
     """`id` "" stands for "<namespace>/<name>". `netns` is a name below /run/netns or, unless it is `netns_owned` (made
-    by the agent, and deleted with the workload), an absolute path. `address`, `pools`, `mac` and `mtu`: only if asked
-    for. `network` and `container` are CNI's.
+    by the agent, and deleted with the workload), an absolute path. `address`, `address6`, `pools` (names or CIDRs, of
+    both IP versions), `mac` and `mtu`: only if asked for. `families` are the IP versions, 4 and 6, of which it is to
+    have an address; () are those of the pools, or of the blocks that the node has. `network` and `container` are CNI's.
     """
 
     name: str
@@ -47,6 +48,8 @@ class AddRequest:
     netns_owned: bool = False
     peer_interface: str = "eth0"
     address: t.Optional[str] = None
+    address6: t.Optional[str] = None
+    families: tuple[int, ...] = ()
     pools: tuple[str, ...] = ()
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     mac: t.Optional[str] = None
@@ -68,11 +71,12 @@ class AddRequest:
                 protocol.INVALID_PARAMS, "workload.add: the parameter name is missing. Give the workload one."
             )
         values = dict(params)
-        for name in ("id", "namespace", "netns", "peer_interface", "address", "mac", "mtu", "pools", "labels"):
+        for name in known - {"name", "netns_owned"}:
             if values.get(name, "") is None:
                 del values[name]
-        if isinstance(values.get("pools"), list):
-            values["pools"] = tuple(values["pools"])
+        for name in ("pools", "families"):
+            if isinstance(values.get(name), list):
+                values[name] = tuple(values[name])
         return cls(**values).checked()
 
     def checked(self) -> AddRequest:
@@ -95,8 +99,7 @@ class AddRequest:
             raise AgentError(protocol.INVALID_PARAMS, f"workload.add: {error}") from error
         if self.peer_interface == "lo":
             raise _invalid("peer_interface", "lo", "is the namespace's own loopback. Use another name, such as eth0.")
-        if self.address is not None:
-            self._check_address(self.address)
+        self._check_addresses()
         if not isinstance(self.pools, tuple) or not all(isinstance(pool, str) and pool for pool in self.pools):
             raise _invalid("pools", self.pools, "must be a list of names of IP pools.")
         if not isinstance(self.labels, t.Mapping) or not all(
@@ -125,16 +128,31 @@ class AddRequest:
                 "netns", self.netns, "must be a name and no path when netns_owned is true: it is made by name."
             )
 
-    @staticmethod
-    def _check_address(address: t.Any) -> None:
-        try:
-            found = ipaddress.ip_address(address) if isinstance(address, str) else None
-        except ValueError:
-            found = None
-        if found is None:
-            raise _invalid("address", address, "must be an IP address without a prefix length, such as 10.244.0.7.")
-        if found.version != 4:
-            raise _invalid("address", address, "must be an IPv4 address: this release has no IPv6 for workloads yet.")
+    @property
+    def addresses(self) -> dict[int, str]:
+        """Those that are asked for, {IP version: address}, as they are written everywhere."""
+        asked = {4: self.address, 6: self.address6}
+        return {version: str(ipaddress.ip_address(text)) for version, text in asked.items() if text is not None}
+
+    def _check_addresses(self) -> None:
+        for field, version, example in (("address", 4, "10.244.0.7"), ("address6", 6, "fd00:10:244::7")):
+            address = getattr(self, field)
+            if address is None:
+                continue
+            try:
+                found = ipaddress.ip_address(address) if isinstance(address, str) else None
+            except ValueError:
+                found = None
+            if found is None:
+                raise _invalid(field, address, f"must be an IP address without a prefix length, such as {example}.")
+            if found.version != version:
+                other = "an IPv6 address goes into address6" if version == 4 else "an IPv4 address goes into address"
+                raise _invalid(field, address, f"must be an IPv{version} address: {other}.")
+            if self.families and version not in self.families:
+                raise _invalid("families", self.families, f"lacks {version}, of which {field} {address} is asked for.")
+        known = isinstance(self.families, tuple) and all(family in (4, 6) for family in self.families)
+        if not known or len(set(self.families)) != len(self.families):
+            raise _invalid("families", self.families, "must be a list of IP versions, 4 and 6.")
 
     def workload(self, since: str) -> Workload:
         """The workload that this becomes; its address and its pool are still to be had."""
@@ -172,11 +190,19 @@ class AddRequest:
             asked, have = getattr(self, field), getattr(workload, field)
             if asked != have:
                 return f"{field} {_shown(have)} and not {_shown(asked)}"
-        if self.address is not None and self.address not in workload.addresses:
-            return f"address {', '.join(workload.addresses)} and not {self.address}"
+        for address in self.addresses.values():
+            if address not in workload.addresses:
+                return f"address {', '.join(workload.addresses)} and not {address}"
+        families = {6 if ":" in address else 4 for address in workload.addresses}
+        if self.families and families != set(self.families):
+            return f"{_versions(families)} and not {_versions(self.families)}"
         if self.pools and workload.pool not in self.pools:
             return f"an address of pool {workload.pool} and not of {', '.join(self.pools)}"
         return ""
+
+
+def _versions(families: t.Collection[int]) -> str:
+    return " and ".join(f"IPv{family}" for family in sorted(families))
 
 
 def _shown(value: t.Any) -> str:

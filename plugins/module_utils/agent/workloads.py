@@ -26,7 +26,7 @@ from .. import selectors
 from ..dataplane import workload as workload_driver
 from ..dataplane.attach import Attached
 from ..dataplane.change import Change
-from ..fleet.attachment import OwnEndpoints, Workload, beside_inventory, with_workloads
+from ..fleet.attachment import OwnEndpoints, Workload, beside_inventory, endpoint_routes, with_workloads
 from ..fleet.node_state import NodeState, WorkloadEndpoint
 from ..ipam.allocations import AllocationError
 from ..node.local_ipam import IpamNotWritten
@@ -167,26 +167,26 @@ class Workloads:
             )
 
     async def _address_forgotten(self, workload: Workload) -> None:
-        address = workload.addresses[0]
-        if not await self.deletion.forgotten(address, _PATIENCE):
-            raise AgentError(
-                protocol.TRY_AGAIN,
-                f"{address} was that of a workload that was deleted, which is still being removed. Try again.",
-            )
+        for address in workload.addresses:
+            if not await self.deletion.forgotten(address, _PATIENCE):
+                raise AgentError(
+                    protocol.TRY_AGAIN,
+                    f"{address} was that of a workload that was deleted, which is still being removed. Try again.",
+                )
 
     def _assigned(self, workload: Workload, request: AddRequest) -> Workload:
-        """With an address, in memory alone: it is for `_make` to have it written or to take it back."""
+        """With its addresses, in memory alone: it is for `_make` to have them written or to take them back."""
         attributes = {"namespace": request.namespace, "name": request.name}
         if request.network:
             attributes.update(network=request.network, container=request.container, interface=request.peer_interface)
         try:
-            allocation = self._knowledge.ipam.assign(
-                request.id, attributes, address=request.address, pools=request.pools
+            held = self._knowledge.ipam.assign_each(
+                request.id, attributes, addresses=request.addresses, pools=request.pools, versions=request.families
             )
         except AllocationError as error:
             raise AgentError(error.code, str(error)) from error
         faults.point("add.assigned")
-        return dataclasses.replace(workload, addresses=(allocation.address,), pool=allocation.pool)
+        return dataclasses.replace(workload, addresses=tuple(one.address for one in held), pool=held[0].pool)
 
     async def _make(self, workload: Workload) -> Attached:
         """The plumbing, the disk and policy at the same time, and the route when all are done."""
@@ -224,7 +224,8 @@ class Workloads:
             raise
         self._standing[workload.id] = workload
         del self._coming[workload.id]
-        self._attached |= _subjects(endpoint)
+        if self.endpoint(workload) == endpoint:  # else another state came meanwhile: what follows from it is no drift
+            self._attached |= _subjects(endpoint)
         self._changed()
         return attached
 
@@ -366,8 +367,9 @@ class Workloads:
         self._attached.clear()
 
     def coming(self) -> tuple[WorkloadEndpoint, ...]:
-        """Those that policy has to know before they can be reached. For any thread."""
-        return tuple(self.endpoint(workload) for workload in list(self._coming.values()))
+        """Those that policy has to know before they can be reached. At any moment of the loop a workload is among these
+        or those that stand, until it leaves."""
+        return tuple(self.endpoint(workload) for workload in self._coming.values())
 
     def desired(self, state: NodeState, opened: t.Collection[str]) -> NodeState:
         """`state` with those that stand."""
@@ -398,23 +400,25 @@ class Workloads:
             raise AgentError(protocol.INVALID_PARAMS, f"workload.list: selector {selector!r}: {error}") from error
         return [workload for workload in found if selects.matches(workload.labels)]
 
-    async def check(self, id: str, desired: NodeState) -> t.List[str]:
-        """See Agent.check."""
-        workload = self._standing.get(id)
-        if workload is None:
-            raise not_found(id)
-        problems = []
-        allocation = None if "ipam" in self._knowledge.broken else self._knowledge.ipam.by_handle(id)
-        if allocation is None or allocation.address not in workload.addresses:
-            problems.append(f"its address {', '.join(workload.addresses)} is not allocated to it")
-        own = self.endpoint(workload)
-        alone = dataclasses.replace(
-            desired,
-            workloads=(own,),
-            routes=tuple(item for item in desired.routes if item.device == own.interface),
-            sysctls=tuple(item for item in desired.sysctls if own.interface in item.key.split("/")),
-        )
-        async with self._turn.shared():
+    async def check(self, id: str, need_desired: t.Callable[[], NodeState]) -> t.List[str]:
+        """See Agent.check. `need_desired` is asked when it is this one's turn."""
+        async with self._one(id), self._turn.shared():
+            workload = self._standing.get(id)
+            if workload is None:
+                raise not_found(id)
+            desired = need_desired()
+            problems = []
+            held = () if "ipam" in self._knowledge.broken else self._knowledge.ipam.of_handle(id)
+            stray = [address for address in workload.addresses if address not in {one.address for one in held}]
+            if stray:
+                problems.append(f"its address {', '.join(stray)} is not allocated to it")
+            own = self.endpoint(workload)
+            alone = dataclasses.replace(
+                desired,
+                workloads=(own,),
+                routes=tuple(item for item in desired.routes if item.device == own.interface),
+                sysctls=tuple(item for item in desired.sysctls if own.interface in item.key.split("/")),
+            )
             planned = await self._plumbing.plan(alone, own)
         # What would be removed is everybody else's.
         problems += [change.line().strip() for change in planned.additions]
@@ -425,8 +429,9 @@ class Workloads:
 
 
 def _subjects(endpoint: WorkloadEndpoint) -> set[str]:
-    """Of changes: of the workload itself, its route, its sysctls."""
-    return {workload_driver.identity(endpoint), f"{endpoint.address}/32", endpoint.interface}
+    """Of changes: of the workload itself, its routes, its sysctls."""
+    routes = {route.destination for route in endpoint_routes(endpoint)}
+    return {workload_driver.identity(endpoint), endpoint.interface, *routes}
 
 
 _NO_STATE = NodeState(node="", address="")

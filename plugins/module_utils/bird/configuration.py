@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
-import grp
 import os
 import re
 import subprocess
@@ -15,14 +15,20 @@ import tempfile
 import time
 import typing as t
 
+from ..bgp import passwords as bgp_passwords
+from . import kernel_sync, secrets_file, snippets
 from .client import SOCKET, Client
-from .errors import BirdError, CommandRefused, ConfigurationRefused, NotAnswering, ReloadNotFinished
+from .errors import (
+    BirdError,
+    CommandRefused,
+    ConfigurationRefused,
+    NotAnswering,
+    ReloadNotFinished,
+    SnippetRefused,
+)
 from .version import PROGRAM
 
 PATH = "/etc/calico/bird.cfg"
-#: Debian's user and group for BIRD; it has to read the file again at each reload, nobody else has to.
-GROUP = "bird"
-MODE = 0o640
 
 _LAST_READ = re.compile(r"^Last reconfiguration on (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?)$", re.MULTILINE)
 
@@ -49,11 +55,15 @@ def current(path: str = PATH) -> str:
         return ""
 
 
-def check(text: str, path: str = PATH, program: str = PROGRAM) -> None:
-    """Have BIRD parse `text`, which is meant for `path`. Raises ConfigurationRefused; writes nothing that stays."""
+def check(text: str, path: str = PATH, program: str = PROGRAM, secrets: t.Iterable[str] = ()) -> None:
+    """Have BIRD parse `text`, which is meant for `path`, with any passwords for the names in `secrets`.
+
+    Raises ConfigurationRefused; writes nothing that stays, and no password.
+    """
     with tempfile.TemporaryDirectory(prefix="calico-bird-") as folder:
         candidate = os.path.join(folder, "bird.cfg")
         _write(candidate, text)
+        _write(secrets_file.beside(candidate), bgp_passwords.to_text(bgp_passwords.placeholders(secrets)))
         _parse(candidate, text, path, program)
 
 
@@ -63,40 +73,47 @@ def apply(
     socket: str = SOCKET,
     program: str = PROGRAM,
     seconds: float = 60.0,
+    passwords: t.Optional[t.Mapping[str, str]] = None,
 ) -> Outcome:
-    """Bring the file, and the BIRD that runs, to `text`.
+    """Bring the file, and the BIRD that runs, to `text`; and the file beside it to `passwords`, None to leave it alone.
 
-    A file that is equal already is not written; a BIRD that runs is told to read it if it has not. No BIRD at the
-    socket is no error: the unit's start reads the file. Raises ConfigurationRefused (the old file is in force then),
+    Files that are equal already are not written; a BIRD that runs is told to read them if it has not. No BIRD at the
+    socket is no error: the unit's start reads the files. Raises ConfigurationRefused (the old files are in force then),
     ReloadNotFinished after `seconds`, or another BirdError.
     """
-    before = current(path)
-    if before == text:
-        return Outcome(False, unread(path, socket) and reload(socket, seconds), before, text)
-    install(text, path, program)
+    before, known = current(path), secrets_file.current(path)
+    wanted = known if passwords is None else passwords
+    if before == text and known == wanted and not secrets_file.open_to_others(path):
+        if not unread(path, socket):
+            return Outcome(False, False, before, text)
+        _parse(path, text, path, program)  # a snippet may be what is new
+        return Outcome(False, reload(socket, seconds), before, text)
+    if passwords is not None:
+        # First, and with those that the old bird.cfg needs: whichever of both files is there, BIRD can start with it.
+        secrets_file.install(path, {**known, **wanted})
     try:
+        if before != text:
+            if kernel_sync.other_mtus(before, text):
+                _write_routes_again(text, path, socket, program, seconds)
+            install(text, path, program)
         reloaded = reload(socket, seconds)
-    except CommandRefused as error:
+    except (CommandRefused, ConfigurationRefused) as error:
+        if passwords is not None:
+            secrets_file.install(path, known)
+        if isinstance(error, ConfigurationRefused):
+            raise
         # The parse check had nothing to say, so this is about what only the running BIRD knows.
         _restore(before, path)
         raise ConfigurationRefused(path, None, error.answer.splitlines()[-1]) from error
-    return Outcome(True, reloaded, before, text)
+    if passwords is not None:
+        secrets_file.prune(path, wanted)
+    return Outcome(before != text or known != wanted, reloaded, before, text)
 
 
 def install(text: str, path: str = PATH, program: str = PROGRAM) -> None:
     """Put the file in place in one step, if BIRD can read it. Raises ConfigurationRefused or OSError."""
-    folder = os.path.dirname(path) or "."
-    os.makedirs(folder, mode=0o755, exist_ok=True)
-    handle, candidate = tempfile.mkstemp(prefix=".bird.cfg.", dir=folder)
-    os.close(handle)
-    try:
-        _write(candidate, text)
-        _parse(candidate, text, path, program)
-        _own(candidate)
+    with _candidate(text, path, program) as candidate:
         os.replace(candidate, path)
-    except BaseException:
-        os.unlink(candidate)
-        raise
 
 
 def reload(socket: str = SOCKET, seconds: float = 60.0) -> bool:
@@ -104,19 +121,9 @@ def reload(socket: str = SOCKET, seconds: float = 60.0) -> bool:
 
     Raises CommandRefused with BIRD's words, or ReloadNotFinished.
     """
-    end = time.monotonic() + seconds
     try:
         with Client(socket) as client:
-            # 0003: done. 0004: in progress. 0005: an older one is in progress, this one follows.
-            answer = client.ask("configure")
-            if answer.code == 3:
-                return True
-            if answer.code not in (4, 5):
-                raise CommandRefused("configure", answer.code, answer.text)
-            while "Reconfiguration in progress" in client.ask("show status").text:
-                if time.monotonic() >= end:
-                    raise ReloadNotFinished(socket, seconds)
-                time.sleep(0.05)
+            _configure(client, "configure", seconds)
             return True
     except NotAnswering as error:
         if _nobody_there(error):
@@ -124,13 +131,67 @@ def reload(socket: str = SOCKET, seconds: float = 60.0) -> bool:
         raise
 
 
+def _configure(client: Client, command: str, seconds: float) -> None:
+    if kernel_sync.is_deaf(client):
+        kernel_sync.wait_for_first_scan(client)
+    end = time.monotonic() + seconds
+    # 0003: done. 0004: in progress. 0005: an older one is in progress, this one follows.
+    answer = client.ask(command)
+    if answer.code == 3:
+        return
+    if answer.code not in (4, 5):
+        raise CommandRefused(command, answer.code, answer.text)
+    while "Reconfiguration in progress" in client.ask("show status").text:
+        if time.monotonic() >= end:
+            raise ReloadNotFinished(client.path, seconds)
+        time.sleep(0.05)
+
+
+def _write_routes_again(text: str, path: str, socket: str, program: str, seconds: float) -> None:
+    """Before `text` is read for good: it says other MTUs of routes, and the BIRD that runs may leave the old ones.
+
+    Stopped in the middle it leaves a BIRD that forwards as it shall, and the old file: the next run does it again.
+    """
+    try:
+        with Client(socket) as client:
+            if kernel_sync.is_deaf(client):
+                with _candidate(text, path, program):
+                    pass  # before BIRD is told anything: what it refuses is to be about the text as it is meant
+                with _candidate(kernel_sync.with_weights(text), path, program) as candidate:
+                    _configure(client, f'configure "{candidate}"', seconds)
+                kernel_sync.scan(client)
+    except NotAnswering as error:
+        if not _nobody_there(error):
+            raise
+
+
+@contextlib.contextmanager
+def _candidate(text: str, path: str, program: str) -> t.Iterator[str]:
+    """A file beside `path` that BIRD can read, gone afterwards unless it was moved. Raises ConfigurationRefused."""
+    folder = os.path.dirname(path) or "."
+    os.makedirs(folder, mode=0o755, exist_ok=True)
+    handle, candidate = tempfile.mkstemp(prefix=".bird.cfg.", dir=folder)
+    os.close(handle)
+    try:
+        _write(candidate, text)
+        _parse(candidate, text, path, program)
+        secrets_file.give_to_bird(candidate)
+        yield candidate
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(candidate)
+
+
 def unread(path: str = PATH, socket: str = SOCKET) -> bool:
-    """Whether the file is newer than what the running BIRD goes by: a run was stopped between writing and reloading.
+    """Whether a file is newer than what the running BIRD goes by: a run was stopped between writing and reloading, or
+    somebody changed a snippet.
 
     False if no BIRD runs. It compares times of the node's own clock; where that was set, a reload too many may follow.
     """
     try:
-        written = os.stat(path).st_mtime
+        written = max(os.stat(path).st_mtime, snippets.last_touched(current(path)))
+        with contextlib.suppress(FileNotFoundError):
+            written = max(written, os.stat(secrets_file.beside(path)).st_mtime)
         with Client(socket) as client:
             found = _LAST_READ.search(client.ask("show status").text)
     except FileNotFoundError:
@@ -169,14 +230,24 @@ def _parse(candidate: str, text: str, path: str, program: str) -> None:
 
 
 def _refusal(said: str, candidate: str, text: str, path: str) -> ConfigurationRefused:
-    """From `bird: FILE:3:1 syntax error...`; BIRD 3 puts a time and <FATAL> before the file."""
-    found = re.search(re.escape(candidate) + r":(\d+):(?:\d+:?)? *(.*)", said)
-    if not found:
+    """From `bird: FILE:3:1 syntax error...`; BIRD 3 puts a time and <FATAL> before the file. Before the last such
+    line stand warnings: BIRD ends with the first error."""
+    lines_named = list(re.finditer(r"(/[^\s:]+):(\d+):(?:\d+:?)? *(.*)", said))
+    if not lines_named:
         return ConfigurationRefused(path, None, said.replace(candidate, path))
-    line = int(found.group(1))
+    found = lines_named[-1]
+    file, line, reason = found.group(1), int(found.group(2)), found.group(3)
+    if file == candidate:
+        return ConfigurationRefused(path, line, reason, _line(text, line))
+    if file == secrets_file.beside(candidate):
+        return ConfigurationRefused(secrets_file.beside(path), line, reason)
+    return SnippetRefused(file, line, reason, _line(current(file), line))
+
+
+def _line(text: str, number: int) -> str:
+    """Without passwords; "" where there is none of that number."""
     lines = text.splitlines()
-    source = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-    return ConfigurationRefused(path, line, found.group(2), _without_secrets(source))
+    return _without_secrets(lines[number - 1].strip()) if 0 < number <= len(lines) else ""
 
 
 def _without_secrets(line: str) -> str:
@@ -190,25 +261,11 @@ def _write(path: str, text: str) -> None:
         os.fsync(file.fileno())
 
 
-def _own(path: str) -> None:
-    os.chmod(path, MODE)
-    group = _group()
-    if group is not None and os.geteuid() == 0:
-        os.chown(path, 0, group)
-
-
-def _group() -> t.Optional[int]:
-    try:
-        return grp.getgrnam(GROUP).gr_gid
-    except KeyError:
-        return None
-
-
 def _restore(text: str, path: str) -> None:
     if not text:
         os.unlink(path)
         return
     candidate = path + ".restored"
     _write(candidate, text)
-    _own(candidate)
+    secrets_file.give_to_bird(candidate)
     os.replace(candidate, path)

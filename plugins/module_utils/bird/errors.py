@@ -45,11 +45,26 @@ class ConfigurationRefused(BirdError):
         self.line = line
         self.reason = reason
         self.source = source
-        where = path if line is None else f"{path}, line {line}"
-        shown = f" (`{source}`)" if source else ""
-        super().__init__(
-            f"BIRD cannot read its new configuration: {reason}. It is for {where}{shown}. "
+        super().__init__(self._said())
+
+    def _said(self) -> str:
+        return (
+            f"BIRD cannot read its new configuration: {self.reason}. It is for {self._where()}. "
             "The one in force was left as it is; correct the variable that the line comes from and run again."
+        )
+
+    def _where(self) -> str:
+        where = self.path if self.line is None else f"{self.path}, line {self.line}"
+        return f"{where} (`{self.source}`)" if self.source else where
+
+
+class SnippetRefused(ConfigurationRefused):
+    """The same for a file of the operator's that bird.cfg includes."""
+
+    def _said(self) -> str:
+        return (
+            f"BIRD cannot read a snippet of its configuration: {self.reason}. It stands in {self._where()}. "
+            "The configuration in force was left as it is; correct that file, or take it away, and run again."
         )
 
 

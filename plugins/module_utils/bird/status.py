@@ -25,6 +25,7 @@ class Session:
 
     `bgp_state` is BGP's own word (Established, Active, Connect, Idle, Passive...), `error` the last one, "" for none.
     `graceful_restart`: both sides announced it. `neighbor_restarting`: the peer is gone and its routes are kept.
+    `refused`: how many announcements its import filter refused since BIRD began to count for it.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Session:
     imported: int = 0
     filtered: int = 0
     exported: int = 0
+    refused: int = 0
     error: str = ""
 
     @property
@@ -77,13 +79,15 @@ def observe(path: str = SOCKET, timeout: float = 10.0) -> Status:
 def parse_sessions(text: str) -> tuple[Session, ...]:
     """The BGP protocols in the output of `show protocols all`, by name; other protocols are left out."""
     sessions = []
-    for head, details in _protocols(text):
+    for head, details in protocols(text):
         if head["type"] == "BGP":
             sessions.append(_session(head, details))
     return tuple(sorted(sessions, key=lambda session: session.name))
 
 
-def _protocols(text: str) -> t.Iterator[tuple[dict[str, str], list[str]]]:
+def protocols(text: str) -> t.Iterator[tuple[dict[str, str], list[str]]]:
+    """All protocols in the output of `show protocols all`: name, type, table, state, since and info, and the lines
+    below."""
     head: t.Optional[dict[str, str]] = None
     details: list[str] = []
     for line in text.splitlines():
@@ -132,8 +136,15 @@ def _session(head: t.Mapping[str, str], details: t.Sequence[str]) -> Session:
         imported=counts.get("imported", 0),
         filtered=counts.get("filtered", 0),
         exported=counts.get("exported", 0),
+        refused=_refused(fields.get("Import updates", "")),
         error=fields.get("Last error", ""),
     )
+
+
+def _refused(columns: str) -> int:
+    """Of `received rejected filtered ...` the third, which all versions have there."""
+    found = columns.split()
+    return _number(found[2]) or 0 if len(found) > 2 else 0
 
 
 def _number(text: t.Optional[str]) -> t.Optional[int]:

@@ -13,7 +13,7 @@ from ..policy.evaluator import ALLOWED
 from ..policy.packet_path import Path
 from .flow_ends import FlowEnd
 from .flow_question import FlowQuestion
-from .packet_way import DIRECT, HOST, NOWHERE, OUTSIDE, TUNNEL, WORKLOAD, hop_text
+from .packet_way import DIRECT, HOST, NOWHERE, OUTSIDE, TUNNEL, WORKLOAD, hop_text, own_address
 from .sources import Data
 
 
@@ -119,7 +119,7 @@ class FlowAnswer:
         leg = asked.leg
         if not asked.sends:
             coming = leg.kind in (TUNNEL, DIRECT)
-            own = asked.state.address.partition("/")[0]
+            own = own_address(asked.state, like=asked.source.address)
             steps += [hop_text(leg, back_to=own) if coming else asked.device, asked.here]
         elif leg.kind in (TUNNEL, DIRECT):
             steps += [hop_text(leg, asked.device), asked.destination.node]

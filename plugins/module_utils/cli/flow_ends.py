@@ -76,7 +76,9 @@ class FlowEnds:
         for name, address in self._known.members.items():
             underlay = self._known.interfaces.get(name, {}).get(self._known.underlay(name).interface, ())
             expected = (one for owner in self._known.host_endpoints(name) for one in owner.addresses)
-            more = (one for one in (*underlay, *expected) if not ipaddress.ip_address(one).is_link_local)
+            planned = (self._known.members6[name],) if name in self._known.members6 else ()
+            all_of_them = dict.fromkeys((*underlay, *expected, *planned))
+            more = (one for one in all_of_them if not ipaddress.ip_address(one).is_link_local)
             yield FlowEnd(name, address, name, is_node=True, addresses=(address, *more))
 
     def _host_endpoints(self) -> t.Iterator[Endpoint]:

@@ -100,7 +100,7 @@ class FlowQuestion:
             return ""
         if not masqueraded(self.state, source.address, self.destination.address):
             return ""
-        return self.known.members.get(source.node, "")
+        return self.known.member(source.node, like=source.address)
 
     @property
     def arrives(self) -> bool:
@@ -128,7 +128,7 @@ class FlowQuestion:
     def answer(self) -> Path:
         """The first host that denies ends it."""
         stages: list[Stage] = []
-        nodes = set(self.known.members.values())
+        nodes = {*self.known.members.values(), *self.known.members6.values()}
         flow = self.flow
         for node in self.nodes:
             policy = self.policy_of(node)
@@ -148,7 +148,7 @@ class FlowQuestion:
         interfaces = dict(known.interfaces.get(node, {}))
         held = {address for addresses in interfaces.values() for address in addresses}
         underlay = known.underlay(node).interface
-        planned = [(underlay, known.members.get(node, ""))]
+        planned = [(underlay, held_by.get(node, "")) for held_by in (known.members, known.members6)]
         if node in known.states:
             planned += [(device.name, device.address or "") for device in known.states[node].devices]
         for name, address in planned:

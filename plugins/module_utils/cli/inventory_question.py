@@ -1,75 +1,31 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl policy explain -i INVENTORY`, on the controller: Ansible reads the inventory and asks it.
-
-Only Ansible knows what an inventory says: files, plugins, templates, vaults. So playbooks/explain.yml is run, and its
-answer comes back in a file.
-"""
+"""`calicoctl policy explain -i INVENTORY`."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import tempfile
 import typing as t
 
-from .errors import NoVerdict
+from . import inventory_playbook
 from .flow_question import Asked
-
-_PLAYBOOK = os.path.join("playbooks", "explain.yml")
-_PROGRAM = "ansible-playbook"
-#: Beside the engine as it lies in the collection: <collection>/plugins/module_utils/cli.
-COLLECTION = os.path.normpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
-
-Data = dict[str, t.Any]
 
 
 class InventoryAnswer(t.NamedTuple):
     """As people read it, and for programs (see FlowAnswer)."""
 
     lines: list[str]
-    document: Data
+    document: dict[str, t.Any]
 
 
 def ask(inventories: t.Sequence[str], asked: Asked, verbose: bool) -> InventoryAnswer:
-    """Raises NoVerdict, with Ansible's own words where it got no further."""
-    playbook = os.path.join(COLLECTION, _PLAYBOOK)
-    program = shutil.which(_PROGRAM)
-    if not os.path.exists(playbook):
-        raise NoVerdict("-i is for the controller: this is a node, which has no inventory. Leave -i out here.")
-    if program is None:
-        raise NoVerdict(f"{_PROGRAM} is not found. -i has Ansible read the inventory: run this where Ansible is.")
-    for inventory in inventories:
-        if "," not in inventory and not os.path.exists(inventory):
-            raise NoVerdict(f"-i {inventory} does not exist.")
-    with tempfile.TemporaryDirectory(prefix="calicoctl-") as folder:
-        file = os.path.join(folder, "answer.json")
-        told = {
-            "from": asked.source,
-            "to": asked.destination,
-            "to_port": asked.port,
-            "source_port": asked.source_port,
-            "verbose": verbose,
-            "output": "none",
-            "answer_file": file,
-        }
-        words = [word for inventory in inventories for word in ("-i", inventory)]
-        done = subprocess.run(
-            [program, playbook, *words, "-e", json.dumps(told)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-        try:
-            with open(file, encoding="utf-8") as stream:
-                answer: Data = json.load(stream)
-        except FileNotFoundError:
-            said = done.stdout.decode("utf-8", "replace").strip() or f"it ended with exit status {done.returncode}"
-            raise NoVerdict(f"{_PROGRAM} could not ask the inventory:\n{said}") from None
-    if "error" in answer:
-        raise NoVerdict(answer["error"])
+    """Raises NoVerdict."""
+    told = {
+        "from": asked.source,
+        "to": asked.destination,
+        "to_port": asked.port,
+        "source_port": asked.source_port,
+        "verbose": verbose,
+    }
+    answer = inventory_playbook.ask("explain.yml", inventories, told)
     return InventoryAnswer(answer["lines"], answer["answer"])

@@ -11,9 +11,9 @@ import json
 import sys
 import typing as t
 
-from .. import naming
 from ..fleet.node_state import NodeState
 from ..ipam.allocations import COOLDOWN
+from ..node.local_ipam import tunnel_handle
 from . import tables
 from .errors import DONE, PROBLEMS, CommandError, UsageError
 from .sources import Data, Sources
@@ -85,11 +85,12 @@ def _address(arguments: argparse.Namespace, sources: Sources) -> int:
 def _planned(state: NodeState) -> t.Iterator[Data]:
     """Those that the inventory's plan gave this node by name, in the form of allocations."""
     for kind, address in state.ipam.tunnels.items():
-        handle = naming.tunnel_handle_id(kind, state.node)
+        handle = tunnel_handle(kind, state.node)
         yield _entry(address, handle, {"node": state.node, "type": f"{kind}TunnelAddress"})
     for endpoint in state.workloads:
         name = f"{endpoint.namespace}/{endpoint.name}"
-        yield _entry(endpoint.address, name, {"node": state.node, "workload": name, "by": "inventory"})
+        for address in endpoint.addresses:
+            yield _entry(address, name, {"node": state.node, "workload": name, "by": "inventory"})
 
 
 def _entry(address: str, handle: str, attributes: t.Mapping[str, str]) -> Data:

@@ -9,7 +9,11 @@ import difflib
 import typing as t
 
 from .. import naming
+from ..bgp import filters as bgp_filters
+from ..bgp.bird_state import BirdPeer
+from ..bgp.filter_rules import FilterFunction
 from ..fleet.attachment import Workload
+from ..fleet.cidr import host
 from ..fleet.node_state import WorkloadEndpoint
 from ..policy import to_resources
 from ..policy.model import Endpoint
@@ -25,7 +29,8 @@ def _nodes(view: View) -> list[Document]:
     state = view.state
     documents = []
     for member in state.nodes:
-        bgp: Document = {"ipv4Address": member.address}
+        families = {"ipv4Address": member.address, "ipv6Address": member.address6}
+        bgp: Document = {field: address for field, address in families.items() if address}
         if member.as_number != view.as_number:
             bgp["asNumber"] = member.as_number
         if member.reflector and member.name == state.node and state.bird and state.bird.cluster_id:
@@ -37,6 +42,9 @@ def _nodes(view: View) -> list[Document]:
             if "vxlan" in state.ipam.tunnels:
                 spec["ipv4VXLANTunnelAddr"] = state.ipam.tunnels["vxlan"]
                 spec["vxlanTunnelMACAddr"] = naming.vtep_mac(state.node)
+            if "vxlan6" in state.ipam.tunnels:
+                spec["ipv6VXLANTunnelAddr"] = state.ipam.tunnels["vxlan6"]
+                spec["vxlanTunnelMACAddrV6"] = naming.vtep_mac(state.node)
         metadata: Document = {"name": member.name}
         if member.labels:
             metadata["labels"] = dict(member.labels)
@@ -86,15 +94,39 @@ def _bgp_configuration(view: View) -> list[Document]:
     bird = view.state.bird
     if bird is None:
         return []
-    reflected = any(peer.kind in ("client", "reflector") for peer in bird.peers)
+    meshed = any(peer.kind == "mesh" for peer in bird.peers) and bird.cluster_id is None
     flat = {
         "name": "default",
         "asNumber": bird.as_number,
         "listenPort": bird.listen_port,
         "logSeverityScreen": "Fatal" if bird.log_severity == "None" else bird.log_severity,
-        "nodeToNodeMeshEnabled": not reflected,
+        "nodeToNodeMeshEnabled": meshed or not bird.peers,
+        "bindMode": "NodeIP" if bird.strict_bind else "None",
+        "ignoredInterfaces": list(bird.ignored_interfaces),
     }
+    if bird.communities:
+        flat["prefixAdvertisements"] = [
+            {
+                "cidr": entry.cidr,
+                "communities": [":".join(map(str, numbers)) for numbers in (*entry.standard, *entry.large)],
+            }
+            for entry in bird.communities
+        ]
     return [parse_flat("BGPConfiguration", flat).to_document()]
+
+
+def _bgp_filters(view: View) -> list[Document]:
+    """Those that sessions of this node go by, as far as they concern them."""
+    bird = view.state.bird
+    if bird is None:
+        return []
+    by_name: dict[str, list[FilterFunction]] = {}
+    for function in bird.filters:
+        by_name.setdefault(function.filter, []).append(function)
+    return [
+        parse_flat("BGPFilter", {"name": name, **bgp_filters.spec(found)}).to_document()
+        for name, found in by_name.items()
+    ]
 
 
 def _bgp_peers(view: View) -> list[Document]:
@@ -102,19 +134,29 @@ def _bgp_peers(view: View) -> list[Document]:
     bird = view.state.bird
     if bird is None:
         return []
-    return [
-        parse_flat(
-            "BGPPeer",
-            {
-                "name": peer.name.lower().replace("_", "-"),
-                "node": view.state.node,
-                "peerIP": peer.address,
-                "asNumber": peer.as_number,
-            },
-        ).to_document()
-        for peer in bird.peers
-        if peer.kind != "mesh"
-    ]
+    return [_bgp_peer(view.state.node, peer) for peer in bird.peers if peer.kind != "mesh"]
+
+
+def _bgp_peer(node: str, peer: BirdPeer) -> Document:
+    """What Calico has a field for; timers and BFD of a session are not among them."""
+    address = f"[{peer.address}]" if peer.family == 6 and peer.port else peer.address
+    name, dummy, key = peer.password.partition(":")
+    flat: Document = {
+        "name": peer.name.lower().strip("_").replace("_", "-"),
+        "node": node,
+        "peerIP": f"{address}:{peer.port}" if peer.port else address,
+        "asNumber": peer.as_number,
+        "localASNumber": peer.local_as,
+        "sourceAddress": "None" if peer.source_address == "" else None,
+        "password": {"secretKeyRef": {"name": name, "key": key}} if peer.password else None,
+        "ttlSecurity": peer.ttl_security,
+        "maxRestartTime": None if peer.graceful_restart_time is None else f"{peer.graceful_restart_time}s",
+        "nextHopMode": {"self": "Self", "keep": "Keep"}.get(peer.next_hop),
+        "numAllowedLocalASNumbers": peer.allow_local_as,
+        "reachableBy": peer.reachable_by or None,
+        "filters": list(peer.filters) or None,
+    }
+    return parse_flat("BGPPeer", {field: value for field, value in flat.items() if value is not None}).to_document()
 
 
 # --- workload endpoints ---------------------------------------------------------------------------------------------
@@ -142,7 +184,7 @@ def _of_inventory(node: str, endpoint: WorkloadEndpoint, known: t.Optional[Endpo
             "namespace": endpoint.namespace,
             "labels": endpoint.labels,
             "endpoint": endpoint.peer_interface,
-            "ipNetworks": [f"{endpoint.address}/32"],
+            "ipNetworks": [host(address) for address in endpoint.addresses],
             "profiles": list(known.profiles) if known else [],
             "ports": to_resources.ports(known.ports) if known else [],
             "interfaceName": endpoint.interface,
@@ -160,7 +202,7 @@ def _of_workload(node: str, workload: Workload, profiles: tuple[str, ...]) -> Do
             "namespace": workload.namespace,
             "labels": workload.labels,
             "endpoint": workload.peer_interface,
-            "ipNetworks": [f"{address}/{128 if ':' in address else 32}" for address in workload.addresses],
+            "ipNetworks": [host(address) for address in workload.addresses],
             "profiles": list(profiles),
             "interfaceName": workload.interface,
             "containerID": workload.container,
@@ -226,6 +268,14 @@ KINDS = (
         "calico_bgp_peers (group_vars) or calico_node_bgp_peers (host_vars)",
     ),
     Kind(
+        "BGPFilter",
+        ("bgpfilters", "bgpfilter", "bgpf"),
+        {"NAME": name_of},
+        ("NAME",),
+        _bgp_filters,
+        "calico_bgp_filters (group_vars)",
+    ),
+    Kind(
         "BGPConfiguration",
         ("bgpconfigurations", "bgpconfiguration", "bgpconfig", "bgpconfigs"),
         {
@@ -236,8 +286,8 @@ KINDS = (
         },
         ("NAME", "LOGSEVERITY", "MESHENABLED", "ASNUMBER"),
         _bgp_configuration,
-        "calico_bgp_as_number, calico_bgp_node_to_node_mesh, calico_bgp_listen_port or calico_bgp_log_severity "
-        "(group_vars)",
+        "calico_bgp_as_number, calico_bgp_node_to_node_mesh, calico_bgp_listen_port, calico_bgp_log_severity, "
+        "calico_bgp_prefix_advertisements or calico_bgp_ignored_interfaces (group_vars)",
     ),
     Kind(
         "IPReservation",

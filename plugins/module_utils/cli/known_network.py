@@ -35,10 +35,11 @@ def _nothing(dummy: Endpoint) -> str:
 class KnownNetwork:
     """`who` knows it: a node's name, or "the inventory"; `at` is that node, "" for an inventory.
 
-    `members` {node: its address}. `states` are those of the nodes of which one is known; `endpoints` all that policy
-    is about. `interfaces` {node: {interface that is no workload's: its addresses}}, as far as known. `place` says where
-    an address is. `device_to` says by which interface the kernel of `at` sends to an address, "" where that is not
-    known. `since` says of an endpoint, in words, since when it is known to be as it is, "" where it is so now.
+    `members` {node: its address}, `members6` the same of IPv6 for those that have one. `states` are those of the nodes
+    of which one is known; `endpoints` all that policy is about. `interfaces` {node: {interface that is no workload's:
+    its addresses}}, as far as known. `place` says where an address is. `device_to` says by which interface the kernel
+    of `at` sends to an address, "" where that is not known. `since` says of an endpoint, in words, since when it is
+    known to be as it is, "" where it is so now.
     """
 
     who: str
@@ -50,6 +51,11 @@ class KnownNetwork:
     interfaces: t.Mapping[str, t.Mapping[str, tuple[str, ...]]] = dataclasses.field(default_factory=dict)
     device_to: t.Optional[t.Callable[[str], str]] = None
     since: t.Callable[[Endpoint], str] = _nothing
+    members6: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def member(self, node: str, like: str = "") -> str:
+        """The node's address of the family of the address `like`, "" where it has none."""
+        return (self.members6 if ":" in like else self.members).get(node, "")
 
     def host_endpoints(self, node: str) -> list[Endpoint]:
         """Those of a node."""

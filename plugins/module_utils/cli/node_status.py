@@ -13,10 +13,11 @@ import re
 import sys
 import typing as t
 
-from ..bird import status
+from ..bgp.bird_state import Bird
+from ..bird import dropped_segments, refusals, status
+from ..bird.dropped_segments import Dropped
 from ..bird.errors import BirdError
 from ..bird.status import Session
-from ..fleet.node_state import Bird
 from . import tables
 from .errors import DONE, PROBLEMS
 from .sources import Sources
@@ -39,12 +40,18 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
         except BirdError as failure:
             error = str(failure)
     sessions = _sessions(planned, observed) if planned else []
+    watched = sources.machine.watched if refusals.unexplained(sessions) else 0.0
+    dropped = dropped_segments.during(watched, sources.machine.netstat)
+    reasons = _reasons(planned, sessions, dropped) if planned else {}
     good = not error and all(session.established for session in sessions)
     if arguments.output == "json":
-        sys.stdout.write(json.dumps(_plain(agent, planned, observed, error, sessions, good), indent=2) + "\n")
+        sys.stdout.write(json.dumps(_plain(agent, planned, observed, error, sessions, good, reasons), indent=2) + "\n")
     else:
         sys.stdout.write(f"Calico process is {'running' if agent else 'not running'}.\n\n")
         sys.stdout.write(_text(planned, error, sessions, datetime.date.today()))
+        if reasons and not error:
+            down = [session for session in sessions if session.name in reasons]
+            sys.stdout.write("\n" + "".join(f"! {name_of(each)}: {reasons[each.name]}\n" for each in down))
     if error:
         sys.stderr.write(f"{error}\n")
     return DONE if good else PROBLEMS
@@ -57,6 +64,20 @@ def _sessions(planned: Bird, observed: t.Optional[status.Status]) -> list[Sessio
         if peer.name not in found and observed is not None:
             found[peer.name] = Session(peer.name, "none", "", address=peer.address, error="not in BIRD's configuration")
     return sorted(found.values(), key=lambda session: (_order(session.address), session.name))
+
+
+def _reasons(planned: Bird, sessions: t.Sequence[Session], dropped: Dropped) -> dict[str, str]:
+    """{name: why it is not Established}, of those that BIRD has and shall have."""
+    peers = {peer.name: peer for peer in planned.peers}
+    found = {}
+    for session in sessions:
+        if session.name in peers and not session.established and session.state != "none":
+            found[session.name] = refusals.why(session, planned, peers[session.name], dropped)
+    return found
+
+
+def name_of(session: Session) -> str:
+    return f"{session.description} ({session.address})" if session.description else session.address
 
 
 def _order(address: str) -> tuple[int, int]:
@@ -107,6 +128,7 @@ def _plain(
     error: str,
     sessions: t.Sequence[Session],
     good: bool,
+    reasons: t.Mapping[str, str],
 ) -> dict[str, t.Any]:
     nodes = {peer.name: peer.node for peer in planned.peers} if planned else {}
     return {
@@ -129,6 +151,7 @@ def _plain(
                 "since": session.since,
                 "bgpState": session.bgp_state,
                 "error": session.error,
+                "reason": reasons.get(session.name, ""),
                 "asNumber": session.neighbor_as,
                 "imported": session.imported,
                 "exported": session.exported,

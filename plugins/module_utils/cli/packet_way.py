@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..fleet.cidr import inside
-from ..fleet.node_state import TABLE_MAIN, BirdRoute, FleetMember, NodeState, Route
+from ..bgp.bird_state import BirdRoute
+from ..fleet.cidr import contains
+from ..fleet.node_state import TABLE_MAIN, FleetMember, NodeState, Route
 
 #: Leg.kind.
 WORKLOAD, HOST, TUNNEL, DIRECT, NOWHERE, OUTSIDE = "workload", "host", "tunnel", "direct", "nowhere", "outside"
@@ -37,10 +38,10 @@ class Leg:
 
 
 def leg_to(state: NodeState, address: str) -> Leg:
-    """`address` is canonical, of either family; of IPv6 a NodeState says nothing, so all of it is outside."""
-    if ":" in address:
+    """`address` is canonical, of either family. What a node without IPv6 does with it is not known: it is outside."""
+    if ":" in address and not state.address6:
         return Leg(OUTSIDE)
-    own = {state.address.partition("/")[0], *(device.address for device in state.devices)}
+    own = {own_address(state, address), *(device.address for device in state.devices)}
     if address in own:
         return Leg(HOST, state.node)
     member = member_at(state, address)
@@ -48,10 +49,10 @@ def leg_to(state: NodeState, address: str) -> Leg:
         return Leg(DIRECT, member.name, next_hop=address, gateway=address, mtu=state.underlay_mtu)
     routes: list[t.Union[Route, BirdRoute]] = [route for route in state.routes if route.table == TABLE_MAIN]
     routes += state.bird_routes
-    leading = [route for route in routes if inside(f"{address}/32", route.destination)]
+    leading = [route for route in routes if contains(route.destination, address)]
     if leading:
         return _leg(state, max(leading, key=lambda route: int(route.destination.partition("/")[2])))
-    if any(inside(f"{address}/32", pool.cidr) for pool in state.pools):
+    if any(contains(pool.cidr, address) for pool in state.pools):
         return Leg(NOWHERE)
     return Leg(OUTSIDE, mtu=state.underlay_mtu)
 
@@ -93,7 +94,13 @@ def _far_end(state: NodeState, device: str, gateway: str) -> str:
 
 def member_at(state: NodeState, address: str) -> t.Optional[FleetMember]:
     """The node of the fleet whose address this is."""
-    return next((member for member in state.nodes if member.address.partition("/")[0] == address), None)
+    held = "address6" if ":" in address else "address"
+    return next((member for member in state.nodes if getattr(member, held).partition("/")[0] == address), None)
+
+
+def own_address(state: NodeState, like: str) -> str:
+    """The node's own, of the family of the address `like`; "" without one."""
+    return (state.address6 if ":" in like else state.address).partition("/")[0]
 
 
 def _name(member: t.Optional[FleetMember]) -> str:
@@ -102,10 +109,8 @@ def _name(member: t.Optional[FleetMember]) -> str:
 
 def masqueraded(state: NodeState, source: str, destination: str) -> bool:
     """Whether the node puts its own address in place of `source`: natOutgoing, and `destination` is in no pool."""
-    if ":" in source or ":" in destination:
-        return False
-    pools = [pool for pool in state.pools if inside(f"{source}/32", pool.cidr)]
-    outside = not any(inside(f"{destination}/32", pool.cidr) for pool in state.pools)
+    pools = [pool for pool in state.pools if contains(pool.cidr, source)]
+    outside = not any(contains(pool.cidr, destination) for pool in state.pools)
     return outside and any(pool.nat_outgoing for pool in pools)
 
 

@@ -21,6 +21,7 @@ from . import (
     policy_drops,
     policy_explain,
     refusal,
+    scale,
     system_check,
     validate,
     version,
@@ -91,6 +92,7 @@ def build(program: str = "calicoctl") -> Parser:
     _policy(commands)
     _agent(commands)
     _files(commands)
+    _scale(commands)
     _refused(commands)
     return parser
 
@@ -118,9 +120,9 @@ def _get(commands: t.Any) -> None:
         "get",
         get.run,
         "show resources",
-        "Show resources: nodes, ippools, bgppeers, bgpconfigurations, ipreservations, workloadendpoints, and those of\n"
-        "policy: globalnetworkpolicies, networkpolicies, both also staged, tiers, profiles, globalnetworksets,\n"
-        "networksets, hostendpoints.",
+        "Show resources: nodes, ippools, bgppeers, bgpfilters, bgpconfigurations, ipreservations, workloadendpoints,\n"
+        "and those of policy: globalnetworkpolicies, networkpolicies, both also staged, tiers, profiles,\n"
+        "globalnetworksets, networksets, hostendpoints.",
     )
     parser.add_argument("kind", metavar="KIND", help="as ippools, ippool, pool")
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
@@ -170,7 +172,11 @@ def _workload(commands: t.Any) -> None:
     parser.add_argument("--netns", metavar="NETNS", help="name, made if it is missing, or path; by default NAME")
     parser.add_argument("--pid", type=int, metavar="PID", help="the network namespace of this process")
     parser.add_argument("--interface", default="eth0", metavar="DEVICE", help="its name inside (eth0)")
-    parser.add_argument("--address", metavar="ADDRESS", help="this one; by default any that is free")
+    parser.add_argument("--address", metavar="ADDRESS", help="this IPv4 address; by default any that is free")
+    parser.add_argument("--address6", metavar="ADDRESS", help="this IPv6 address; by default any that is free")
+    parser.add_argument(
+        "--family", action="append", type=int, default=[], choices=(4, 6), help="of this IP version; may be repeated"
+    )
     parser.add_argument("--pool", action="append", default=[], metavar="POOL", help="out of this pool; may be repeated")
     parser.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", help="may be repeated")
     parser.add_argument("--mac", metavar="MAC", help="of the interface inside")
@@ -252,13 +258,33 @@ def _agent(commands: t.Any) -> None:
 
 def _files(commands: t.Any) -> None:
     parser = _command(
-        commands, "validate", validate.run, "check files of resources",
-        "Check files of resources (projectcalico.org/v3, YAML or JSON). Nothing is applied.",
+        commands, "validate", validate.run, "check files of resources, or an inventory",
+        "Check files of resources (projectcalico.org/v3, YAML or JSON); or, on the controller, a whole inventory:\n"
+        "what in it cannot be, does not work, breaks easily or is hardly meant. Nothing is applied.",
     )  # fmt: skip
     parser.add_argument(
-        "-f", "--filename", action="append", required=True, metavar="FILE", help="file, folder or - ; may be repeated"
+        "-f", "--filename", action="append", default=[], metavar="FILE", help="file, folder or - ; may be repeated"
     )
     parser.add_argument("-R", "--recursive", action="store_true", help="with the folders in a folder")
+    parser.add_argument(
+        "-i", "--inventory", action="append", default=[], metavar="INVENTORY",
+        help="this inventory, as ansible-playbook -i takes it; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--strict", action="store_true", help="of an inventory: warnings make the exit status 1, too")
+    _output(parser, "text", "json")
+
+
+def _scale(commands: t.Any) -> None:
+    parser = _command(
+        commands, "scale", scale.run, "tell what BGP costs in fleets of a size",
+        "Tell what BGP costs in fleets of some sizes, in a mesh and behind route reflectors: sessions, paths, routes\n"
+        "that are announced at a start from nothing and for one new block in the whole fleet, and BIRD's memory.\n"
+        "Nodes are alike; no inventory is read and nobody is asked.",
+    )  # fmt: skip
+    parser.add_argument("sizes", metavar="NODES", nargs="*", type=int, help="as 200; by default 100 to 5000")
+    parser.add_argument("--reflectors", type=int, default=2, metavar="COUNT", help="route reflectors (2)")
+    parser.add_argument("--blocks", type=int, default=2, metavar="COUNT", help="blocks of each node (2)")
+    _output(parser, "text", "json")
 
 
 def _refused(commands: t.Any) -> None:

@@ -107,9 +107,11 @@ def _known(sources: Sources) -> KnownNetwork:
         interfaces={state.node: {name: tuple(held) for name, held in interfaces.items()}},
         device_to=device_to,
         since=since,
+        members6=_members(state, "address6"),
     )
 
 
-def _members(state: NodeState) -> dict[str, str]:
-    found = {member.name: member.address for member in state.nodes}
-    return {name: address.partition("/")[0] for name, address in {**found, state.node: state.address}.items()}
+def _members(state: NodeState, held: str = "address") -> dict[str, str]:
+    found = {member.name: getattr(member, held) for member in state.nodes}
+    everybody = {**found, state.node: getattr(state, held)}
+    return {name: address.partition("/")[0] for name, address in everybody.items() if address}

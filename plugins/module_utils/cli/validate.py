@@ -1,7 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl validate -f FILE`: whether documents are what the inventory takes; every one that is not is named."""
+"""`calicoctl validate -f FILE`: whether documents are what the inventory takes; every one that is not is named.
+
+With -i INVENTORY it is the whole inventory that is looked at, see inventory_lint.py."""
 
 from __future__ import annotations
 
@@ -11,8 +13,9 @@ import sys
 import typing as t
 
 from ..resources import ResourceError, check_supported, parse
+from . import inventory_lint
 from .document_text import EXTENSIONS, Lines, NotReadable, documents_of
-from .errors import DONE, PROBLEMS, CommandError
+from .errors import DONE, PROBLEMS, CommandError, UsageError
 
 
 class Problem(t.NamedTuple):
@@ -27,6 +30,14 @@ class Problem(t.NamedTuple):
 
 
 def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
+    if bool(arguments.inventory) == bool(arguments.filename):
+        raise UsageError("say what to check: -f FILE for resources, or -i INVENTORY for a whole inventory.")
+    if arguments.filename and (arguments.strict or arguments.output != "text"):
+        raise UsageError("--strict and -o are about an inventory (-i INVENTORY).")
+    return inventory_lint.run(arguments) if arguments.inventory else _files_of_resources(arguments)
+
+
+def _files_of_resources(arguments: argparse.Namespace) -> int:
     good = 0
     problems: list[Problem] = []
     for path in _files(arguments.filename, arguments.recursive):

@@ -23,6 +23,8 @@ def wishes(
     pid: t.Optional[int] = None,
     peer_interface: str = "eth0",
     address: t.Optional[str] = None,
+    address6: t.Optional[str] = None,
+    families: t.Sequence[int] = (),
     pools: t.Sequence[str] = (),
     labels: t.Optional[t.Mapping[str, str]] = None,
     mac: t.Optional[str] = None,
@@ -31,7 +33,7 @@ def wishes(
     """The parameters of workload.add. A network namespace that is given by its path or by a process is somebody
     else's; one that is given by its name, or not at all, is made if it is missing."""
     place = f"/proc/{pid}/ns/net" if pid is not None else netns or name
-    return {
+    wanted = {
         "name": name,
         "namespace": namespace,
         "netns": place,
@@ -43,6 +45,9 @@ def wishes(
         "mac": mac.lower() if mac else None,
         "mtu": mtu,
     }
+    # An agent of the release before knows neither.
+    of_ipv6 = {"address6": address6, "families": list(families)}
+    return {**wanted, **{field: value for field, value in of_ipv6.items() if value}}
 
 
 def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> list[tuple[str, str, str]]:
@@ -52,8 +57,12 @@ def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> l
         for field in ("netns", "peer_interface", "labels", "mac", "mtu")
         if have[field] != wanted[field]
     ]
-    if wanted["address"] is not None and wanted["address"] not in have["addresses"]:
-        found.append(("address", ",".join(have["addresses"]), wanted["address"]))
+    for field in ("address", "address6"):
+        if wanted.get(field) is not None and wanted[field] not in have["addresses"]:
+            found.append((field, ",".join(have["addresses"]), wanted[field]))
+    families = sorted({6 if ":" in address else 4 for address in have["addresses"]})
+    if wanted.get("families") and families != sorted(wanted["families"]):
+        found.append(("families", _shown(families), _shown(wanted["families"])))
     if wanted["pools"] and have["pool"] not in wanted["pools"]:
         found.append(("pool", have["pool"], ",".join(wanted["pools"])))
     return found
@@ -62,8 +71,8 @@ def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> l
 def described(wanted: t.Mapping[str, t.Any]) -> str:
     """One line of all that is asked for."""
     parts = [f"{wanted['peer_interface']} in {wanted['netns']}"]
-    for field in ("address", "pools", "labels", "mac", "mtu"):
-        if wanted[field]:
+    for field in ("address", "address6", "families", "pools", "labels", "mac", "mtu"):
+        if wanted.get(field):
             parts.append(f"{field} {_shown(wanted[field])}")
     return "  ".join(parts)
 
@@ -72,5 +81,5 @@ def _shown(value: t.Any) -> str:
     if isinstance(value, t.Mapping):
         return ",".join(f"{key}={text}" for key, text in sorted(value.items())) or "none"
     if isinstance(value, (list, tuple)):
-        return ",".join(value) or "any"
+        return ",".join(map(str, value)) or "any"
     return "any" if value is None else str(value)

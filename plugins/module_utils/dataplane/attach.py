@@ -18,11 +18,11 @@ import contextlib
 import errno
 import typing as t
 
-from ..fleet.attachment import endpoint_route, endpoint_sysctls
-from ..fleet.node_state import TABLE_MAIN, WorkloadEndpoint
+from ..fleet.attachment import endpoint_routes, endpoint_sysctls
+from ..fleet.node_state import WorkloadEndpoint
 from . import route, sysctl, workload
 from .change import ApplyError, Change
-from .kernel import Address, Kernel, KernelError, LinkChange, NewLink, RouteOperation
+from .kernel import Kernel, KernelError, LinkChange, NewLink, RouteOperation
 
 
 class AttachError(Exception):
@@ -76,18 +76,18 @@ def attach_link(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
 def attach_route(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
     """From here on it is reachable, and BIRD may tell others. A route of ours to another device is taken over.
 
-    Raises AttachError; the link stays as it is then.
+    Raises AttachError; the link stays as it is then, and of two routes the one that could be written.
     """
-    wanted = endpoint_route(endpoint)
+    wanted = endpoint_routes(endpoint)
     try:
-        kernel.write([RouteOperation("add", wanted.destination, route.attributes_of(wanted))])
+        kernel.write([RouteOperation("add", one.destination, route.attributes_of(one)) for one in wanted])
         return
     except KernelError:
         pass  # the driver finds out why
     try:
-        place = (TABLE_MAIN, wanted.destination, 0)
-        found = {key: have for key, have in route.observe(kernel, [wanted]).items() if key == place}
-        route.apply(kernel, route.diff([wanted], found))
+        places = {route.place(one) for one in wanted}
+        found = {key: have for key, have in route.observe(kernel, wanted).items() if key in places}
+        route.apply(kernel, route.diff(wanted, found))
     except ApplyError as error:
         raise AttachError("in_the_way" if error.change.action == "!" else "kernel", error.reason) from error
     except KernelError as error:
@@ -96,6 +96,8 @@ def attach_route(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
 
 def _check_gateway(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
     """The kernel answers a workload's ARP for its gateway only if it would send such packets out elsewhere itself."""
+    if not endpoint.address:
+        return  # of IPv6 it is the host end's own address
     found = kernel.route_to(workload.GATEWAY)
     if found is None or found.device == endpoint.interface:
         raise AttachError(
@@ -131,11 +133,13 @@ def _make(kernel: Kernel, endpoint: WorkloadEndpoint, undo: contextlib.ExitStack
     try:
         # Asked later, it would wait for the kernel to take note of the carrier.
         made = inner.link(peer)
+        if endpoint.address6:
+            workload.turn_on_ipv6(inner, peer)
         inner.write(
             [
                 LinkChange("lo", up=True),
                 LinkChange(peer, alias=workload.address_mark(endpoint), up=True),
-                Address(peer, endpoint.address, 32),
+                *(workload.inner_address(peer, address) for address in endpoint.addresses),
                 *(RouteOperation("add", to, through) for to, through in workload.wanted_routes(endpoint).items()),
             ]
         )
@@ -228,9 +232,10 @@ def _quietly(undo: t.Callable[..., None], *arguments: t.Any) -> None:
 
 def detach_route(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
     """Unreachable at once: what is sent to it now meets the blackhole of its block. Raises KernelError."""
-    wanted = endpoint_route(endpoint)
-    operation = RouteOperation("delete", wanted.destination, route.attributes_of(wanted))
-    for failure in kernel.route_batch([operation]):
+    operations = [
+        RouteOperation("delete", one.destination, route.attributes_of(one)) for one in endpoint_routes(endpoint)
+    ]
+    for failure in kernel.route_batch(operations):
         if failure.error.errno not in (errno.ESRCH, errno.ENODEV):
             raise failure.error
 

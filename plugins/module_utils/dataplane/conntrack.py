@@ -9,7 +9,7 @@ connections that it opened (source, original direction) and those that others op
 
 Every list of them costs the kernel a walk through its whole table, 3 ms for one of 262,144 buckets, even when nothing
 is in it. So it is first asked how many there are, and if they are few, for all of them once.
-Layouts: linux/netfilter/nfnetlink_conntrack.h. IPv4.
+Layouts: linux/netfilter/nfnetlink_conntrack.h.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _NFGENMSG = struct.Struct("!BBH")  # family, version, resource
 _HEADERS = 20  # netlink's and nfgenmsg
 _U32, _BE32 = struct.Struct("=I"), struct.Struct("!I")
 _CTA_TUPLE_ORIG, _CTA_TUPLE_REPLY, _CTA_ID, _CTA_ZONE, _CTA_FILTER = 1, 2, 12, 18, 25
-_CTA_TUPLE_IP, _CTA_IP_V4_SRC, _CTA_IP_V4_DST = 1, 1, 2
+_CTA_TUPLE_IP, _CTA_IP_V4_SRC, _CTA_IP_V4_DST, _CTA_IP_V6_SRC, _CTA_IP_V6_DST = 1, 1, 2, 3, 4
 _CTA_TUPLE_PROTO, _CTA_PROTO_NUM, _CTA_PROTO_SRC_PORT, _CTA_PROTO_DST_PORT = 2, 1, 2, 3
 _CTA_PROTO_ICMP_TYPE, _CTA_PROTO_ICMP_CODE = 5, 6
+_CTA_PROTO_ICMPV6_TYPE, _CTA_PROTO_ICMPV6_CODE = 8, 9
 _CTA_PROTOINFO, _CTA_MARK, _CTA_TUPLE_MASTER, _CTA_MARK_MASK = 4, 8, 14, 21
 _CTA_PROTOINFO_TCP, _CTA_PROTOINFO_TCP_STATE = 1, 1
 _ENDED = frozenset({7, 8})  # TCP_CONNTRACK_TIME_WAIT, TCP_CONNTRACK_CLOSE
@@ -56,7 +57,7 @@ _FEW = 500
 
 def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
     """Deletes them and says how many there were. `channel` is one over `open_socket`. Raises KernelError."""
-    sources = {socket.inet_aton(address) for address in addresses}
+    sources = {rt.packed_address(address) for address in addresses}
     try:
         found = set(_found(channel, sources))
     except KernelError as error:
@@ -75,13 +76,20 @@ def set_mark(channel: rt.Channel, connections: t.Collection[Connection], bits: i
 
 def _each(channel: rt.Channel, kind: int, named: t.Collection[bytes], operation: str) -> int:
     """Sends a message for each and says how many there still were."""
-    head = _NFGENMSG.pack(socket.AF_INET, 0, 0)
+    heads: dict[int, bytes] = {family: _NFGENMSG.pack(family, 0, 0) for family in (socket.AF_INET, socket.AF_INET6)}
     found = len(named)
-    for _position, number, extack in channel.batch([rt.parts(kind, 0, head + one) for one in named], operation):
+    messages = [rt.parts(kind, 0, heads[_family(one)] + one) for one in named]
+    for _position, number, extack in channel.batch(messages, operation):
         if number != errno.ENOENT:
             raise KernelError(number, operation, extack)
         found -= 1  # it ended by itself
     return found
+
+
+def _family(name: bytes) -> int:
+    """Of a connection that is named so."""
+    ends = rt.attributes(rt.attributes(name, 0).get(_CTA_TUPLE_ORIG, b""), 0)
+    return socket.AF_INET6 if _CTA_IP_V6_SRC in rt.attributes(ends.get(_CTA_TUPLE_IP, b""), 0) else socket.AF_INET
 
 
 def _found(channel: rt.Channel, sources: t.Collection[bytes]) -> t.Iterator[bytes]:
@@ -114,18 +122,20 @@ def _tracked(channel: rt.Channel) -> t.Optional[int]:
 
 def _listed_from(channel: rt.Channel, direction: int, source: bytes) -> list[bytes]:
     """Those with this source in this direction, from a kernel that filters; all from another."""
-    ip = rt.attribute(_CTA_TUPLE_IP | _NESTED, rt.attribute(_CTA_IP_V4_SRC, source))
+    family, of = (socket.AF_INET, _CTA_IP_V4_SRC) if len(source) == 4 else (socket.AF_INET6, _CTA_IP_V6_SRC)
+    ip = rt.attribute(_CTA_TUPLE_IP | _NESTED, rt.attribute(of, source))
     flags = rt.attribute(_FILTER_FLAGS[direction], _U32.pack(_FILTER_SOURCE))
     try:
-        return _listed(channel, rt.attribute(direction | _NESTED, ip) + rt.attribute(_CTA_FILTER | _NESTED, flags))
+        wanted = rt.attribute(direction | _NESTED, ip) + rt.attribute(_CTA_FILTER | _NESTED, flags)
+        return _listed(channel, wanted, family)
     except KernelError as error:
         if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
             raise
     return _listed(channel)
 
 
-def _listed(channel: rt.Channel, wanted: bytes = b"") -> list[bytes]:
-    return channel.dump(_GET, _NFGENMSG.pack(socket.AF_INET, 0, 0) + wanted, "list tracked connections")
+def _listed(channel: rt.Channel, wanted: bytes = b"", family: int = socket.AF_UNSPEC) -> list[bytes]:
+    return channel.dump(_GET, _NFGENMSG.pack(family, 0, 0) + wanted, "list tracked connections")
 
 
 def _named(
@@ -148,7 +158,8 @@ def _name(found: t.Mapping[int, bytes]) -> bytes:
 
 
 def _source(ends: bytes) -> t.Optional[bytes]:
-    return rt.attributes(rt.attributes(ends, 0).get(_CTA_TUPLE_IP, b""), 0).get(_CTA_IP_V4_SRC)
+    addresses = rt.attributes(rt.attributes(ends, 0).get(_CTA_TUPLE_IP, b""), 0)
+    return addresses.get(_CTA_IP_V4_SRC) or addresses.get(_CTA_IP_V6_SRC)
 
 
 def connections(channel: rt.Channel) -> t.Iterator[Connection]:
@@ -156,7 +167,7 @@ def connections(channel: rt.Channel) -> t.Iterator[Connection]:
 
     Raises KernelError.
     """
-    head = _NFGENMSG.pack(socket.AF_INET, 0, 0)
+    head = _NFGENMSG.pack(socket.AF_UNSPEC, 0, 0)
     try:
         for message in channel.each(_GET, head, "list tracked connections"):
             found = rt.attributes(message, _HEADERS)
@@ -202,16 +213,17 @@ def _flow_by_attributes(ends: bytes) -> t.Optional[Flow]:
     parts = rt.attributes(ends, 0)
     addresses = rt.attributes(parts.get(_CTA_TUPLE_IP, b""), 0)
     protocol = rt.attributes(parts.get(_CTA_TUPLE_PROTO, b""), 0)
-    source, destination = addresses.get(_CTA_IP_V4_SRC, b""), addresses.get(_CTA_IP_V4_DST, b"")
-    if len(source) != 4 or len(destination) != 4 or not protocol.get(_CTA_PROTO_NUM):
+    source = rt.address_text(addresses.get(_CTA_IP_V4_SRC) or addresses.get(_CTA_IP_V6_SRC, b""))
+    destination = rt.address_text(addresses.get(_CTA_IP_V4_DST) or addresses.get(_CTA_IP_V6_DST, b""))
+    if not source or not destination or not protocol.get(_CTA_PROTO_NUM):
         return None
-    number, pair = protocol[_CTA_PROTO_NUM][0], (socket.inet_ntoa(source), socket.inet_ntoa(destination))
+    number, pair = protocol[_CTA_PROTO_NUM][0], (source, destination)
     if _CTA_PROTO_SRC_PORT in protocol and _CTA_PROTO_DST_PORT in protocol:
         ports = (int.from_bytes(protocol[kind], "big") for kind in (_CTA_PROTO_SRC_PORT, _CTA_PROTO_DST_PORT))
         return Flow(number, *pair, *ports)
-    if protocol.get(_CTA_PROTO_ICMP_TYPE) and protocol.get(_CTA_PROTO_ICMP_CODE):
-        kind, code = protocol[_CTA_PROTO_ICMP_TYPE][0], protocol[_CTA_PROTO_ICMP_CODE][0]
-        return Flow(number, *pair, icmp_type=kind, icmp_code=code)
+    for of, what in ((_CTA_PROTO_ICMP_TYPE, _CTA_PROTO_ICMP_CODE), (_CTA_PROTO_ICMPV6_TYPE, _CTA_PROTO_ICMPV6_CODE)):
+        if protocol.get(of) and protocol.get(what):
+            return Flow(number, *pair, icmp_type=protocol[of][0], icmp_code=protocol[what][0])
     return Flow(number, *pair)
 
 

@@ -4,8 +4,9 @@
 """FakeKernel: the Kernel port in memory, for tests without root.
 
 It keeps the rules of the real one that the drivers have to live with: a route needs a device that is up, a device takes
-its routes, addresses and neighbours along, tunl0 cannot be deleted, sysctls come and go with their interface, rules do
-not come back as they went in. The same test-suite runs on it and on LinuxKernel, which is what holds it to that.
+its routes, addresses and neighbours along, IPv6 addresses do not outlive that their device goes down or has IPv6 turned
+off, tunl0 cannot be deleted, sysctls come and go with their interface, rules do not come back as they went in. The same
+test-suite runs on it and on LinuxKernel, which is what holds it to that.
 
 For tests: `fail_next` makes one operation fail, `watch` is called after every write with the namespace it was made in,
 `violations` lists what no driver may ever do, `sockets` says how many sockets use an address, `kinds` and `programs`
@@ -34,7 +35,14 @@ _INTERFACE_SYSCTLS = {
     "net/ipv4/conf/{}/rp_filter": "0",
     "net/ipv4/conf/{}/send_redirects": "1",
     "net/ipv4/neigh/{}/proxy_delay": "80",
+    "net/ipv6/conf/{}/accept_dad": "1",
+    "net/ipv6/conf/{}/accept_ra": "1",
+    "net/ipv6/conf/{}/addr_gen_mode": "0",
+    "net/ipv6/conf/{}/disable_ipv6": "0",
+    "net/ipv6/conf/{}/forwarding": "0",
 }
+_OFF = re.compile("net/ipv6/conf/(.+)/disable_ipv6")
+_NOWHERE = ("blackhole", "unreachable", "prohibit", "throw")
 
 
 @dataclasses.dataclass
@@ -55,6 +63,11 @@ class _Link:
     addresses: list[Address] = dataclasses.field(default_factory=list)
     neighbors: dict[str, NeighborEntry] = dataclasses.field(default_factory=dict)
     fdb: list[ForwardingEntry] = dataclasses.field(default_factory=list)
+
+
+def _socket(link: t.Union[_Link, port.NewLink]) -> tuple[t.Any, ...]:
+    """Of a vxlan: no two receive the same."""
+    return link.vni, link.port, ":" in (link.local or "")
 
 
 class _Machine:
@@ -86,6 +99,8 @@ class FakeKernel:
             port.RuleEntry(0, 255, protocol=2),
             port.RuleEntry(32766, 254, protocol=2),
             port.RuleEntry(32767, 253, protocol=2),
+            port.RuleEntry(0, 255, protocol=2, family=6),
+            port.RuleEntry(32766, 254, protocol=2, family=6),
         ]
         self._sysctls: dict[str, str] = {"net/ipv4/ip_forward": "0"}
         self.netfilter = FakeNetfilter()
@@ -135,11 +150,11 @@ class FakeKernel:
         """Everything of this namespace and those below, comparable; indexes left out."""
         return {
             "links": [dataclasses.replace(link, index=0, peer_index=0) for link in self.links()],
-            "addresses": sorted(self.addresses()),
-            "routes": sorted(self.routes(), key=repr),
+            "addresses": sorted(self.addresses() + self.addresses(family=6)),
+            "routes": sorted(self.routes() + self.routes(family=6), key=repr),
             "neighbors": sorted(entry for name in self._links for entry in self.neighbors(name)),
             "fdb": sorted(entry for name in self._links for entry in self.fdb(name)),
-            "rules": sorted(self.rules()),
+            "rules": sorted(self.rules() + self.rules(6)),
             "sysctls": dict(self._sysctls),
             **self.netfilter.snapshot(),
             "namespaces": {
@@ -224,7 +239,7 @@ class FakeKernel:
         made = _Link(link.name, 0, link.kind, mtu, link.mac or self._new_mac())
         if link.kind == "vxlan":
             for other in self._links.values():
-                if other.kind == "vxlan" and (other.vni, other.port) == (link.vni, link.port):
+                if other.kind == "vxlan" and _socket(other) == _socket(link):
                     words = "A VXLAN device with the specified VNI already exists"
                     raise port.KernelError(errno.EEXIST, operation, words)
             made.vni, made.port, made.local, made.learning = link.vni, link.port, link.local, link.learning
@@ -268,6 +283,7 @@ class FakeKernel:
                     self._connect(address)
             else:
                 self._routes = {key: value for key, value in self._routes.items() if value.device != name}
+                self._lose_ipv6(link)
                 link.neighbors.clear()
                 link.fdb = [entry for entry in link.fdb if entry.permanent]
         if alias is not None:
@@ -313,6 +329,13 @@ class FakeKernel:
 
     # ---- addresses
 
+    def _lose_ipv6(self, link: _Link) -> None:
+        """What the kernel does with a device that goes down, unless keep_addr_on_down is set."""
+        link.addresses = [address for address in link.addresses if ":" not in address.address]
+        self._routes = {
+            key: value for key, value in self._routes.items() if value.device != link.name or ":" not in key[1]
+        }
+
     def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[port.Address]:
         links = [link for link in self._links.values() if device in (None, link.name)]
         held = [address for link in links for address in link.addresses]
@@ -324,7 +347,11 @@ class FakeKernel:
 
     def _connect(self, address: port.Address) -> None:
         if ":" in address.address:
-            return  # its routes are none that are looked at
+            # With the length of the address alone, too; the kernel has a metric for its own routes.
+            key = (254, self._connected(address)[1], 256)
+            attributes = port.RouteAttributes(device=address.device, protocol=port.PROTOCOL_KERNEL, metric=256)
+            self._routes.setdefault(key, attributes)
+            return
         if address.prefix_length < 32 and address.scope != port.SCOPE_HOST:
             self._routes.setdefault(
                 self._connected(address),
@@ -342,6 +369,8 @@ class FakeKernel:
         link = self._get(address.device, operation)
         if any(other[1:3] == address[1:3] for other in link.addresses):
             raise port.KernelError(errno.EEXIST, operation, "Address already assigned")
+        if ":" in address.address and self._sysctls[f"net/ipv6/conf/{address.device}/disable_ipv6"] != "0":
+            raise port.KernelError(errno.EACCES, operation, "IPv6 is disabled on this device")
         link.addresses.append(address)
         if link.up:
             self._connect(address)
@@ -357,6 +386,8 @@ class FakeKernel:
                 break
         else:
             raise port.KernelError(errno.EADDRNOTAVAIL, operation, "Address not found")
+        if ":" in address.address:
+            self._routes.pop((254, self._connected(address)[1], 256), None)
         connected = self._routes.get(self._connected(address))
         if connected is not None and connected.source == address.address:
             del self._routes[self._connected(address)]
@@ -365,11 +396,13 @@ class FakeKernel:
 
     # ---- routes
 
-    def routes(self, table: t.Optional[int] = None, protocol: t.Optional[int] = None) -> list[port.KernelRoute]:
+    def routes(
+        self, table: t.Optional[int] = None, protocol: t.Optional[int] = None, family: int = 4
+    ) -> list[port.KernelRoute]:
         return [
             (key[1], attributes)
             for key, attributes in self._routes.items()
-            if table in (None, key[0]) and protocol in (None, attributes.protocol)
+            if table in (None, key[0]) and protocol in (None, attributes.protocol) and (":" in key[1]) == (family == 6)
         ]
 
     def _with_subnet_of(self, address: str) -> t.Iterator[str]:
@@ -383,9 +416,11 @@ class FakeKernel:
         for link in self._links.values():
             if any(mine.address == address for mine in link.addresses):
                 return port.RouteAttributes("local", device="lo")
-        if ":" in address:  # of IPv6 it knows what is on a link
-            return next((port.RouteAttributes(device=name) for name in self._with_subnet_of(address)), None)
-        found = Lookup(self.routes(table=254)).route(address)
+        if ":" in address:
+            on_link = next((port.RouteAttributes(device=name) for name in self._with_subnet_of(address)), None)
+            if on_link is not None:
+                return on_link
+        found = Lookup(self.routes(table=254, family=6 if ":" in address else 4)).route(address)
         if found is None or found.type != "unicast":
             return None
         return port.RouteAttributes(device=found.device, gateway=found.gateway)
@@ -406,6 +441,10 @@ class FakeKernel:
     def _route(self, operation: port.RouteOperation) -> None:
         action, destination, wanted = operation
         words = f"{action} route {destination}"
+        family6 = ":" in destination
+        if family6:  # as the kernel shows it
+            wanted = wanted._replace(metric=wanted.metric or port.METRIC_IPV6, scope=port.SCOPE_UNIVERSE)
+            wanted = wanted._replace(device=None if wanted.type in _NOWHERE else wanted.device)
         key = (wanted.table, destination, wanted.metric)
         link = self._links.get(wanted.device) if wanted.device else None
         if wanted.device and link is None:
@@ -425,20 +464,34 @@ class FakeKernel:
                 raise port.KernelError(errno.EINVAL, words)
             if link is not None and not link.up:
                 raise port.KernelError(errno.ENETDOWN, words, "Device for nexthop is not up")
+            if family6 and link is not None and self._sysctls[f"net/ipv6/conf/{link.name}/disable_ipv6"] != "0":
+                raise port.KernelError(errno.EACCES, words, "IPv6 is disabled on nexthop device")
+            if family6 and wanted.gateway and wanted.onlink and self._is_elsewhere(wanted.gateway, wanted.device):
+                raise port.KernelError(errno.EINVAL, words, "Nexthop has invalid gateway or device mismatch")
             if wanted.gateway and not wanted.onlink and not self._on_link(wanted.gateway, wanted.device):
-                raise port.KernelError(errno.ENETUNREACH, words, "Nexthop has invalid gateway")
+                number = errno.EHOSTUNREACH if family6 else errno.ENETUNREACH
+                raise port.KernelError(number, words, "" if family6 else "Nexthop has invalid gateway")
         if action == "add" and have is not None:
             raise port.KernelError(errno.EEXIST, words)
         self._routes[key] = wanted
 
     def _on_link(self, gateway: str, device: t.Optional[str]) -> bool:
         target = ipaddress.ip_address(gateway)
+        if target.version == 6 and target.is_link_local:
+            return True
         return any(
-            attributes.scope == port.SCOPE_LINK
+            (attributes.scope == port.SCOPE_LINK or (target.version == 6 and not attributes.gateway))
             and attributes.device == device
             and target in ipaddress.ip_network(key[1])
             for key, attributes in self._routes.items()
         )
+
+    def _is_elsewhere(self, gateway: str, device: t.Optional[str]) -> bool:
+        """Whether an address of IPv6 is reached by another device: it is taken for on-link there alone."""
+        if ipaddress.ip_address(gateway).is_link_local:
+            return False
+        found = Lookup(self.routes(table=254, family=6)).route(gateway)
+        return found is not None and found.device != device and found.gateway is None
 
     # ---- neighbours, forwarding entries, rules
 
@@ -492,13 +545,13 @@ class FakeKernel:
                 return
         raise port.KernelError(errno.ENOENT, operation)
 
-    def rules(self) -> list[port.RuleEntry]:
-        return sorted(self._rules, key=lambda rule: rule.priority)
+    def rules(self, family: int = 4) -> list[port.RuleEntry]:
+        return sorted((rule for rule in self._rules if rule.family == family), key=lambda rule: rule.priority)
 
     def rule_add(self, rule: port.RuleEntry) -> None:
         operation = f"add rule {rule.priority} (mark {rule.fwmark:#x})"
         self._may_fail("rule_add", str(rule.priority), operation)
-        if any(other[:4] == rule[:4] and other.plain == rule.plain for other in self._rules):
+        if any(other[:4] == rule[:4] and other[5:] == rule[5:] for other in self._rules):
             raise port.KernelError(errno.EEXIST, operation)
         self._rules.append(rule)
         self._written()
@@ -524,11 +577,18 @@ class FakeKernel:
         if key == "net/ipv4/ip_forward" and value != self._sysctls[key]:
             redirects = "0" if value == "1" else "1"
             for name in self._sysctls:
-                if name.endswith("/forwarding"):
+                if re.fullmatch("net/ipv4/conf/.+/forwarding", name):
                     self._sysctls[name] = value
                 elif name == "net/ipv4/conf/all/accept_redirects":
                     self._sysctls[name] = redirects
+        if key == "net/ipv6/conf/all/forwarding" and value != self._sysctls[key]:
+            for name in self._sysctls:
+                if re.fullmatch("net/ipv6/conf/.+/forwarding", name):
+                    self._sysctls[name] = value
         self._sysctls[key] = value
+        off = _OFF.fullmatch(key)
+        if off and value != "0" and off.group(1) in self._links:
+            self._lose_ipv6(self._links[off.group(1)])
         found = re.fullmatch(r"net/ipv4/conf/(.+)/proxy_arp", key)
         if found and value != "0" and self._sysctls.get(f"net/ipv4/neigh/{found.group(1)}/proxy_delay") != "0":
             self.violations.append(f"{key} = {value} was written before proxy_delay = 0")
@@ -553,7 +613,7 @@ class FakeKernel:
             raise port.KernelError(errno.EINVAL, f"{action} {name} {member}")
 
     def routes_mark(self, protocol: int) -> int:
-        return hash(frozenset(self.routes(protocol=protocol)))
+        return hash(frozenset(self.routes(protocol=protocol) + self.routes(protocol=protocol, family=6)))
 
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
         connections = self.machine.connections
@@ -611,9 +671,11 @@ class FakeKernel:
     def leave(self, netns: str) -> None:
         """Nothing is open."""
 
-    def look_inside(self, netns: str) -> port.Interior:
+    def look_inside(self, netns: str, families: t.Collection[int] = (4,)) -> port.Interior:
         inner = self.inside(netns)
-        return port.Interior(inner.links(), inner.addresses(), inner.routes(table=254))
+        addresses = [address for family in families for address in inner.addresses(family=family)]
+        routes = [entry for family in families for entry in inner.routes(table=254, family=family)]
+        return port.Interior(inner.links(), addresses, routes)
 
     @property
     def netlink_port(self) -> int:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The `Kernel` port: what the drivers ask a kernel and tell it.
 
-Two things implement it: `linux.LinuxKernel` and, for tests, `fake.FakeKernel`. Addresses are strings, IPv4 so far;
-devices are named, not numbered; MTUs are bytes. Every method may raise KernelError.
+Two things implement it: `linux.LinuxKernel` and, for tests, `fake.FakeKernel`. Addresses are strings, of both IP
+versions; devices are named, not numbered; MTUs are bytes. Every method may raise KernelError.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ PROTOCOL_BIRD = 12
 SCOPE_UNIVERSE = 0
 SCOPE_LINK = 253
 SCOPE_HOST = 254
+
+#: What the kernel gives a route of IPv6 for which no metric was asked; one of IPv4 has none (0) then.
+METRIC_IPV6 = 1024
 
 
 class KernelError(OSError):
@@ -89,6 +92,8 @@ class NewLink:
 
 
 class Address(t.NamedTuple):
+    """One of IPv6 is added without asking whether somebody else has it (DAD, RFC 4862): it is to serve at once."""
+
     device: str
     address: str
     prefix_length: int
@@ -98,7 +103,8 @@ class Address(t.NamedTuple):
 class RouteAttributes(t.NamedTuple):
     """All of a route but its destination. Many routes share one: that is what makes bulk work cheap.
 
-    `device` and `gateway` are those of the first next hop; `hops` counts them.
+    `device` and `gateway` are those of the first next hop; `hops` counts them. A route of IPv6 has no scope, and always
+    a metric; one that leads nowhere (blackhole) has no device, though the kernel shows lo.
     """
 
     type: str = "unicast"
@@ -156,6 +162,7 @@ class RuleEntry(t.NamedTuple):
     fwmask: int = 0xFFFFFFFF
     protocol: int = 0
     plain: bool = True
+    family: int = 4
 
 
 class Interior(t.NamedTuple):
@@ -177,7 +184,7 @@ class LinkChange(t.NamedTuple):
 
 
 class Connection(t.NamedTuple):
-    """A connection that the kernel tracks, of IPv4. `sent` is its first packet as it came, `flow` the same after DNAT,
+    """A connection that the kernel tracks. `sent` is its first packet as it came, `flow` the same after DNAT,
     which is what policy is asked about. `ends` and `name` are the kernel's words for it; of one that another brought
     about (RELATED, as FTP's data) `master` is that one's `ends`.
     """
@@ -217,18 +224,21 @@ class Kernel(t.Protocol):
     def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[Address]:
         """Of one IP version; [] for a device that does not exist."""
 
-    def routes(self, table: t.Optional[int] = None, protocol: t.Optional[int] = None) -> list[KernelRoute]:
-        """Filtered by the kernel. Routes with a TOS are left out: nothing here writes them."""
+    def routes(
+        self, table: t.Optional[int] = None, protocol: t.Optional[int] = None, family: int = 4
+    ) -> list[KernelRoute]:
+        """Of one IP version, filtered by the kernel. Routes with a TOS are left out: nothing here writes them."""
 
     def route_to(self, address: str) -> t.Optional[RouteAttributes]:
         """Type, device and gateway, nothing else, by which a packet of this host leaves; None where it cannot."""
 
     def neighbors(self, device: str) -> list[NeighborEntry]:
-        """Entries with a MAC; [] for a device that does not exist."""
+        """Entries with a MAC, of both IP versions, multicast left out; [] for a device that does not exist."""
 
     def fdb(self, device: str) -> list[ForwardingEntry]: ...
 
-    def rules(self) -> list[RuleEntry]: ...
+    def rules(self, family: int = 4) -> list[RuleEntry]:
+        """Of one IP version."""
 
     def sysctl_read(self, key: str) -> t.Optional[str]:
         """`key` is a path below /proc/sys; None when it is not there."""
@@ -256,7 +266,7 @@ class Kernel(t.Protocol):
     def ipset_mark(self, name: str) -> int: ...
 
     def routes_mark(self, protocol: int) -> int:
-        """Of the routes with this protocol number."""
+        """Of the routes with this protocol number, of both IP versions."""
 
     # ---- write
 
@@ -342,7 +352,7 @@ class Kernel(t.Protocol):
     def leave(self, netns: str) -> None:
         """Closes and forgets the kernel that `inside` gave, so that the namespace can end."""
 
-    def look_inside(self, netns: str) -> Interior:
-        """Reads a namespace in one visit and leaves it again."""
+    def look_inside(self, netns: str, families: t.Collection[int] = (4,)) -> Interior:
+        """Reads a namespace in one visit and leaves it again: addresses and routes of these IP versions."""
 
     def close(self) -> None: ...

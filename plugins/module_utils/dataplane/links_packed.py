@@ -5,7 +5,7 @@
 
 A general netlink library takes 0.2 s to import and several times the kernel's own time to encode; a workload is made in
 half a millisecond. Each function returns type, flags (without request and acknowledgement) and body of one message.
-Layouts: rtnetlink(7), linux/if_link.h, linux/veth.h, linux/if_addr.h; pyroute2 is their oracle in the tests. IPv4.
+Layouts: rtnetlink(7), linux/if_link.h, linux/veth.h, linux/if_addr.h; pyroute2 is their oracle in the tests.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from .rtnetlink import (
     RTM_NEWADDR,
     RTM_NEWLINK,
     attribute,
+    family_of,
+    packed_address,
 )
 
 _IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_LINKINFO, _IFLA_IFALIAS = 1, 3, 4, 18, 20
 _IFLA_GROUP, _IFLA_NET_NS_FD, _IFLA_NUM_TX_QUEUES, _IFLA_NUM_RX_QUEUES = 27, 28, 31, 32
 _IFLA_INFO_KIND, _IFLA_INFO_DATA, _VETH_INFO_PEER = 1, 2, 1
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
+_IFA_F_NODAD = 2
 _IFF_UP = 1
 _IFADDR = struct.Struct("=BBBBI")
 _U32 = struct.Struct("=I")
@@ -104,8 +107,9 @@ def group_delete(group: int) -> Packed:
 
 
 def _address(address: port.Address, index: int) -> bytes:
-    packed = socket.inet_aton(address.address)
-    head = _IFADDR.pack(socket.AF_INET, address.prefix_length, 0, address.scope, index)
+    packed, family = packed_address(address.address), family_of(address.address)
+    flags = _IFA_F_NODAD if family == socket.AF_INET6 else 0
+    head = _IFADDR.pack(family, address.prefix_length, flags, address.scope, index)
     return head + attribute(_IFA_LOCAL, packed) + attribute(_IFA_ADDRESS, packed)
 
 

@@ -187,13 +187,17 @@ class LinuxKernel:
         if kernel is not None:
             kernel.close()
 
-    def look_inside(self, netns: str) -> port.Interior:
+    def look_inside(self, netns: str, families: t.Collection[int] = (4,)) -> port.Interior:
         kernel = LinuxKernel(netns, netns_folder=self._netns_folder, marker_folder=self._marker_folder)
         try:
             links = kernel.links()
             names = {link.index: link.name for link in links}
-            addresses = rt.dump_addresses(kernel._channel, names)
-            return port.Interior(links, addresses, rt.dump_routes(kernel._channel, names, _TABLE_MAIN))
+            addresses: list[port.Address] = []
+            routes: list[port.KernelRoute] = []
+            for family in families:
+                addresses += rt.dump_addresses(kernel._channel, names, family=family)
+                routes += rt.dump_routes(kernel._channel, names, _TABLE_MAIN, family=family)
+            return port.Interior(links, addresses, routes)
         finally:
             kernel.close()
 
@@ -336,8 +340,10 @@ class LinuxKernel:
         link = self.link(device)
         return rt.dump_addresses(self._channel, {link.index: device}, link.index, family) if link else []
 
-    def routes(self, table: t.Optional[int] = None, protocol: t.Optional[int] = None) -> list[port.KernelRoute]:
-        return rt.dump_routes(self._channel, self._names(), table, protocol)
+    def routes(
+        self, table: t.Optional[int] = None, protocol: t.Optional[int] = None, family: int = 4
+    ) -> list[port.KernelRoute]:
+        return rt.dump_routes(self._channel, self._names(), table, protocol, family)
 
     def route_to(self, address: str) -> t.Optional[port.RouteAttributes]:
         return rt.get_route(self._channel, self._names(), address)
@@ -350,8 +356,8 @@ class LinuxKernel:
         link = self.link(device)
         return rt.dump_fdb(self._channel, device, link.index) if link else []
 
-    def rules(self) -> list[port.RuleEntry]:
-        return rt.dump_rules(self._channel)
+    def rules(self, family: int = 4) -> list[port.RuleEntry]:
+        return rt.dump_rules(self._channel, family)
 
     def sysctl_read(self, key: str) -> t.Optional[str]:
         def read() -> t.Optional[str]:
@@ -371,7 +377,9 @@ class LinuxKernel:
         return self._there(read)
 
     def sockets_using(self, address: str) -> int:
-        plain = socket.inet_aton(address)[::-1].hex().upper()  # little endian, as /proc/net shows it
+        packed = rt.packed_address(address)
+        # As /proc/net shows it: numbers of 32 bits in the processor's order, which is little endian.
+        plain = "".join(packed[start : start + 4][::-1].hex() for start in range(0, len(packed), 4)).upper()
         mapped = "0000000000000000FFFF0000" + plain
         done = {"tcp": ("06", "07"), "tcp6": ("06", "07"), "udp": (), "udp6": ()}  # TIME_WAIT and CLOSE use nothing
 
@@ -446,7 +454,7 @@ class LinuxKernel:
             if link.port is not None:
                 data.append(("IFLA_VXLAN_PORT", link.port))
             if link.local is not None:
-                data.append(("IFLA_VXLAN_LOCAL", link.local))
+                data.append(("IFLA_VXLAN_LOCAL6" if ":" in link.local else "IFLA_VXLAN_LOCAL", link.local))
         elif link.kind == "ipip" and link.local is not None:
             data.append(("IFLA_IPIP_LOCAL", link.local))
         info: list[tuple[str, t.Any]] = [("IFLA_INFO_KIND", link.kind)]
@@ -550,13 +558,13 @@ class LinuxKernel:
 
     def neighbor_replace(self, entry: port.NeighborEntry) -> None:
         operation = f"set neighbour {entry.address} on {entry.device}"
-        header = {"family": socket.AF_INET, "ifindex": self._index(entry.device, operation)}
+        header = {"family": rt.family_of(entry.address), "ifindex": self._index(entry.device, operation)}
         data = [("NDA_DST", entry.address), ("NDA_LLADDR", entry.mac)]
         self._neighbor(rt.RTM_NEWNEIGH, rt.NLM_F_CREATE | rt.NLM_F_REPLACE, header, data, operation)
 
     def neighbor_delete(self, entry: port.NeighborEntry) -> None:
         operation = f"delete neighbour {entry.address} from {entry.device}"
-        header = {"family": socket.AF_INET, "ifindex": self._index(entry.device, operation)}
+        header = {"family": rt.family_of(entry.address), "ifindex": self._index(entry.device, operation)}
         self._neighbor(rt.RTM_DELNEIGH, 0, header, [("NDA_DST", entry.address)], operation)
 
     def _forwarding(self, kind: int, flags: int, entry: port.ForwardingEntry, operation: str) -> None:
@@ -576,7 +584,8 @@ class LinuxKernel:
         self._forwarding(rt.RTM_DELNEIGH, 0, entry, operation)
 
     def _rule(self, kind: int, flags: int, rule: port.RuleEntry, operation: str) -> None:
-        header = {"family": socket.AF_INET, "table": rule.table if rule.table < 256 else 0, "action": 1}
+        family = socket.AF_INET6 if rule.family == 6 else socket.AF_INET
+        header = {"family": family, "table": rule.table if rule.table < 256 else 0, "action": 1}
         data: list[tuple[str, t.Any]] = [
             ("FRA_PRIORITY", rule.priority),
             ("FRA_FWMARK", rule.fwmark),

@@ -95,14 +95,17 @@ def ipset(channel: rt.Channel, name: str) -> int:
 
 
 def routes(channel: rt.Channel, protocol: int) -> int:
-    """Of all IPv4 routes with this protocol number; `channel` is one of rtnetlink. Raises KernelError."""
-    body = rt.RTMSG.pack(socket.AF_INET, 0, 0, 0, 0, protocol, 0, 0, 0)
-    found = channel.dump(rt.RTM_GETROUTE, body, "list routes")
-    return _checksum((message for message in found if message[_ROUTE_PROTOCOL] == protocol), 16)
-
-
-def _checksum(messages: t.Iterable[bytes], start: int) -> int:
+    """Of all routes with this protocol number; `channel` is one of rtnetlink. Raises KernelError."""
     found = 1
+    for family in (socket.AF_INET, socket.AF_INET6):
+        body = rt.RTMSG.pack(family, 0, 0, 0, 0, protocol, 0, 0, 0)
+        messages = channel.dump(rt.RTM_GETROUTE, body, "list routes")
+        ours = (one for one in messages if one[16] == family and one[_ROUTE_PROTOCOL] == protocol)
+        found = _checksum(ours, 16, found)
+    return found
+
+
+def _checksum(messages: t.Iterable[bytes], start: int, found: int = 1) -> int:
     for message in messages:
         found = zlib.crc32(message[start:], found)
     return found

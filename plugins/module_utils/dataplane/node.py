@@ -18,10 +18,12 @@ import dataclasses
 import types
 import typing as t
 
-from ..fleet.node_state import TABLE_MAIN, BirdRoute, NodeState
+from ..bgp import bearers
+from ..bgp.bird_state import Bird, BirdRoute
+from ..fleet.node_state import TABLE_MAIN, NodeState
 from . import ipset, iptables, neighbor, route, rule, sysctl, tunnel, underlay, workload
 from .change import ApplyError, Change, Failures
-from .kernel import PROTOCOL_BIRD, Kernel, RouteAttributes
+from .kernel import METRIC_IPV6, PROTOCOL_BIRD, Kernel, RouteAttributes
 from .lookup import network, within
 
 
@@ -298,15 +300,20 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
     pools = [network(pool.cidr) for pool in state.pools]
     found = {
         destination: attributes
-        for destination, attributes in kernel.routes(table=TABLE_MAIN, protocol=PROTOCOL_BIRD)
+        for family in (4, 6)
+        for destination, attributes in kernel.routes(table=TABLE_MAIN, protocol=PROTOCOL_BIRD, family=family)
         if any(within(destination, pool) for pool in pools)
     }
     hops = underlay.NextHops(kernel)
     wanted: dict[str, RouteAttributes] = {}
+    routers: dict[str, tuple[str, ...]] = {}
     for expected in state.bird_routes:
-        wanted[expected.destination] = _bird_attributes(expected, hops)
+        routers[expected.destination] = bearers.routers(state.bird, expected) if state.bird else ()
+        wanted[expected.destination] = _bird_attributes(_by_router(expected, state.bird), hops)
     for destination, want in wanted.items():
         have = found.get(destination)
+        if have is not None and _is_via(have, routers[destination], want.mtu):
+            continue  # which of the routers it is, and whether one is better than the fleet's own session, BIRD decides
         if have is None:
             yield Change("route", "+", destination, None, route.text(want), "proto bird", None, want)
         elif (have.type, have.device, have.gateway, have.onlink, have.mtu) != (
@@ -322,9 +329,25 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
             yield Change("route", "-", destination, route.text(have), None, "proto bird", have)
 
 
+def _by_router(expected: BirdRoute, bird: t.Optional[Bird]) -> BirdRoute:
+    """Via the first of the routers outside the fleet, where none of the fleet's own sessions brings the route."""
+    if bird is None or bearers.within_fleet(bird, expected):
+        return expected
+    via = next(iter(bearers.routers(bird, expected)), None)
+    return expected if via is None else dataclasses.replace(expected, gateway=via)
+
+
+def _is_via(have: RouteAttributes, routers: t.Collection[str], mtu: t.Optional[int]) -> bool:
+    """Whether the route is via one of these routers; of IPv6 it has their link-local address (RFC 2545, section 3)."""
+    if not routers or (have.type, have.onlink, have.mtu) != ("unicast", False, mtu):
+        return False
+    return have.gateway in routers or (have.gateway or "").startswith("fe80:")
+
+
 def _bird_attributes(expected: BirdRoute, hops: underlay.NextHops) -> RouteAttributes:
     """As the kernel will show it: without a tunnel the node's own routes decide device and gateway."""
-    attributes = RouteAttributes(mtu=expected.mtu, protocol=PROTOCOL_BIRD, onlink=expected.onlink)
+    metric = METRIC_IPV6 if ":" in expected.destination else 0
+    attributes = RouteAttributes(mtu=expected.mtu, protocol=PROTOCOL_BIRD, onlink=expected.onlink, metric=metric)
     if expected.device:
         return attributes._replace(device=expected.device, gateway=expected.gateway)
     next_hop = expected.gateway or expected.next_hop

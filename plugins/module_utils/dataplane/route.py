@@ -3,6 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Routes, in bulk: those with our protocol number in the main and the probe table, and any other table desired.
 
+Both IP versions are one driver: what a destination looks like tells which. IPv6 knows no scope, and gives a route
+without a metric the metric 1024.
+
 A route that changes is replaced in place: no packet finds the table without it. A route of somebody else for the same
 destination stands in the way and is reported. Only a route of BIRD is taken over, since it is by a plan of ours that
 the destination is no longer BIRD's.
@@ -16,6 +19,7 @@ import typing as t
 from ..fleet.node_state import ROUTE_PROTOCOL, ROUTE_PROTOCOL_NAME, TABLE_MAIN, TABLE_PROBE, Route
 from .change import Change, Failures
 from .kernel import (
+    METRIC_IPV6,
     PROTOCOL_BIRD,
     SCOPE_LINK,
     SCOPE_UNIVERSE,
@@ -50,7 +54,7 @@ def text(attributes: RouteAttributes) -> str:
         words.append("onlink")
     if attributes.mtu:
         words += ["mtu", str(attributes.mtu)]
-    if attributes.metric:
+    if attributes.metric not in (0, METRIC_IPV6):
         words += ["metric", str(attributes.metric)]
     if attributes.source:
         words += ["src", attributes.source]
@@ -65,11 +69,14 @@ def _wanted(desired: t.Iterable[Route]) -> dict[Key, RouteAttributes]:
     wanted: dict[Key, RouteAttributes] = {}
     known: dict[t.Any, RouteAttributes] = {}
     last: t.Optional[Route] = None
+    last_family6 = False
     attributes = RouteAttributes()
     for route in desired:
         # Bulk comes in runs that differ in their destination alone.
+        family6 = ":" in route.destination
         if (
             last is None
+            or family6 != last_family6
             or route.device != last.device
             or route.gateway != last.gateway
             or route.type != last.type
@@ -77,15 +84,21 @@ def _wanted(desired: t.Iterable[Route]) -> dict[Key, RouteAttributes]:
             or route.mtu != last.mtu
             or route.onlink != last.onlink
         ):
-            shape = (route.device, route.gateway, route.type, route.table, route.mtu, route.onlink)
+            shape = (family6, route.device, route.gateway, route.type, route.table, route.mtu, route.onlink)
             attributes = known.get(shape) or known.setdefault(shape, attributes_of(route))
-            last = route
-        wanted[(route.table, route.destination, 0)] = attributes
+            last, last_family6 = route, family6
+        wanted[(route.table, route.destination, attributes.metric)] = attributes
     return wanted
 
 
+def place(route: Route) -> Key:
+    return route.table, route.destination, METRIC_IPV6 if ":" in route.destination else 0
+
+
 def attributes_of(route: Route) -> RouteAttributes:
-    link = route.type == "unicast" and route.gateway is None
+    """As the kernel shows it."""
+    family6 = ":" in route.destination
+    link = route.type == "unicast" and route.gateway is None and not family6
     return RouteAttributes(
         type=route.type,
         device=route.device,
@@ -95,6 +108,7 @@ def attributes_of(route: Route) -> RouteAttributes:
         table=route.table,
         protocol=ROUTE_PROTOCOL,
         scope=SCOPE_LINK if link else SCOPE_UNIVERSE,
+        metric=METRIC_IPV6 if family6 else 0,
     )
 
 
@@ -104,13 +118,13 @@ def observe(kernel: Kernel, desired: t.Sequence[Route]) -> dict[Key, RouteAttrib
     tables.update({route.table for route in desired})
     observed: dict[Key, RouteAttributes] = {
         (attributes.table, destination, attributes.metric): attributes
-        for destination, attributes in kernel.routes(protocol=ROUTE_PROTOCOL)
+        for family in (4, 6)
+        for destination, attributes in kernel.routes(protocol=ROUTE_PROTOCOL, family=family)
         if attributes.table in tables
     }
-    keys = ((route.table, route.destination, 0) for route in desired)
-    missing = {key for key in keys if key not in observed}
-    for table in {table for table, _destination, _metric in missing}:
-        for destination, attributes in kernel.routes(table=table):
+    missing = {key for key in map(place, desired) if key not in observed}
+    for table, family in {(table, 6 if ":" in destination else 4) for table, destination, _metric in missing}:
+        for destination, attributes in kernel.routes(table=table, family=family):
             key = (table, destination, attributes.metric)
             if key in missing:
                 observed[key] = attributes
@@ -156,9 +170,10 @@ def diff(desired: t.Iterable[Route], observed: t.Mapping[Key, RouteAttributes]) 
 
 def _in_the_way(destination: str, have: RouteAttributes) -> str:
     found = f"{destination} {text(have)} proto {protocol_name(have.protocol)}"
+    ip = "ip -6" if ":" in destination else "ip"
     return (
         f"A route that is not ours has this destination already: {found}. It was not touched."
-        f" Delete it (ip route del {destination} proto {have.protocol}) or stop what writes it, then run again."
+        f" Delete it ({ip} route del {destination} proto {have.protocol}) or stop what writes it, then run again."
     )
 
 
@@ -189,7 +204,8 @@ def _reason(kernel: Kernel, operation: RouteOperation, error: KernelError) -> st
     wanted = operation.attributes
     said = f"The kernel said: {error.said}."
     if error.errno == errno.EEXIST:
-        for destination, attributes in kernel.routes(table=wanted.table):
+        family = 6 if ":" in operation.destination else 4
+        for destination, attributes in kernel.routes(table=wanted.table, family=family):
             if destination == operation.destination and attributes.metric == wanted.metric:
                 return _in_the_way(destination, attributes)
     link = kernel.link(wanted.device) if wanted.device else None

@@ -5,7 +5,7 @@
 
 Standard library alone: observing must work on a host that has nothing installed yet, and a general netlink library
 spends tens of times longer on 10,000 routes than the kernel does. Message layouts: rtnetlink(7), linux/rtnetlink.h,
-linux/if_link.h, linux/neighbour.h, linux/fib_rules.h. IPv4.
+linux/if_link.h, linux/neighbour.h, linux/fib_rules.h.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _TIMEVAL = struct.Struct("@ll")
 AF_BRIDGE = 7
 NTF_SELF = 0x2
 NUD_PERMANENT = 0x80
+_NUD_NOARP = 0x40  # of multicast, which is nobody's
 _RTNH_F_ONLINK = 4
 _IFF_UP, _IFF_RUNNING = 0x1, 0x40
 _BATCH = 400  # messages per system call; their errors fit into a default receive buffer
@@ -64,6 +65,22 @@ _RULE = struct.Struct("=BBBBBxxBI")
 class Message(t.NamedTuple):
     type: int
     body: bytes
+
+
+def family_of(address: str) -> int:
+    """AF_INET or AF_INET6, of an address or a CIDR."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def packed_address(address: str) -> bytes:
+    """4 or 16 bytes, in network order."""
+    return socket.inet_pton(socket.AF_INET6, address) if ":" in address else socket.inet_aton(address)
+
+
+def address_text(data: bytes) -> str:
+    """\"\" for what is no address."""
+    family = {4: socket.AF_INET, 16: socket.AF_INET6}.get(len(data))
+    return "" if family is None else socket.inet_ntop(family, data)
 
 
 def attribute(kind: int, data: bytes) -> bytes:
@@ -380,9 +397,11 @@ def dump_routes(
     names: Names,
     table: t.Optional[int] = None,
     protocol: t.Optional[int] = None,
+    family: int = 4,
 ) -> list[port.KernelRoute]:
-    """IPv4 routes; `names` is {index: device}."""
-    body = RTMSG.pack(socket.AF_INET, 0, 0, 0, table if table and table < 256 else 0, protocol or 0, 0, 0, 0)
+    """Routes of one IP version; `names` is {index: device}."""
+    wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
+    body = RTMSG.pack(wanted, 0, 0, 0, table if table and table < 256 else 0, protocol or 0, 0, 0, 0)
     if table is not None:
         body += attribute(15, _U32.pack(table))
     try:
@@ -395,35 +414,40 @@ def dump_routes(
     known: dict[bytes, t.Optional[tuple[str, port.RouteAttributes]]] = {}
     found: list[port.KernelRoute] = []
     append = found.append
-    ntoa = socket.inet_ntoa
+    head, end = _DESTINATIONS[wanted], 40 + _SIZES[wanted]
     for message in messages:
-        if message[36:40] == _DESTINATION:
-            shape = message[16:40] + message[44:]
-            destination = message[40:44]
+        if message[36:40] == head:
+            shape = message[16:40] + message[end:]
+            destination = message[40:end]
         else:
             shape = message[16:]
-            destination = attributes(message, 28).get(1, b"\0\0\0\0")
+            destination = attributes(message, 28).get(1, bytes(_SIZES[wanted]))
         try:
             entry = known[shape]
         except KeyError:
-            entry = known[shape] = _decode_route(message, names, table, protocol)
+            entry = known[shape] = _decode_route(message, names, table, protocol, wanted)
         if entry is not None:
-            append((ntoa(destination) + entry[0], entry[1]))
+            append((_TEXT[wanted](destination) + entry[0], entry[1]))
     return found
 
 
-_DESTINATION = _ATTRIBUTE.pack(8, 1)
+_SIZES: dict[int, int] = {socket.AF_INET: 4, socket.AF_INET6: 16}  # bytes of an address
+_DESTINATIONS = {family: _ATTRIBUTE.pack(4 + size, 1) for family, size in _SIZES.items()}
+_TEXT: dict[int, t.Callable[[bytes], str]] = {
+    socket.AF_INET: socket.inet_ntoa,
+    socket.AF_INET6: lambda data: socket.inet_ntop(socket.AF_INET6, data),
+}
 
 
 def _decode_route(
-    message: bytes, names: Names, table: t.Optional[int], protocol: t.Optional[int]
+    message: bytes, names: Names, table: t.Optional[int], protocol: t.Optional[int], wanted: int
 ) -> t.Optional[tuple[str, port.RouteAttributes]]:
-    """(`/32`, the rest); None for what was not asked for."""
+    """(`/32`, the rest); None for what was not asked for. `wanted` is AF_INET or AF_INET6."""
     family, bits, _source, tos, table_, protocol_, scope, kind, flags = RTMSG.unpack_from(message, 16)
     found = attributes(message, 28)
     if 15 in found:
         table_ = _U32.unpack(found[15])[0]
-    if family != socket.AF_INET or tos or flags & 0x200:  # RTM_F_CLONED: a cache entry
+    if family != wanted or tos or flags & 0x200:  # RTM_F_CLONED: a cache entry
         return None
     if (table is not None and table_ != table) or (protocol is not None and protocol_ != protocol):
         return None
@@ -440,9 +464,11 @@ def _decode_route(
                 index, hop_flags, hop = index_, flags_, attributes(data[:length], 8)
             hops += 1
             offset += (length + 3) & ~3
+    if family == socket.AF_INET6 and kind in _NOWHERE:
+        index = 0  # lo
     gateway = None
     if 5 in hop:
-        gateway = socket.inet_ntoa(hop[5])
+        gateway = address_text(hop[5])
     elif 18 in hop:  # RTA_VIA: family and address, IPv6 here
         data = hop[18]
         gateway = socket.inet_ntop(socket.AF_INET6, data[2:18]) if len(data) >= 18 else None
@@ -457,16 +483,20 @@ def _decode_route(
         protocol=protocol_,
         scope=scope,
         metric=_U32.unpack(found[6])[0] if 6 in found else 0,
-        source=socket.inet_ntoa(found[7]) if 7 in found else None,
+        source=address_text(found[7]) if 7 in found else None,
         hops=hops,
     )
+
+
+#: What leads nowhere, by its number: blackhole, unreachable, prohibit, throw.
+_NOWHERE = frozenset({6, 7, 8, 9})
 
 
 def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.RouteAttributes]:
     """The kernel's own choice for a packet to `address`, of either family; None where it says that it cannot be
     reached."""
-    family, bits = (socket.AF_INET6, 128) if ":" in address else (socket.AF_INET, 32)
-    body = RTMSG.pack(family, bits, 0, 0, 0, 0, 0, 0, 0) + attribute(1, socket.inet_pton(family, address))
+    family = family_of(address)
+    body = RTMSG.pack(family, 8 * _SIZES[family], 0, 0, 0, 0, 0, 0, 0) + attribute(1, packed_address(address))
     try:
         answer = channel.get(RTM_GETROUTE, body, f"look up the route to {address}")
     except port.KernelError as error:
@@ -480,7 +510,7 @@ def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.R
     return port.RouteAttributes(
         type=ROUTE_TYPES.get(kind, str(kind)),
         device=names.get(index, str(index)) if index else None,
-        gateway=socket.inet_ntop(family, found[5]) if 5 in found else None,
+        gateway=address_text(found[5]) if 5 in found else None,
     )
 
 
@@ -495,31 +525,32 @@ def write_routes(
     channel: Channel, indexes: t.Mapping[str, int], operations: t.Sequence[port.RouteOperation]
 ) -> list[port.RouteFailure]:
     """`indexes` is {device: index}. An operation on a device that is not there fails with ENODEV (a delete: ESRCH)."""
-    templates: dict[tuple[str, port.RouteAttributes, str], t.Optional[tuple[bytes, bytes, bytes]]] = {}
+    templates: dict[tuple[str, port.RouteAttributes, str, int], t.Optional[tuple[bytes, bytes, bytes]]] = {}
     failures: list[port.RouteFailure] = []
     messages: list[tuple[bytes, ...]] = []
     positions: list[int] = []
     append, note = messages.append, positions.append
-    aton = socket.inet_aton
     last_attributes: t.Optional[port.RouteAttributes] = None
     last_action = last_bits = ""
+    last_family = 0
     template: t.Optional[tuple[bytes, bytes, bytes]] = None
     for position, (action, destination, wanted) in enumerate(operations):
         address, _slash, bits = destination.partition("/")
         # Bulk comes in runs that share their attributes; comparing by identity first saves hashing them.
-        if wanted is not last_attributes or bits != last_bits or action != last_action:
-            key = (action, wanted, bits)
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        if wanted is not last_attributes or bits != last_bits or action != last_action or family != last_family:
+            key = (action, wanted, bits, family)
             if key in templates:
                 template = templates[key]
             else:
-                template = templates[key] = _encode_route(action, wanted, int(bits), indexes)
-            last_attributes, last_bits, last_action = wanted, bits, action
+                template = templates[key] = _encode_route(action, wanted, int(bits), indexes, family)
+            last_attributes, last_bits, last_action, last_family = wanted, bits, action, family
         if template is None:
             number = errno.ESRCH if action == "delete" else errno.ENODEV
             error = port.KernelError(number, f"{action} route {destination}", f"there is no device {wanted.device}")
             failures.append(port.RouteFailure(position, error))
             continue
-        append((template[0], template[1], aton(address), template[2]))
+        append((template[0], template[1], packed_address(address), template[2]))
         note(position)
     for index, number, extack in channel.batch(messages, "write routes"):
         position = positions[index]
@@ -533,15 +564,15 @@ def write_routes(
 def route_message(operation: port.RouteOperation, indexes: t.Mapping[str, int]) -> tuple[int, int, bytes]:
     """Type, flags and body of the one message; its device must be in `indexes`."""
     address, _slash, bits = operation.destination.partition("/")
-    template = _encode_route(operation.action, operation.attributes, int(bits), indexes)
+    template = _encode_route(operation.action, operation.attributes, int(bits), indexes, family_of(address))
     if template is None:
         raise KeyError(operation.attributes.device)
     kind, flags = _ROUTE_ACTIONS[operation.action]
-    return kind, flags & ~NLM_F_REQUEST, template[1][4:] + socket.inet_aton(address) + template[2]
+    return kind, flags & ~NLM_F_REQUEST, template[1][4:] + packed_address(address) + template[2]
 
 
 def _encode_route(
-    action: str, wanted: port.RouteAttributes, bits: int, indexes: t.Mapping[str, int]
+    action: str, wanted: port.RouteAttributes, bits: int, indexes: t.Mapping[str, int], family: int
 ) -> t.Optional[tuple[bytes, bytes, bytes]]:
     """The message in three parts, with the sequence number behind the first and the destination behind the second."""
     kind, flags = _ROUTE_ACTIONS[action]
@@ -552,16 +583,16 @@ def _encode_route(
             return None
         rest += attribute(4, _U32.pack(index))
     if wanted.gateway is not None:
-        rest += attribute(5, socket.inet_aton(wanted.gateway))
+        rest += attribute(5, packed_address(wanted.gateway))
     if wanted.metric:
         rest += attribute(6, _U32.pack(wanted.metric))
     if wanted.source is not None:
-        rest += attribute(7, socket.inet_aton(wanted.source))
+        rest += attribute(7, packed_address(wanted.source))
     if wanted.mtu is not None and action != "delete":
         rest += attribute(8, attribute(2, _U32.pack(wanted.mtu)))
     rest += attribute(15, _U32.pack(wanted.table))
     message = RTMSG.pack(
-        socket.AF_INET,
+        family,
         bits,
         0,
         0,
@@ -571,9 +602,9 @@ def _encode_route(
         _ROUTE_TYPE_NUMBERS[wanted.type],
         _RTNH_F_ONLINK if wanted.onlink and action != "delete" else 0,
     )
-    length = 16 + len(message) + 8 + len(rest)
+    length = 16 + len(message) + 4 + _SIZES[family] + len(rest)
     head = struct.pack("=IHH", length, kind, flags)
-    return head, bytes(4) + message + _DESTINATION, rest
+    return head, bytes(4) + message + _DESTINATIONS[family], rest
 
 
 # ---- links
@@ -637,7 +668,7 @@ def _decode_link(body: bytes) -> port.Link:
     if kind == "vxlan":
         vni = _U32.unpack(data[1])[0] if 1 in data else None
         vxlan_port = struct.unpack("!H", data[15])[0] if 15 in data else None
-        local = socket.inet_ntoa(data[4]) if 4 in data else None
+        local = next((address_text(data[kind]) for kind in (4, 17) if kind in data), None)  # IFLA_VXLAN_LOCAL, _LOCAL6
         learning = bool(data.get(7, b"\0")[0])
         external = bool(data.get(25, b"\0")[0])
     elif kind == "ipip":
@@ -679,16 +710,17 @@ def dump_addresses(channel: Channel, names: Names, index: int = 0, family: int =
         data = attributes(message, 24)
         local = data.get(2) or data.get(1)
         if found_family == wanted and local and index in (0, index_):
-            found.append(port.Address(names.get(index_, str(index_)), socket.inet_ntop(wanted, local), bits, scope))
+            found.append(port.Address(names.get(index_, str(index_)), address_text(local), bits, scope))
     return found
 
 
 def dump_neighbors(channel: Channel, device: str, index: int) -> list[port.NeighborEntry]:
     found: list[port.NeighborEntry] = []
-    for index_, state, data in _dump_ndmsg(channel, socket.AF_INET, index, "list neighbours"):
-        if index_ == index and len(data.get(1, b"")) == 4 and len(data.get(2, b"")) == 6:
-            permanent = bool(state & NUD_PERMANENT)
-            found.append(port.NeighborEntry(device, socket.inet_ntoa(data[1]), _mac(data[2]), permanent))
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for index_, state, data in _dump_ndmsg(channel, family, index, "list neighbours"):
+            address, mac = address_text(data.get(1, b"")), data.get(2, b"")
+            if index_ == index and address and len(mac) == 6 and not state & _NUD_NOARP:
+                found.append(port.NeighborEntry(device, address, _mac(mac), bool(state & NUD_PERMANENT)))
     return found
 
 
@@ -696,7 +728,7 @@ def dump_fdb(channel: Channel, device: str, index: int) -> list[port.ForwardingE
     found: list[port.ForwardingEntry] = []
     for index_, state, data in _dump_ndmsg(channel, AF_BRIDGE, index, "list forwarding entries"):
         if index_ == index and len(data.get(2, b"")) == 6:
-            destination = socket.inet_ntoa(data[1]) if len(data.get(1, b"")) == 4 else ""
+            destination = address_text(data.get(1, b""))
             permanent = bool(state & NUD_PERMANENT)
             found.append(port.ForwardingEntry(device, _mac(data[2]), destination, permanent))
     return found
@@ -716,11 +748,19 @@ def _dump_ndmsg(
 _PLAIN_RULE = {6, 10, 14, 15, 16, 21}  # priority, mark, suppress_prefixlength (-1), table, mask, protocol
 
 
-def dump_rules(channel: Channel) -> list[port.RuleEntry]:
+def dump_rules(channel: Channel, family: int = 4) -> list[port.RuleEntry]:
+    """Rules of one IP version."""
+    wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
     found: list[port.RuleEntry] = []
-    for message in channel.dump(RTM_GETRULE, _RULE.pack(socket.AF_INET, 0, 0, 0, 0, 0, 0), "list rules"):
-        family, _dst, _src, tos, table, action, flags = _RULE.unpack_from(message, 16)
-        if family != socket.AF_INET:
+    try:
+        messages = channel.dump(RTM_GETRULE, _RULE.pack(wanted, 0, 0, 0, 0, 0, 0), "list rules")
+    except port.KernelError as error:
+        if error.errno == errno.EAFNOSUPPORT and family == 6:  # a kernel without it
+            return []
+        raise
+    for message in messages:
+        family_, _dst, _src, tos, table, action, flags = _RULE.unpack_from(message, 16)
+        if family_ != wanted:
             continue
         data = attributes(message, 28)
         plain = set(data) <= _PLAIN_RULE and action == 1 and not tos and not flags & 0x2  # FIB_RULE_INVERT
@@ -734,6 +774,7 @@ def dump_rules(channel: Channel) -> list[port.RuleEntry]:
                 fwmask=_U32.unpack(data[16])[0] if 16 in data else 0xFFFFFFFF,
                 protocol=data[21][0] if data.get(21) else 0,
                 plain=plain,
+                family=family,
             )
         )
     return found

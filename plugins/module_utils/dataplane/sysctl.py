@@ -5,7 +5,7 @@
 
 The order is part of what is desired: `proxy_arp` before `proxy_delay = 0` has brought kernels down, and writing
 `net/ipv4/ip_forward` resets the forwarding and redirect settings of every interface (Documentation/networking/
-ip-sysctl), so what it resets is put right again behind it.
+ip-sysctl), as `net/ipv6/conf/all/forwarding` does with forwarding, so what they reset is put right again behind them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from ..fleet.node_state import Sysctl
 from .change import Change, apply_each
 from .kernel import Kernel, KernelError
 
-_FORWARDING = "net/ipv4/ip_forward"
-_RESET_BY_FORWARDING = ("forwarding", "accept_redirects", "send_redirects")
+#: {what resets others: (where those stand, their names)}
+_RESETS = {
+    "net/ipv4/ip_forward": ("net/ipv4/conf/", ("forwarding", "accept_redirects", "send_redirects")),
+    "net/ipv6/conf/all/forwarding": ("net/ipv6/conf/", ("forwarding",)),
+}
 
 
 def observe(kernel: Kernel, desired: t.Iterable[Sysctl]) -> dict[str, t.Optional[str]]:
@@ -34,11 +37,12 @@ def diff(desired: t.Iterable[Sysctl], observed: t.Mapping[str, t.Optional[str]])
         if have is not None and have.split() == sysctl.value.split():
             continue
         followers: tuple[Sysctl, ...] = ()
-        if sysctl.key == _FORWARDING:
+        if sysctl.key in _RESETS:
+            folder, names = _RESETS[sysctl.key]
             followers = tuple(
                 other
                 for other in wanted[position + 1 :]
-                if other.key.startswith("net/ipv4/conf/") and other.key.rpartition("/")[2] in _RESET_BY_FORWARDING
+                if other.key.startswith(folder) and other.key.rpartition("/")[2] in names
             )
         action = "+" if have is None else "~"
         changes.append(Change("sysctl", action, _dotted(sysctl.key), have, sysctl.value, "", have, (sysctl, followers)))

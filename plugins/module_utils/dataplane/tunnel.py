@@ -1,14 +1,16 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tunnel devices: `tunl0` (ipip) and `vxlan.calico`, with the node's own tunnel address on them.
+"""Tunnel devices: `tunl0` (ipip), `vxlan.calico` and, over IPv6, `vxlan-v6.calico`, with the node's own tunnel address
+on them.
 
 Our mark is the device's alias, `calico: tunnel <addresses>`: it names the addresses that are ours, and is written
 before the first of them is added. Addresses of others are never touched.
 
 `tunl0` is the fallback device of the kernel's ipip module and cannot be deleted: absent means down and without our
 address. An address stays while sockets use it: the host's own connections through the tunnel have it as their source.
-A new address is added before the old one goes.
+A new address is added before the old one goes. `vxlan-v6.calico` has IPv6 addresses alone; its link-local one, which
+the kernel makes of its MAC, is nobody's.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ import typing as t
 
 from ..fleet.node_state import TunnelDevice
 from .change import Change, apply_each, refused
-from .kernel import Address, Kernel, KernelError, Link, NewLink
+from .kernel import SCOPE_LINK, Address, Kernel, KernelError, Link, NewLink
 
 MARK = "calico: tunnel"
-NAMES = ("tunl0", "vxlan.calico")
+NAMES = ("tunl0", "vxlan.calico", "vxlan-v6.calico")
 
 
 class Observed(t.NamedTuple):
@@ -52,7 +54,7 @@ def observe(kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence
         if link is None:
             continue
         recorded = tuple(_recorded(link))
-        addresses = tuple(kernel.addresses(name))
+        addresses = tuple(_addresses(kernel, link))
         keep = wanted[name].address if name in wanted else None
         sockets = {
             address.address: kernel.sockets_using(address.address)
@@ -61,6 +63,13 @@ def observe(kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence
         }
         observed[name] = Observed(link, addresses, recorded, sockets)
     return observed
+
+
+def _addresses(kernel: Kernel, link: Link) -> list[Address]:
+    """Those of the family that the tunnel carries."""
+    if link.local is None or ":" not in link.local:
+        return kernel.addresses(link.name)
+    return [address for address in kernel.addresses(link.name, 6) if address.scope != SCOPE_LINK]
 
 
 def _identity(link: t.Union[Link, TunnelDevice]) -> str:
@@ -87,7 +96,8 @@ def diff(desired: t.Iterable[TunnelDevice], observed: t.Mapping[str, Observed]) 
 
 def _present(device: TunnelDevice, have: t.Optional[Observed]) -> list[Change]:
     after = "  ".join(word for word in (_identity(device), f"mtu {device.mtu}", "up") if word)
-    address = Address(device.name, device.address, 32) if device.address else None
+    length = 128 if ":" in device.local else 32
+    address = Address(device.name, device.address, length) if device.address else None
     if have is None:
         changes = [Change("device", "+", device.name, None, after, new=device)]
         if address:
@@ -123,7 +133,8 @@ def _present(device: TunnelDevice, have: t.Optional[Observed]) -> list[Change]:
 
 
 def _address_change(address: Address, device: TunnelDevice) -> Change:
-    return Change("address", "+", f"{address.address}/32", None, f"dev {device.name}", new=(address, device))
+    subject = f"{address.address}/{address.prefix_length}"
+    return Change("address", "+", subject, None, f"dev {device.name}", new=(address, device))
 
 
 def _recorded_well(device: TunnelDevice, have: Observed) -> bool:
@@ -247,7 +258,7 @@ def _record(kernel: Kernel, name: str, addresses: t.Iterable[str]) -> None:
     if link is None:
         return
     recorded = _recorded(link)
-    present = {address.address for address in kernel.addresses(name)}
+    present = {address.address for address in _addresses(kernel, link)}
     kept = [address for address in recorded if address in present]
     alias = " ".join([MARK, *dict.fromkeys([*addresses, *kept])])
     if alias != link.alias:
@@ -256,11 +267,20 @@ def _record(kernel: Kernel, name: str, addresses: t.Iterable[str]) -> None:
 
 def _add_address(kernel: Kernel, address: Address, device: TunnelDevice) -> None:
     _record(kernel, device.name, [address.address])
+    if ":" in address.address:
+        _turn_on(kernel, device.name)
     try:
         kernel.address_add(address)
     except KernelError as error:
         if error.errno != errno.EEXIST:
             raise
+
+
+def _turn_on(kernel: Kernel, name: str) -> None:
+    """IPv6, where the host's default is to have it off; a device that has it off takes no address."""
+    key = f"net/ipv6/conf/{name}/disable_ipv6"
+    if kernel.sysctl_read(key) not in (None, "0"):
+        kernel.sysctl_write(key, "0")
 
 
 def _delete_address(kernel: Kernel, address: Address) -> None:
@@ -282,7 +302,7 @@ def _release(kernel: Kernel, link: Link, down: bool) -> None:
         return
     if down:
         kernel.link_set(link.name, up=False)
-    present = {address.address for address in kernel.addresses(link.name)}
+    present = {address.address for address in _addresses(kernel, link)}
     if not present.intersection(_recorded(kernel.link(link.name))):  # else the next run has to find them
         kernel.link_set(link.name, alias="")
 

@@ -21,25 +21,43 @@ _STEP = 0.25  # seconds between two looks while waiting
 
 
 def device_of(kernel: Kernel, state: NodeState) -> str:
-    """The device that carries the node's own address. Raises ObserveError when there is none."""
-    own = state.address.partition("/")[0]
-    devices = [address.device for address in kernel.addresses() if address.address == own]
+    """The device that carries the node's own IPv4 address, or its IPv6 address where it has no other.
+
+    Raises ObserveError when there is none.
+    """
+    return _device(kernel, state, state.address or state.address6)
+
+
+def device6_of(kernel: Kernel, state: NodeState) -> str:
+    """The device that carries the node's own IPv6 address; "" for a node without one. Raises ObserveError."""
+    return _device(kernel, state, state.address6) if state.address6 else ""
+
+
+def _device(kernel: Kernel, state: NodeState, cidr: str) -> str:
+    own = cidr.partition("/")[0]
+    family = 6 if ":" in own else 4
+    devices = [address.device for address in kernel.addresses(family=family) if address.address == own]
     # A node that routes on the host may have its address on lo as well; packets leave by the other one.
     devices.sort(key=lambda device: device == "lo")
     if not devices:
+        variable = "calico_node_address_ipv6" if family == 6 else "calico_node_address"
         raise ObserveError(
             f"No network interface of {state.node} has its address {own}."
-            f" It is taken from calico_node_address ({state.address})."
+            f" It is taken from {variable} ({cidr})."
             " Correct that variable, or give the host this address (ip address), then run again."
         )
     return devices[0]
 
 
 def wait(kernel: Kernel, state: NodeState, seconds: float) -> str:
-    """As `device_of`, for an address that may come late, by a lease or over a bond. Raises ObserveError."""
+    """As `device_of`, for addresses that may come late, by a lease, an advertisement or over a bond.
+
+    Raises ObserveError.
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:
+            device6_of(kernel, state)
             return device_of(kernel, state)
         except ObserveError:
             if time.monotonic() >= deadline:
@@ -52,28 +70,30 @@ class NextHops:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._lookup: t.Optional[Lookup] = None
+        self._lookups: dict[int, Lookup] = {}  # by IP version
 
     def route(self, address: str) -> t.Optional[RouteAttributes]:
         """The route that the underlay takes to an address, None where it has none or refuses."""
-        if self._lookup is None:
+        family = 6 if ":" in address else 4
+        if family not in self._lookups:
             others = (PROTOCOL_BIRD, ROUTE_PROTOCOL)
-            routes = self._kernel.routes(table=TABLE_MAIN)
-            self._lookup = Lookup(entry for entry in routes if entry[1].protocol not in others)
-        found = self._lookup.route(address)
+            routes = self._kernel.routes(table=TABLE_MAIN, family=family)
+            self._lookups[family] = Lookup(entry for entry in routes if entry[1].protocol not in others)
+        found = self._lookups[family].route(address)
         return found if found is not None and found.type == "unicast" else None
 
 
 def resolve(kernel: Kernel, state: NodeState, device: str) -> NodeState:
     """The state with everything filled in that only the node knows; `device` is the one that `device_of` found.
 
-    Routes by way of an address that the underlay does not reach are left out.
+    Routes by way of an address that the underlay does not reach are left out. Raises ObserveError for a node without
+    its IPv6 address.
     """
     hops = NextHops(kernel)
     found = {address: hops.route(address) for address in state.underlay_gateways}
     # What is reached directly is its own gateway.
     gateways = {address: route.gateway or address for address, route in found.items() if route is not None}
-    state = state.resolve_underlay(device, gateways)
+    state = state.resolve_underlay(device, gateways, device6_of(kernel, state))
     return dataclasses.replace(state, routes=tuple(_with_device(route, hops) for route in state.routes))
 
 

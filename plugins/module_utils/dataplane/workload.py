@@ -4,13 +4,14 @@
 """Workload endpoints: a network namespace joined to the host by a veth pair, as Calico's CNI plugin makes it.
 
 The host end has the MAC ee:ee:ee:ee:ee:ee and no address; the workload has its address as /32 and reaches everything by
-169.254.1.1, which the host answers for by proxy ARP. The pair is made in one request, its inner end born inside.
+169.254.1.1, which the host answers for by proxy ARP. An IPv6 address is a /128, and its way out is the link-local
+address that the host end's MAC makes. The pair is made in one request, its inner end born inside.
 
 Order: `apply` leaves a new host end down, then the sysctl driver sets the host end's sysctls, then `activate` sets it
 up, then the route driver writes its route. So a workload is never reachable before its interface is ready.
 
-Marks: the host end's alias `calico: workload <namespace>/<name>`, the inner end's `calico: address <address>`, and the
-marker of a namespace that was made here: no other one is deleted.
+Marks: the host end's alias `calico: workload <namespace>/<name>`, the inner end's `calico: address <addresses>`, and
+the marker of a namespace that was made here: no other one is deleted.
 
 A namespace that is not owned (`netns_owned`; CNI's) is never made. When it is gone so is the workload: nothing is
 wanted of it any more, and nothing is repaired.
@@ -25,6 +26,7 @@ import typing as t
 from ..fleet.node_state import TABLE_MAIN, WorkloadEndpoint
 from .change import Change, apply_each
 from .kernel import (
+    METRIC_IPV6,
     PROTOCOL_BOOT,
     SCOPE_LINK,
     Address,
@@ -40,10 +42,15 @@ MARK = "calico: workload "
 _ADDRESS_MARK = "calico: address "
 HOST_MAC = "ee:ee:ee:ee:ee:ee"
 GATEWAY = "169.254.1.1"
+GATEWAY6 = "fe80::ecee:eeff:feee:eeee"  # of HOST_MAC (RFC 4291, appendix A)
 #: Note of a workload that ended with its namespace.
 GONE = "its network namespace is gone"
 _GATEWAY_ROUTE = f"{GATEWAY}/32"
 _DEFAULT_ROUTE = "0.0.0.0/0"
+_DEFAULT_ROUTE6 = "::/0"
+_BOTH = (4, 6)
+#: What IPv6 inside needs: to be on, and no address to be asked about on a link with two ends. Nobody advertises there.
+_INSIDE6 = {"accept_dad": "0", "accept_ra": "0", "disable_ipv6": "0"}
 _SECOND_METRIC = 100  # of the routes by an interface that is not eth0, with its number: net1 has 101
 
 
@@ -56,7 +63,7 @@ class Observed(t.NamedTuple):
     joined: bool = False
     lo_up: bool = False
     addresses: tuple[Address, ...] = ()
-    routes: t.Mapping[str, RouteAttributes] = {}  # {destination: attributes}, gateway and default only
+    routes: t.Mapping[str, RouteAttributes] = {}  # {destination: attributes}, gateways and defaults only
     owned: t.Optional[str] = None  # stale: name of the namespace that was made for it
     inside: bool = True  # whether the namespace was looked into; only what stands on the host counts otherwise
     unmounted: bool = False  # what has the namespace's name is none
@@ -145,7 +152,9 @@ def _marked(link: t.Optional[Link], endpoint: WorkloadEndpoint) -> bool:
 
 def _inside(kernel: Kernel, endpoint: WorkloadEndpoint, link: t.Optional[Link]) -> Observed:
     try:
-        interior = kernel.look_inside(netns_name(endpoint))
+        interior = kernel.look_inside(netns_name(endpoint), _BOTH if endpoint.address6 else (4,))
+        if not endpoint.address6 and any(_has6(inner) for inner in interior.links):
+            interior = kernel.look_inside(netns_name(endpoint), _BOTH)
     except KernelError as error:
         if error.errno == errno.ENOENT and not endpoint.netns_owned:  # it ended just now
             return Observed(link)
@@ -157,17 +166,20 @@ def _inside(kernel: Kernel, endpoint: WorkloadEndpoint, link: t.Optional[Link]) 
     joined = link is not None and peer is not None and _ends(link, peer)
     # With a pair that is made anew go the routes through its other end, whatever that one was named.
     going = set() if joined else {inner.name for inner in interior.links if link is not None and _ends(link, inner)}
-    metric = route_metric(endpoint)
+    wanted = wanted_routes(endpoint)
     routes = {
         destination: attributes
         for destination, attributes in interior.routes
-        if destination in (_GATEWAY_ROUTE, _DEFAULT_ROUTE)
-        and attributes.metric == metric
-        and attributes.device not in going
+        if destination in wanted and attributes.metric == wanted[destination].metric and attributes.device not in going
     }
     addresses = tuple(address for address in interior.addresses if peer is not None and address.device == peer.name)
     lo = links.get("lo")
     return Observed(link, True, peer, joined, lo is not None and lo.up, addresses, routes)
+
+
+def _has6(link: Link) -> bool:
+    """Whether we gave it an IPv6 address once."""
+    return any(":" in address for address in _recorded(link))
 
 
 def _ends(link: Link, peer: Link) -> bool:
@@ -183,12 +195,19 @@ def wanted_routes(endpoint: WorkloadEndpoint) -> dict[str, RouteAttributes]:
         protocol=PROTOCOL_BOOT,
         metric=route_metric(endpoint),
     )
-    return {_GATEWAY_ROUTE: through._replace(scope=SCOPE_LINK), _DEFAULT_ROUTE: through._replace(gateway=GATEWAY)}
+    wanted = {}
+    if endpoint.address:
+        wanted[_GATEWAY_ROUTE] = through._replace(scope=SCOPE_LINK)
+        wanted[_DEFAULT_ROUTE] = through._replace(gateway=GATEWAY)
+    if endpoint.address6:
+        wanted[_DEFAULT_ROUTE6] = through._replace(gateway=GATEWAY6, metric=METRIC_IPV6 + through.metric)
+    return wanted
 
 
 def route_metric(endpoint: WorkloadEndpoint) -> int:
     """A namespace of somebody else may be attached twice, by eth0 and by net1: both reach everything by 169.254.1.1,
-    and eth0 is the one that is used while it is there. By the name alone, so that the order does not matter."""
+    and eth0 is the one that is used while it is there. By the name alone, so that the order does not matter. Those of
+    IPv6 have METRIC_IPV6 besides."""
     if endpoint.netns_owned or endpoint.peer_interface == "eth0":
         return 0
     number = re.search(r"\d{1,6}$", endpoint.peer_interface)
@@ -201,7 +220,11 @@ def _alike(have: RouteAttributes, want: RouteAttributes) -> bool:
 
 
 def _text(endpoint: WorkloadEndpoint) -> str:
-    words = [f"{endpoint.peer_interface} {endpoint.address}", f"host end {endpoint.interface}", f"mtu {endpoint.mtu}"]
+    words = [
+        f"{endpoint.peer_interface} {' '.join(endpoint.addresses)}",
+        f"host end {endpoint.interface}",
+        f"mtu {endpoint.mtu}",
+    ]
     if endpoint.route_mtu:
         words.append(f"route mtu {endpoint.route_mtu}")
     return "  ".join(words)
@@ -277,12 +300,19 @@ def _in_the_way(endpoint: WorkloadEndpoint, have: Observed) -> str:
     for destination, want in wanted_routes(endpoint).items():
         found = have.routes.get(destination)
         if found is not None and found.device != want.device:
-            shown = "default" if destination == _DEFAULT_ROUTE else destination
+            ip, shown = _shown(destination)
             return (
                 f"Network namespace {name} has a route {shown} through {found.device or found.type} already."
-                f" It was not touched. Delete it (ip netns exec {name} ip route del {shown}), then run again."
+                f" It was not touched. Delete it (ip netns exec {name} {ip} route del {shown}), then run again."
             )
     return ""
+
+
+def _shown(destination: str) -> tuple[str, str]:
+    """(program that shows it, its name there)"""
+    if destination == _DEFAULT_ROUTE6:
+        return "ip -6", "default"
+    return "ip", "default" if destination == _DEFAULT_ROUTE else destination
 
 
 def _differing(endpoint: WorkloadEndpoint, have: Observed) -> list[tuple[str, str]]:
@@ -316,15 +346,16 @@ def _differing_inside(endpoint: WorkloadEndpoint, have: Observed, peer: Link) ->
     if endpoint.mac is not None and peer.mac != endpoint.mac:
         found.append((f"{peer.name} mac {peer.mac}", f"{peer.name} mac {endpoint.mac}"))
     addresses = {address.address for address in have.addresses}
-    recorded = _recorded(peer)
-    gone = [address for address in recorded if address in addresses and address != endpoint.address]
-    if endpoint.address not in addresses or gone:
-        found.append((f"address {gone[0] if gone else 'none'}", f"address {endpoint.address}"))
-    elif recorded != [endpoint.address]:
+    recorded, wanted = _recorded(peer), endpoint.addresses
+    gone = [address for address in recorded if address in addresses and address not in wanted]
+    missing = [address for address in wanted if address not in addresses]
+    if missing or gone:
+        found.append((f"address {' '.join(gone) or 'none'}", f"address {' '.join(missing) or 'none'}"))
+    elif recorded != [*wanted]:
         found.append((f"{peer.name} unmarked", f"{peer.name} marked"))
     for destination, want in wanted_routes(endpoint).items():
         have_route = have.routes.get(destination)
-        shown = "default" if destination == _DEFAULT_ROUTE else GATEWAY
+        shown = GATEWAY if destination == _GATEWAY_ROUTE else " ".join((*_shown(destination)[0].split()[1:], "default"))
         if have_route is None:
             found.append((f"no route {shown}", f"route {shown}"))
         elif not _alike(have_route, want):
@@ -338,8 +369,8 @@ def _words(attributes: RouteAttributes) -> str:
 
 
 def address_mark(endpoint: WorkloadEndpoint) -> str:
-    """Alias of the inner end: which address on it is ours."""
-    return f"{_ADDRESS_MARK}{endpoint.address}"
+    """Alias of the inner end: which addresses on it are ours."""
+    return _ADDRESS_MARK + " ".join(endpoint.addresses)
 
 
 def _recorded(peer: Link) -> list[str]:
@@ -417,30 +448,49 @@ def _bring_inside(inner: Kernel, endpoint: WorkloadEndpoint) -> None:
     alias = address_mark(endpoint)
     mtu = endpoint.mtu if peer.mtu != endpoint.mtu else None
     mac = endpoint.mac if endpoint.mac is not None and peer.mac != endpoint.mac else None
+    families = _BOTH if endpoint.address6 or _has6(peer) else (4,)
+    if endpoint.address6:
+        turn_on_ipv6(inner, device)
     if not peer.up or mtu or mac:
         inner.link_set(device, up=True, mtu=mtu, mac=mac)
-    present = {address.address for address in inner.addresses(device)}
-    gone = [address for address in recorded if address in present and address != endpoint.address]
-    if gone or endpoint.address not in present:
+    present = {address.address for family in families for address in inner.addresses(device, family)}
+    gone = [address for address in recorded if address in present and address not in endpoint.addresses]
+    missing = [address for address in endpoint.addresses if address not in present]
+    if gone or missing:
         # All of ours are on record while both are there, whenever this is stopped.
         inner.link_set(device, alias=" ".join([alias, *gone]))
-    if endpoint.address not in present:
-        inner.address_add(Address(device, endpoint.address, 32))
-    metric = route_metric(endpoint)
-    routes = {to: through for to, through in inner.routes(table=TABLE_MAIN) if through.metric == metric}
+    for address in missing:
+        inner.address_add(inner_address(device, address))
+    routes = {
+        (to, through.metric): through
+        for family in families
+        for to, through in inner.routes(table=TABLE_MAIN, family=family)
+    }
     operations = []
     for destination, want in wanted_routes(endpoint).items():
-        have = routes.get(destination)
+        have = routes.get((destination, want.metric))
         if have is None or not _alike(have, want):
             action = "replace" if have is not None else "add"
             operations.append(RouteOperation(action, destination, want))
     for failure in inner.route_batch(operations):
         raise failure.error
     for address in gone:
-        inner.address_delete(Address(device, address, 32))
+        inner.address_delete(inner_address(device, address))
     peer = inner.link(device)
     if peer is not None and peer.alias != alias:
         inner.link_set(device, alias=alias)
+
+
+def inner_address(device: str, address: str) -> Address:
+    return Address(device, address, 128 if ":" in address else 32)
+
+
+def turn_on_ipv6(inner: Kernel, device: str) -> None:
+    """On the end inside. Docker has it off in what it makes; a new namespace may have inherited that from the host."""
+    for name, value in _INSIDE6.items():
+        key = f"net/ipv6/conf/{device}/{name}"
+        if inner.sysctl_read(key) not in (None, value):
+            inner.sysctl_write(key, value)
 
 
 def _remove(kernel: Kernel, have: Observed) -> None:

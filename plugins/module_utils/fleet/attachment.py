@@ -12,8 +12,8 @@ import dataclasses
 import ipaddress
 import typing as t
 
-from .cidr import inside
-from .node_state import OVERHEAD, TABLE_MAIN, Ipam, NodeState, Pool, Route, Sysctl, WorkloadEndpoint
+from .cidr import contains, host
+from .node_state import OVERHEAD, OVERHEAD6, TABLE_MAIN, Ipam, NodeState, Pool, Route, Sysctl, WorkloadEndpoint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,45 +98,64 @@ _READERS: dict[str, t.Callable[[t.Any], bool]] = {
 }
 
 
-def endpoint(workload: Workload, pool: Pool) -> WorkloadEndpoint:
-    """What the drivers make of it. Raises ValueError for a workload that has no IPv4 address."""
-    address = next((found for found in workload.addresses if ":" not in found), None)
-    if address is None:
-        raise ValueError(f"workload {workload.id} has no IPv4 address")
-    mtu = pool.workload_mtu if workload.mtu is None else min(workload.mtu, pool.workload_mtu)
+def endpoint(workload: Workload, pool: Pool, pool6: t.Optional[Pool] = None) -> WorkloadEndpoint:
+    """What the drivers make of it. `pool` is that of its IPv4 address, `pool6` that of its IPv6 address if it has both;
+    of one with IPv6 alone `pool` is that one's. What both pools leave room for fits.
+
+    Raises ValueError for a workload that has no address.
+    """
+    address = next((found for found in workload.addresses if ":" not in found), "")
+    address6 = next((found for found in workload.addresses if ":" in found), "")
+    if not address and not address6:
+        raise ValueError(f"workload {workload.id} has no address")
+    pools = (pool,) if pool6 is None else (pool, pool6)
+    mtu = min([one.workload_mtu for one in pools] + ([] if workload.mtu is None else [workload.mtu]))
+    route_mtus = [one.route_mtu for one in pools if one.route_mtu is not None]
     return WorkloadEndpoint(
         name=workload.name,
         namespace=workload.namespace,
         interface=workload.interface,
         address=address,
         mtu=mtu,
-        pool=workload.pool,
+        pool=workload.pool if address else "",
         netns=workload.netns,
         netns_owned=workload.netns_owned,
         peer_interface=workload.peer_interface,
-        route_mtu=None if pool.route_mtu is None else min(pool.route_mtu, mtu),
+        route_mtu=min(*route_mtus, mtu) if route_mtus else None,
         labels=workload.labels,
         mac=workload.mac,
+        address6=address6,
+        pool6=(pool6 or pool).name if address6 else "",
     )
 
 
 def endpoint_sysctls(workload: WorkloadEndpoint) -> tuple[Sysctl, ...]:
     """Of its host end, in their order: answering late with proxy_arp on and a delay set has crashed kernels (felix
-    #1937)."""
-    return (
-        Sysctl(f"net/ipv4/neigh/{workload.interface}/proxy_delay", "0"),
-        Sysctl(f"net/ipv4/conf/{workload.interface}/proxy_arp", "1"),
-        Sysctl(f"net/ipv4/conf/{workload.interface}/forwarding", "1"),
-    )
+    #1937). IPv6 is turned on last, so that its link-local address, the workload's gateway, is the one of its MAC and
+    nobody is asked about it first."""
+    name = workload.interface
+    sysctls: tuple[Sysctl, ...] = ()
+    if workload.address:
+        sysctls += (
+            Sysctl(f"net/ipv4/neigh/{name}/proxy_delay", "0"),
+            Sysctl(f"net/ipv4/conf/{name}/proxy_arp", "1"),
+            Sysctl(f"net/ipv4/conf/{name}/forwarding", "1"),
+        )
+    if workload.address6:
+        settings = ("accept_dad", "0"), ("accept_ra", "0"), ("addr_gen_mode", "0"), ("forwarding", "1")
+        sysctls += tuple(Sysctl(f"net/ipv6/conf/{name}/{key}", value) for key, value in settings)
+        sysctls += (Sysctl(f"net/ipv6/conf/{name}/disable_ipv6", "0"),)
+    return sysctls
 
 
-def endpoint_route(workload: WorkloadEndpoint) -> Route:
-    return Route(f"{workload.address}/32", device=workload.interface)
+def endpoint_routes(workload: WorkloadEndpoint) -> tuple[Route, ...]:
+    """The ways to it, one for each of its addresses."""
+    return tuple(Route(host(address), device=workload.interface) for address in workload.addresses)
 
 
 def own_routes(bgp: bool, ipam: Ipam, workloads: t.Sequence[WorkloadEndpoint]) -> tuple[Route, ...]:
     """A blackhole for each block that the other nodes send here, and the way to each workload."""
-    hosts = {route.destination: route for route in map(endpoint_route, workloads)}
+    hosts = {route.destination: route for workload in workloads for route in endpoint_routes(workload)}
     # Without BGP the others route to spare blocks already, so what is not used in them has to end here as well.
     blocks = ipam.blocks if bgp else ipam.blocks + ipam.spare_blocks
     # A block of one address is its workload's own route: a blackhole would fight it.
@@ -158,14 +177,14 @@ class OwnEndpoints:
     """Makes WorkloadEndpoints again and again: of the same Workload, the same object in the same pool."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[Workload, Pool, WorkloadEndpoint]] = {}  # by id
+        self._made: dict[str, tuple[Workload, tuple[Pool, ...], WorkloadEndpoint]] = {}  # by id
 
     def of(self, state: NodeState, workload: Workload) -> WorkloadEndpoint:
         """See `endpoint`."""
-        pool = next((pool for pool in state.pools if pool.name == workload.pool), None) or pool_of(state, workload)
+        pools = pools_of(state, workload)
         known = self._made.get(workload.id)
-        if known is None or known[0] is not workload or known[1] != pool:
-            known = self._made[workload.id] = workload, pool, endpoint(workload, pool)
+        if known is None or known[0] is not workload or known[1] != pools:
+            known = self._made[workload.id] = workload, pools, endpoint(workload, *pools)
         return known[2]
 
     def forget(self, id: str) -> None:
@@ -175,19 +194,19 @@ class OwnEndpoints:
 def beside_inventory(
     state: NodeState, workloads: t.Iterable[Workload], own: t.Optional[OwnEndpoints] = None
 ) -> list[WorkloadEndpoint]:
-    """The node's own workloads, whatever their order. One without an IPv4 address has nothing that could be on the host
-    yet. Where two would have one interface or one address the inventory's is the one."""
+    """The node's own workloads, whatever their order. One without an address has nothing that could be on the host yet.
+    Where two would have one interface or one address the inventory's is the one."""
     made = own or OwnEndpoints()
     interfaces = {found.interface for found in state.workloads}
-    addresses = {found.address for found in state.workloads}
+    addresses = {address for found in state.workloads for address in found.addresses}
     endpoints: list[WorkloadEndpoint] = []
     for workload in sorted(workloads, key=lambda found: found.id):
-        if all(":" in address for address in workload.addresses):
+        if not workload.addresses:
             continue
         found = made.of(state, workload)
-        if found.interface not in interfaces and found.address not in addresses:
+        if found.interface not in interfaces and addresses.isdisjoint(found.addresses):
             interfaces.add(found.interface)
-            addresses.add(found.address)
+            addresses.update(found.addresses)
             endpoints.append(found)
     return endpoints
 
@@ -229,10 +248,7 @@ def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocat
     pools = {pool.name: pool for pool in state.pools}
     later = [block for block in (*current.ipam.blocks, *current.ipam.spare_blocks) if block.cidr not in known]
     kept = tuple(
-        block
-        for block in later
-        if block.pool in pools
-        and any(inside(f"{address}/32", block.cidr) for address in allocated if ":" not in address)
+        block for block in later if block.pool in pools and any(contains(block.cidr, address) for address in allocated)
     )
     if not kept:
         return state
@@ -252,7 +268,11 @@ def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocat
 def address_conflicts(state: NodeState, workloads: t.Iterable[Workload]) -> list[str]:
     """Addresses that `state` has for somebody else than the workload that has them on the node, in sentences."""
     planned = {address: f"the {kind} tunnel" for kind, address in state.ipam.tunnels.items()}
-    planned.update((found.address, f"workload {found.namespace}/{found.name}") for found in state.workloads)
+    planned.update(
+        (address, f"workload {found.namespace}/{found.name}")
+        for found in state.workloads
+        for address in found.addresses
+    )
     return [
         f"{address}, planned for {planned[address]} of {state.node}, was given to workload {workload.id} there "
         "meanwhile. Run playbooks/site.yml: it plans another address."
@@ -262,8 +282,22 @@ def address_conflicts(state: NodeState, workloads: t.Iterable[Workload]) -> list
     ]
 
 
-def pool_of(state: NodeState, workload: Workload) -> Pool:
-    """The pool that its first address lies in by now. A workload whose pool is gone gets what fits in any tunnel."""
-    host = next((f"{address}/32" for address in workload.addresses if ":" not in address), "")
-    found = next((pool for pool in state.pools if host and inside(host, pool.cidr)), None)
-    return found or Pool(workload.pool, "", 0, "None", workload_mtu=state.underlay_mtu - max(OVERHEAD.values()))
+def pools_of(state: NodeState, workload: Workload) -> tuple[Pool, ...]:
+    """The pools of its first address and, if it has both, of its IPv6 address: of the first the one that it was asked
+    for by name, else where they lie by now. A workload whose pool is gone gets what fits in any tunnel."""
+    first: dict[bool, str] = {}
+    for address in workload.addresses:
+        first.setdefault(":" in address, address)
+    found: list[Pool] = []
+    for family6, address in sorted(first.items()):
+        pool = next((pool for pool in state.pools if pool.name == workload.pool and not found), None)
+        if pool is None or (":" in pool.cidr) != family6:
+            pool = next((pool for pool in state.pools if contains(pool.cidr, address)), None)
+        found.append(pool or _pool_gone(state, workload, family6))
+    return tuple(found) or (_pool_gone(state, workload, False),)
+
+
+def _pool_gone(state: NodeState, workload: Workload, family6: bool) -> Pool:
+    overhead = OVERHEAD6 if family6 else OVERHEAD
+    name = "" if family6 and any(":" not in address for address in workload.addresses) else workload.pool
+    return Pool(name, "", 0, "None", workload_mtu=state.underlay_mtu - max(overhead.values()))

@@ -8,18 +8,13 @@ from __future__ import annotations
 import typing as t
 
 from .. import naming
+from ..bgp.bird_state import Bird, BirdPool, BirdRoute, Vtep6
 from . import firewall
 from .attachment import endpoint_sysctls, own_routes
-from .cidr import number
-from .fleet import Fleet
-from .inventory import FleetNode
+from .fleet import TUNNEL_DEVICE, Fleet, tunnel_device
+from .node_inventory import FleetNode
 from .node_state import (
-    OVERHEAD,
     UNDERLAY,
-    Bird,
-    BirdPeer,
-    BirdPool,
-    BirdRoute,
     Block,
     FdbEntry,
     Ipam,
@@ -30,38 +25,17 @@ from .node_state import (
     Sysctl,
     TunnelDevice,
     WorkloadEndpoint,
+    overhead,
 )
 
-DEVICE = {
-    "IPIP": "tunl0",
-    "IPIPCrossSubnet": "tunl0",
-    "VXLAN": "vxlan.calico",
-    "VXLANCrossSubnet": "vxlan.calico",
-    "None": "",
-}
-TUNNEL = {"tunl0": "ipip", "vxlan.calico": "vxlan"}
+_VXLAN4, _VXLAN6 = TUNNEL_DEVICE["vxlan"], TUNNEL_DEVICE["vxlan6"]
 
 
 def node_state(fleet: Fleet, name: str) -> NodeState:
     """All that node `name` must have. Raises KeyError for a node that is not in the fleet."""
     node = fleet.nodes[name]
     settings = fleet.settings
-    pools = tuple(
-        Pool(
-            pool.name,
-            pool.cidr,
-            pool.blockSize,
-            pool.encapsulation,
-            pool.natOutgoing,
-            pool.disabled,
-            pool.disableBGPExport,
-            settings.underlay_mtu - OVERHEAD[pool.encapsulation],
-            node_selector=pool.nodeSelector or "all()",
-            allowed_uses=pool.allowedUses,
-            assignment_mode=pool.assignmentMode,
-        )
-        for pool in fleet.pools
-    )
+    pools = _pools(fleet)
     ipam = fleet.ipam_of(name)
     by_name = {pool.name: pool for pool in pools}
     devices = _devices(fleet, node, ipam, pools) if node.workload_node else ()
@@ -69,7 +43,7 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
     remote = [
         (peer, fleet.ipam_of(peer.name)) for peer in fleet.nodes.values() if peer.name != name and peer.workload_node
     ]
-    vxlan = next((device for device in devices if device.kind == "vxlan"), None)
+    vxlan = [device.name for device in devices if device.kind == "vxlan"]
     routes = own_routes(settings.bgp_enabled, ipam, workloads)
     bird: t.Optional[Bird] = None
     bird_routes: tuple[BirdRoute, ...] = ()
@@ -81,20 +55,19 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
     return NodeState(
         node=name,
         address=f"{node.address}/{node.prefix}",
+        address6=f"{node.address6}/{node.prefix6}" if node.address6 else "",
         plan=fleet.digest,
         underlay_mtu=settings.underlay_mtu,
         pools=pools,
         ipam=ipam,
         devices=devices,
         neighbors=tuple(_neighbors(vxlan, remote, settings.bgp_enabled)),
-        fdb=tuple(FdbEntry(vxlan.name, naming.vtep_mac(peer.name), peer.address) for peer, dummy in remote)
-        if vxlan
-        else (),
+        fdb=tuple(_fdb(vxlan, [peer for peer, dummy in remote])),
         workloads=workloads,
         routes=routes,
-        sysctls=tuple(_sysctls(devices, workloads)) if node.workload_node else (),
-        ipsets=firewall.ipsets(peer.address for peer in fleet.nodes.values()) if devices else (),
-        iptables=firewall.tables(pools, devices) if node.workload_node else (),
+        sysctls=tuple(_sysctls(devices, workloads, _has_ipv6(node, pools))) if node.workload_node else (),
+        ipsets=firewall.ipsets(devices, fleet.nodes.values()),
+        iptables=firewall.tables(_of_families(node, pools), devices) if node.workload_node else (),
         bird_routes=bird_routes,
         bird=bird,
         nodes=fleet.members,
@@ -102,35 +75,72 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
     )
 
 
+def bird(fleet: Fleet, name: str) -> t.Optional[Bird]:
+    """The part of `node_state` that BIRD is told, by itself: it takes no time for each other node, sessions apart."""
+    if not fleet.settings.bgp_enabled:
+        return None
+    return _bird(fleet, fleet.nodes[name], fleet.ipam_of(name), _pools(fleet))
+
+
+def _pools(fleet: Fleet) -> tuple[Pool, ...]:
+    return tuple(
+        Pool(
+            pool.name,
+            pool.cidr,
+            pool.blockSize,
+            pool.encapsulation,
+            pool.natOutgoing,
+            pool.disabled,
+            pool.disableBGPExport,
+            fleet.settings.underlay_mtu - overhead(pool.encapsulation, pool.cidr),
+            node_selector=pool.nodeSelector or "all()",
+            allowed_uses=pool.allowedUses,
+            assignment_mode=pool.assignmentMode,
+        )
+        for pool in fleet.pools
+    )
+
+
 def _devices(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Sequence[Pool]) -> tuple[TunnelDevice, ...]:
     """Every pool's device stands on every node: also one that holds none of its blocks reaches them through it."""
     settings = fleet.settings
-    used = {DEVICE[pool.encapsulation] for pool in pools}
+    used = {tunnel_device(pool) for pool in pools}
     devices = []
     if "tunl0" in used:
-        mtu = settings.underlay_mtu - OVERHEAD["IPIP"]
+        mtu = settings.underlay_mtu - overhead("IPIP", node.address)
         devices.append(TunnelDevice("tunl0", "ipip", mtu, node.address, ipam.tunnels.get("ipip")))
-    if "vxlan.calico" in used:
-        devices.append(
-            TunnelDevice(
-                "vxlan.calico",
-                "vxlan",
-                settings.underlay_mtu - OVERHEAD["VXLAN"],
-                node.address,
-                ipam.tunnels.get("vxlan"),
-                naming.vtep_mac(node.name),
-                settings.vxlan_vni,
-                settings.vxlan_port,
+    for kind, local in (("vxlan", node.address), ("vxlan6", node.address6)):
+        if TUNNEL_DEVICE[kind] in used and local:
+            devices.append(
+                TunnelDevice(
+                    TUNNEL_DEVICE[kind],
+                    "vxlan",
+                    settings.underlay_mtu - overhead("VXLAN", local),
+                    local,
+                    ipam.tunnels.get(kind),
+                    naming.vtep_mac(node.name),
+                    settings.vxlan_vni,
+                    settings.vxlan_port,
+                )
             )
-        )
     return tuple(devices)
+
+
+def _of_families(node: FleetNode, pools: t.Iterable[Pool]) -> list[Pool]:
+    """Without those of IPv6 on a node that has none."""
+    return [pool for pool in pools if node.address6 or ":" not in pool.cidr]
+
+
+def _has_ipv6(node: FleetNode, pools: t.Sequence[Pool]) -> bool:
+    """Whether there is anything of IPv6 that the node routes."""
+    return bool(node.address6) and any(":" in pool.cidr for pool in pools)
 
 
 def _workloads(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Mapping[str, Pool]) -> tuple[WorkloadEndpoint, ...]:
     endpoints = []
     for workload in fleet.workloads.get(node.name, ()):
-        address = ipam.workloads[workload.name]
-        pool = pools[fleet.pool_of_address(address)]
+        address, address6 = ipam.workloads.get(workload.name, ""), ipam.workloads6.get(workload.name, "")
+        own = {found: pools[fleet.pool_of_address(found)] for found in (address, address6) if found}
         endpoints.append(
             WorkloadEndpoint(
                 name=workload.name,
@@ -138,34 +148,53 @@ def _workloads(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Mapping[str, 
                 netns=workload.name,
                 interface=naming.interface_name(workload.namespace, workload.name),
                 address=address,
-                mtu=pool.workload_mtu,
-                pool=pool.name,
+                mtu=min(pool.workload_mtu for pool in own.values()),
+                pool=own[address].name if address else "",
                 labels=workload.labels,
                 peer_interface=workload.endpoint,
+                address6=address6,
+                pool6=own[address6].name if address6 else "",
             )
         )
     return tuple(endpoints)
 
 
-def _tunnelled(node: FleetNode, peer: FleetNode, encapsulation: str) -> str:
-    """The device by which `node` reaches blocks of `peer`, or "" for the underlay itself."""
-    if encapsulation.endswith("CrossSubnet") and peer.subnet == node.subnet:
-        return ""
-    return DEVICE[encapsulation]
+class _Way(t.NamedTuple):
+    """By which a node reaches a block of a peer: `device` is that of a tunnel, or "" for the underlay itself.
+
+    `gateway` is "" across subnets without a tunnel: the underlay's router is it then, and only the node knows which.
+    """
+
+    device: str
+    gateway: str
+    next_hop: str  # the peer's own address
+
+
+def _way(node: FleetNode, peer: FleetNode, pool: Pool) -> _Way:
+    version6 = ":" in pool.cidr
+    next_hop = peer.address6 if version6 else peer.address
+    near = peer.subnet6 == node.subnet6 if version6 else peer.subnet == node.subnet
+    device = "" if near and pool.encapsulation.endswith("CrossSubnet") else tunnel_device(pool)
+    if device == _VXLAN6:
+        # The kernel takes no global address as a gateway that is on-link by way of another device.
+        return _Way(device, naming.vtep_link_local(peer.name), next_hop)
+    return _Way(device, next_hop if device or near else "", next_hop)
+
+
+def _reachable(node: FleetNode, blocks: t.Iterable[Block]) -> t.Iterator[Block]:
+    """Without those of IPv6 on a node that has none."""
+    return (block for block in blocks if node.address6 or ":" not in block.cidr)
 
 
 def _bird_routes(
     node: FleetNode, remote: t.Sequence[tuple[FleetNode, Ipam]], pools: t.Mapping[str, Pool]
 ) -> t.Iterator[BirdRoute]:
     for peer, ipam in remote:
-        for block in ipam.blocks:
+        for block in _reachable(node, ipam.blocks):
             pool = pools[block.pool]
-            if pool.disable_bgp_export:
-                continue
-            device = _tunnelled(node, peer, pool.encapsulation)
-            # Across subnets without a tunnel the underlay's router is the gateway; only the node knows which.
-            gateway = peer.address if device or peer.subnet == node.subnet else ""
-            yield BirdRoute(block.cidr, gateway, device, bool(device), peer.name, next_hop=peer.address)
+            if not pool.disable_bgp_export:
+                way = _way(node, peer, pool)
+                yield BirdRoute(block.cidr, way.gateway, way.device, bool(way.device), peer.name, next_hop=way.next_hop)
 
 
 def _routes_from_plan(
@@ -173,104 +202,104 @@ def _routes_from_plan(
 ) -> t.Iterator[Route]:
     """Without BGP: the remote blocks as the Calico documents show them, via the remote VTEP's address."""
     for peer, ipam in remote:
-        for block in ipam.blocks + ipam.spare_blocks:
-            device = _tunnelled(node, peer, pools[block.pool].encapsulation)
-            if device:
-                yield Route(block.cidr, device=device, gateway=ipam.tunnels["vxlan"], onlink=True)
+        for block in _reachable(node, ipam.blocks + ipam.spare_blocks):
+            way = _way(node, peer, pools[block.pool])
+            if way.device:
+                gateway = way.gateway if way.device == _VXLAN6 else ipam.tunnels["vxlan"]
+                yield Route(block.cidr, device=way.device, gateway=gateway, onlink=True)
             else:
-                yield Route(block.cidr, device=UNDERLAY, gateway=peer.address)
+                yield Route(block.cidr, device=UNDERLAY, gateway=way.next_hop)
 
 
-def _neighbors(
-    vxlan: t.Optional[TunnelDevice], remote: t.Sequence[tuple[FleetNode, Ipam]], bgp: bool
-) -> t.Iterator[Neighbor]:
-    """The gateway of a route into vxlan.calico is the BGP next hop, or the VTEP's address where there is no BGP."""
-    if vxlan is None:
-        return
-    for peer, ipam in remote:
-        gateway = peer.address if bgp else ipam.tunnels.get("vxlan")
-        if gateway:
-            yield Neighbor(vxlan.name, gateway, naming.vtep_mac(peer.name))
+def _fdb(vxlan: t.Sequence[str], remote: t.Sequence[FleetNode]) -> t.Iterator[FdbEntry]:
+    for device in vxlan:
+        for peer in remote:
+            destination = peer.address6 if device == _VXLAN6 else peer.address
+            if destination:
+                yield FdbEntry(device, naming.vtep_mac(peer.name), destination)
 
 
-def _sysctls(devices: t.Sequence[TunnelDevice], workloads: t.Sequence[WorkloadEndpoint]) -> t.Iterator[Sysctl]:
+def _neighbors(vxlan: t.Sequence[str], remote: t.Sequence[tuple[FleetNode, Ipam]], bgp: bool) -> t.Iterator[Neighbor]:
+    """The gateway of a route into vxlan.calico is the BGP next hop, or the VTEP's address where there is no BGP; into
+    vxlan-v6.calico it is the VTEP's link-local address."""
+    for device in vxlan:
+        for peer, ipam in remote:
+            gateway: t.Optional[str]
+            if device == _VXLAN6:
+                gateway = naming.vtep_link_local(peer.name) if peer.address6 else None
+            else:
+                gateway = peer.address if bgp else ipam.tunnels.get("vxlan")
+            if gateway:
+                yield Neighbor(device, gateway, naming.vtep_mac(peer.name))
+
+
+def _sysctls(
+    devices: t.Sequence[TunnelDevice], workloads: t.Sequence[WorkloadEndpoint], ipv6: bool
+) -> t.Iterator[Sysctl]:
     yield Sysctl("net/ipv4/ip_forward", "1")
+    if ipv6:
+        yield Sysctl("net/ipv6/conf/all/forwarding", "1")
     # Loose: during a change of mode packets of one flow arrive over both ways. The kernel takes max(all, interface).
-    for name in (UNDERLAY, *(device.name for device in devices)):
+    for name in (UNDERLAY, *(device.name for device in devices if device.name != _VXLAN6)):
         yield Sysctl(f"net/ipv4/conf/{name}/rp_filter", "2")
+    for device in devices:
+        if device.name == _VXLAN6:
+            yield Sysctl(f"net/ipv6/conf/{device.name}/disable_ipv6", "0")
+            yield Sysctl(f"net/ipv6/conf/{device.name}/accept_ra", "0")
+            yield Sysctl(f"net/ipv6/conf/{device.name}/forwarding", "1")
     for workload in workloads:
         yield from endpoint_sysctls(workload)
 
 
 def _bird(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Sequence[Pool]) -> Bird:
     settings = fleet.settings
+    speaker = fleet.bgp.speakers[node.name]
+    peers = fleet.bgp.peering.sessions(node.name)
+    announced = fleet.bgp.announcements.of(node.name)
     return Bird(
-        router_id=node.address,
+        router_id=speaker.router_id,
         address=node.address,
-        as_number=settings.as_number,
+        as_number=speaker.as_number,
         subnet=node.subnet,
-        listen_port=settings.listen_port,
+        listen_port=speaker.listen_port,
         blocks=tuple(block.cidr for block in _exportable(ipam, pools)),
         pools=tuple(
             BirdPool(
                 pool.cidr,
-                DEVICE[pool.encapsulation],
+                tunnel_device(pool),
                 pool.encapsulation.endswith("CrossSubnet"),
                 export=not pool.disable_bgp_export,
                 block_size=pool.block_size,
             )
-            for pool in pools
+            for pool in _of_families(node, pools)
         ),
-        peers=tuple(_peers(fleet, node)),
-        cluster_id=settings.cluster_id if node.reflector else None,
+        peers=peers,
+        cluster_id=speaker.cluster_id or None,
         workload_node=node.workload_node,
         log_severity=settings.log_severity,
         graceful_restart_time=settings.graceful_restart_time,
+        hold_time=fleet.bgp.hold_time,
+        keepalive_time=fleet.bgp.keepalive_time,
+        long_lived_stale_time=fleet.bgp.long_lived_stale_time,
+        strict_bind=fleet.bgp.bind_mode == "NodeIP",
+        secrets=tuple(sorted({peer.password for peer in peers if peer.password})),
+        filters=fleet.bgp.announcements.functions(peers),
+        communities=announced.communities,
+        ignored_interfaces=fleet.bgp.announcements.ignored_interfaces,
+        include_dir=announced.include_dir,
+        address6=node.address6,
+        subnet6=node.subnet6,
+        vteps6=tuple(_vteps6(fleet, node, pools)),
     )
+
+
+def _vteps6(fleet: Fleet, node: FleetNode, pools: t.Sequence[Pool]) -> t.Iterator[Vtep6]:
+    if node.workload_node and node.address6 and any(tunnel_device(pool) == _VXLAN6 for pool in pools):
+        for peer in fleet.nodes.values():
+            if peer.workload_node and peer.address6 and peer.name != node.name:
+                yield Vtep6(peer.address6, naming.vtep_link_local(peer.name))
 
 
 def _exportable(ipam: Ipam, pools: t.Sequence[Pool]) -> t.Iterator[Block]:
     hidden = {pool.name for pool in pools if pool.disable_bgp_export}
     return (block for block in ipam.blocks + ipam.spare_blocks if block.pool not in hidden)
-
-
-def _peers(fleet: Fleet, node: FleetNode) -> t.Iterator[BirdPeer]:
-    for peer in fleet.nodes.values():
-        if peer.name == node.name:
-            continue
-        if node.reflector:
-            kind = "mesh" if peer.reflector else "client"
-        elif peer.reflector:
-            kind = "reflector"
-        elif fleet.settings.mesh:
-            kind = "mesh"
-        else:
-            continue
-        yield BirdPeer(
-            naming.bird_peer_name("Mesh" if kind == "mesh" else "Node", peer.address),
-            peer.address,
-            fleet.settings.as_number,
-            kind,
-            passive=listens(node.ip, peer.ip),
-            node=peer.name,
-        )
-    for external in fleet.peers.get(node.name, ()):
-        yield BirdPeer(
-            naming.bird_peer_name("Global", external.address),
-            external.address,
-            external.as_number,
-            "external",
-            multihop=not _same_subnet(external.address, node),
-        )
-
-
-def _same_subnet(address: str, node: FleetNode) -> bool:
-    return number(address) >> (32 - node.prefix) == node.ip >> (32 - node.prefix)
-
-
-def listens(own: int, peer: int) -> bool:
-    """Whether this side of a pair is the passive one. One side always is, so that sessions never collide; which one
-    goes by the parity of the bits of both addresses: no node has to take all SYNs of a starting fleet (BIRD's backlog
-    is 8), also where all addresses are even. Other nodes have no say: their coming and going resets no session."""
-    lower_listens = bin(own ^ peer).count("1") % 2 == 0
-    return (own < peer) == lower_listens

@@ -13,32 +13,57 @@ import typing as t
 
 from .node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
 
-ALL_HOSTS = "cali40all-hosts-net"
+#: IP version -> the set of the addresses of all nodes.
+ALL_HOSTS = {4: "cali40all-hosts-net", 6: "cali60all-hosts-net"}
 
-_FROM_FLEET = f"-m set --match-set {ALL_HOSTS} src -m addrtype --dst-type LOCAL -j ACCEPT"
+
+class Node(t.Protocol):
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def address6(self) -> str: ...
 
 
-def ipsets(addresses: t.Iterable[str]) -> tuple[IpSet, ...]:
-    """`addresses`: those of all nodes of the fleet, without prefix length."""
-    return (IpSet(ALL_HOSTS, "hash:net", tuple(sorted(addresses))),)
+def ipsets(devices: t.Iterable[TunnelDevice], nodes: t.Iterable[Node]) -> tuple[IpSet, ...]:
+    """`nodes`: all of the fleet. A set for each IP version that a tunnel crosses."""
+    versions = {_version(device) for device in devices}
+    if not versions:
+        return ()
+    everybody = list(nodes)
+    members = {
+        4: sorted(node.address for node in everybody),
+        6: sorted(node.address6 for node in everybody if node.address6),
+    }
+    return tuple(IpSet(ALL_HOSTS[version], "hash:net", tuple(members[version])) for version in sorted(versions))
 
 
 def tables(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]) -> tuple[IptablesTable, ...]:
-    return tuple(table for table in (_filter(devices), _nat(pools, devices)) if table.chains)
+    found = []
+    for version in (4, 6):
+        here = [device for device in devices if _version(device) == version]
+        own = [pool for pool in pools if (":" in pool.cidr) == (version == 6)]
+        found += [_filter(here, version), _nat(own, here, version)]
+    return tuple(table for table in found if table.chains)
 
 
-def _filter(devices: t.Sequence[TunnelDevice]) -> IptablesTable:
+def _version(device: TunnelDevice) -> int:
+    """That of the packets in which others travel."""
+    return 6 if ":" in device.local else 4
+
+
+def _filter(devices: t.Sequence[TunnelDevice], version: int) -> IptablesTable:
     rules: list[str] = []
     for device in devices:
         match = "-p 4" if device.kind == "ipip" else f"-p udp -m udp --dport {device.port}"
-        rules.append(f"{match} {_FROM_FLEET}")
+        rules.append(f"{match} -m set --match-set {ALL_HOSTS[version]} src -m addrtype --dst-type LOCAL -j ACCEPT")
         rules.append(f"{match} -m addrtype --dst-type LOCAL -j DROP")
     if not rules:
-        return IptablesTable("filter")
-    return IptablesTable("filter", {"cali-INPUT": tuple(rules)}, (Hook("INPUT", "-j cali-INPUT"),))
+        return IptablesTable("filter", family=version)
+    return IptablesTable("filter", {"cali-INPUT": tuple(rules)}, (Hook("INPUT", "-j cali-INPUT"),), version)
 
 
-def _nat(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]) -> IptablesTable:
+def _nat(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice], version: int) -> IptablesTable:
     chains: dict[str, tuple[str, ...]] = {}
     jumps: list[str] = []
     outgoing = [pool for pool in pools if pool.nat_outgoing]
@@ -57,6 +82,6 @@ def _nat(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]) -> Iptables
                 "-j MASQUERADE --random-fully"
             )
     if not jumps:
-        return IptablesTable("nat")
+        return IptablesTable("nat", family=version)
     chains["cali-POSTROUTING"] = tuple(jumps)
-    return IptablesTable("nat", chains, (Hook("POSTROUTING", "-j cali-POSTROUTING"),))
+    return IptablesTable("nat", chains, (Hook("POSTROUTING", "-j cali-POSTROUTING"),), version)

@@ -12,17 +12,41 @@ import typing as t
 
 from .. import resources, selectors
 from ..ipam import plan as planner
-from ..ipam.allocation_plan import AllocationPlan, NodePlan
+from ..ipam.allocation_plan import TUNNEL_KINDS, AllocationPlan, NodePlan
 from ..ipam.errors import IpamError
 from ..ipam.inputs import NodeEntry, PoolRange, WorkloadRequest
+from .bgp_inventory import FleetBGP
 from .cidr import bounds, number
 from .errors import FleetError
-from .inventory import ExternalPeer, FleetNode, Inventory, Settings, Workload
+from .inventory import Inventory, Settings
+from .node_inventory import FleetNode
 from .node_state import Block, FleetMember, Ipam
 from .policy_parts import PolicyParts, divide
+from .workload_inventory import Workload
 
-#: Encapsulation -> kind of tunnel that it needs an address for.
-TUNNEL_KIND = {"IPIP": "ipip", "IPIPCrossSubnet": "ipip", "VXLAN": "vxlan", "VXLANCrossSubnet": "vxlan"}
+_TUNNEL_KINDS = {"IPIP": "ipip", "IPIPCrossSubnet": "ipip", "VXLAN": "vxlan", "VXLANCrossSubnet": "vxlan"}
+#: Kind of tunnel -> its device.
+TUNNEL_DEVICE = {"ipip": "tunl0", "vxlan": "vxlan.calico", "vxlan6": "vxlan-v6.calico"}
+
+
+class _Encapsulated(t.Protocol):
+    @property
+    def cidr(self) -> str: ...
+
+    @property
+    def encapsulation(self) -> str: ...
+
+
+def tunnel_kind(pool: _Encapsulated) -> t.Optional[str]:
+    """The kind of tunnel that the pool needs an address for: ipip, vxlan or vxlan6; None without a tunnel."""
+    kind = _TUNNEL_KINDS.get(pool.encapsulation)
+    return f"{kind}6" if kind is not None and ":" in pool.cidr else kind
+
+
+def tunnel_device(pool: _Encapsulated) -> str:
+    """The device that the pool's packets go through, "" without a tunnel."""
+    kind = tunnel_kind(pool)
+    return "" if kind is None else TUNNEL_DEVICE[kind]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +57,10 @@ class Fleet:
     pools: tuple[resources.IPPool, ...]
     nodes: t.Mapping[str, FleetNode]
     workloads: t.Mapping[str, tuple[Workload, ...]]  # by node
-    peers: t.Mapping[str, tuple[ExternalPeer, ...]]  # by node
+    bgp: FleetBGP
     allocation: AllocationPlan
     digest: str
-    pool_ranges: tuple[tuple[int, int, str], ...]  # first address, last address, pool name
+    pool_ranges: tuple[tuple[int, int, int, str], ...]  # IP version, first address, last address, pool name
     members: tuple[FleetMember, ...]  # in order of names
     policy: t.Optional[PolicyParts] = None  # None: none is in force
 
@@ -54,7 +78,7 @@ class Fleet:
                 [_range(pool) for pool in inventory.pools],
                 [NodeEntry(node.name, node.labels) for node in inventory.nodes.values() if node.workload_node],
                 previous,
-                workloads=[WorkloadRequest(w.name, w.node, w.pool, w.address) for w in inventory.workloads],
+                workloads=[request for workload in inventory.workloads for request in _requests(workload)],
                 tunnels=_tunnels(inventory),
                 spare_blocks=inventory.settings.spare_blocks,
                 reservations=inventory.settings.ip_reservations,
@@ -72,17 +96,18 @@ class Fleet:
             pools=inventory.pools,
             nodes=inventory.nodes,
             workloads={node: tuple(sorted(found, key=lambda w: w.name)) for node, found in workloads.items()},
-            peers=_peers_by_node(inventory),
+            bgp=inventory.bgp,
             allocation=allocation,
             digest=_digest(inventory, allocation, policy),
-            pool_ranges=tuple((*bounds(pool.cidr), pool.name) for pool in inventory.pools),
+            pool_ranges=tuple((pool.version, *bounds(pool.cidr), pool.name) for pool in inventory.pools),
             members=tuple(
                 FleetMember(
                     node.name,
                     f"{node.address}/{node.prefix}",
-                    inventory.settings.as_number,
+                    inventory.bgp.speakers[node.name].as_number,
                     node.reflector,
                     node.labels,
+                    f"{node.address6}/{node.prefix6}" if node.address6 else "",
                 )
                 for node in inventory.nodes.values()
             ),
@@ -98,13 +123,23 @@ class Fleet:
             dict(part.tunnels),
             dict(part.workloads),
             self.settings.ip_reservations,
+            dict(part.workloads6),
         )
+
+    @property
+    def announced(self) -> frozenset[str]:
+        """The blocks (CIDR) that nodes tell each other of, spare ones among them."""
+        hidden = {pool.name for pool in self.pools if pool.disableBGPExport and self.settings.bgp_enabled}
+        parts = (self.allocation.nodes.get(name, NodePlan()) for name in self.nodes)
+        grants = (grant for part in parts for grant in (*part.blocks, *part.spare_blocks))
+        return frozenset(grant.cidr for grant in grants if grant.pool not in hidden)
 
     def pool_of_address(self, address: str) -> str:
         """Name of the pool; raises KeyError when the address lies in none."""
         wanted = number(address)
-        for first, last, name in self.pool_ranges:
-            if first <= wanted <= last:
+        version = 6 if ":" in address else 4
+        for family, first, last, name in self.pool_ranges:
+            if family == version and first <= wanted <= last:
                 return name
         raise KeyError(address)
 
@@ -131,31 +166,38 @@ def _range(pool: resources.IPPool) -> PoolRange:
     )
 
 
+def _requests(workload: Workload) -> t.Iterator[WorkloadRequest]:
+    if 4 in workload.families:
+        yield WorkloadRequest(workload.name, workload.node, workload.pool, workload.address)
+    if 6 in workload.families:
+        yield WorkloadRequest(workload.name, workload.node, workload.pool6, workload.address6, 6)
+
+
 def _tunnels(inventory: Inventory) -> dict[str, dict[str, tuple[str, ...]]]:
     """Every node that holds blocks needs an address on each kind of device that the fleet uses: the host's own packets
-    into the tunnel carry it."""
+    into the tunnel carry it. A node without IPv6 has no tunnel across it."""
     kinds: dict[str, list[str]] = {}
     for pool in inventory.pools:
-        kind = TUNNEL_KIND.get(pool.encapsulation)
+        kind = tunnel_kind(pool)
         if kind is not None:
             kinds.setdefault(kind, []).append(pool.name)
     needs = {kind: tuple(names) for kind, names in kinds.items()}
-    return {node.name: needs for node in inventory.nodes.values() if node.workload_node} if needs else {}
-
-
-def _peers_by_node(inventory: Inventory) -> dict[str, tuple[ExternalPeer, ...]]:
-    found: dict[str, list[ExternalPeer]] = {}
-    for peer in inventory.peers:
-        bare = dataclasses.replace(peer, selector=None)
-        for node in peer.nodes(inventory.nodes):
-            found.setdefault(node, []).append(bare)
-    return {node: tuple(peers) for node, peers in found.items()}
+    needs4 = {kind: names for kind, names in needs.items() if TUNNEL_KINDS[kind] == 4}
+    found = {}
+    for node in inventory.nodes.values():
+        own = needs if node.address6 else needs4
+        if node.workload_node and own:
+            found[node.name] = own
+    return found
 
 
 def _policy(inventory: Inventory, allocation: AllocationPlan) -> t.Optional[PolicyParts]:
     if inventory.policy is None:
         return None
-    addresses = {name: address for part in allocation.nodes.values() for name, address in part.workloads.items()}
+    addresses: dict[str, tuple[str, ...]] = {}
+    for part in allocation.nodes.values():
+        for name, address in part.addresses():
+            addresses[name] = (*addresses.get(name, ()), address)
     return divide(inventory.policy, sorted(inventory.workloads, key=lambda w: w.name), addresses)
 
 
@@ -166,19 +208,18 @@ def _digest(inventory: Inventory, allocation: AllocationPlan, policy: t.Optional
         "pools": [pool.to_document() for pool in inventory.pools],
         "nodes": [
             [node.name, node.address, node.prefix, dict(node.labels), node.workload_node, node.reflector]
+            + ([node.address6, node.prefix6] if node.address6 else [])
             for node in inventory.nodes.values()
         ],
         "workloads": sorted([w.name, w.node, w.namespace, dict(w.labels), w.endpoint] for w in inventory.workloads),
-        "peers": [
-            [peer.name, peer.address, peer.as_number, peer.selector.canonical if peer.selector else "", peer.node]
-            for peer in inventory.peers
-        ],
+        "bgp": inventory.bgp.content(),
         "blocks": {
             name: [
                 [g.cidr for g in part.blocks],
                 [g.cidr for g in part.spare_blocks],
                 dict(part.tunnels),
                 dict(part.workloads),
+                *([dict(part.workloads6)] if part.workloads6 else ()),
             ]
             for name, part in allocation.nodes.items()
         },

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A NodeState's policy, put into its tables and sets: what module, boot unit and agent program alike. Pure.
 
-Tables of IPv4 and of IPv6: workloads have no IPv6 address, so the latter have no chains of their policies, and nothing
-but neighbour discovery leaves a workload by IPv6.
+Tables of IPv4 and of IPv6: each has chains for the workloads with an address of it. Of a workload without an IPv6
+address nothing but neighbour discovery leaves by IPv6.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .policy_state import PolicySettings, PolicyState
 from .policy_tables import PolicyTables
 
 if t.TYPE_CHECKING:
-    from .inventory import Workload
+    from .workload_inventory import Workload
 
 _Key = tuple[str, str]  # of an endpoint: kind, name
 
@@ -132,7 +132,7 @@ class _Elsewhere:
             self._names = frozenset(one.name for one in everybody if not _is_own_workload(one, state.node))
             self._addresses = frozenset(address for one in others for address in one.addresses)
         names = self._names.intersection([f"{one.namespace}/{one.name}" for one in state.workloads])
-        addresses = self._addresses.intersection([one.address for one in state.workloads])
+        addresses = self._addresses.intersection([own for one in state.workloads for own in one.addresses])
         if known is None or known[2:] != (names, addresses):
             self._found = {(one.kind, one.name): one for one in elsewhere(state, policy, others)}
             self._made_of = policy, others, names, addresses
@@ -171,7 +171,7 @@ def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endp
 def elsewhere(state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint]) -> t.Iterator[Endpoint]:
     """Of all_endpoints, those that are not the node's own workloads."""
     names = {f"{workload.namespace}/{workload.name}" for workload in state.workloads}
-    taken = {workload.address for workload in state.workloads}
+    taken = {address for workload in state.workloads for address in workload.addresses}
     for one in policy.endpoints:
         if not _is_own_workload(one, state.node):
             taken.update(one.addresses)
@@ -199,7 +199,7 @@ def own_endpoint(
     known = by_inventory.get(f"{workload.namespace}/{workload.name}")
     if known is not None and known.interface == workload.interface:
         return known
-    return workload_endpoint(node, workload, workload.interface, workload.address, policy.settings.workload_profiles)
+    return workload_endpoint(node, workload, workload.interface, workload.addresses, policy.settings.workload_profiles)
 
 
 def _told_apart(endpoint: Endpoint, names: set[str]) -> Endpoint:
@@ -220,7 +220,7 @@ def workload_endpoint(
     node: str,
     workload: t.Union[Workload, WorkloadEndpoint],
     interface: str,
-    address: str,
+    addresses: tuple[str, ...],
     profiles: tuple[str, ...],
     ports: tuple[model.EndpointPort, ...] = (),
 ) -> Endpoint:
@@ -230,7 +230,7 @@ def workload_endpoint(
         name=f"{workload.namespace}/{workload.name}",
         node=node,
         interface=interface,
-        addresses=(address,),
+        addresses=addresses,
         labels=namespaced_labels(workload.labels, workload.namespace),
         profiles=profiles,
         ports=ports,
@@ -241,7 +241,9 @@ def workload_endpoint(
 def chain_settings(state: NodeState, settings: PolicySettings) -> Settings:
     """For the compiler of chains: with the encapsulations that the node's devices stand for."""
     encapsulations = tuple(
-        Encapsulation(IPIP) if device.kind == "ipip" else Encapsulation(VXLAN, device.port or _VXLAN_PORT)
+        Encapsulation(IPIP)
+        if device.kind == "ipip"
+        else Encapsulation(VXLAN, device.port or _VXLAN_PORT, 6 if ":" in device.local else 4)
         for device in state.devices
     )
     return Settings(

@@ -11,11 +11,13 @@ Addresses are strings without a prefix length, CIDRs are strings with one, MTUs 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import re
 import typing as t
 
+from ..bgp.bird_state import Bird, BirdRoute
 from . import packed_json
 from .policy_state import PolicyState
 
@@ -30,10 +32,18 @@ ROUTE_PROTOCOL_NAME = "calico"
 UNDERLAY = "{underlay}"
 #: Stands for the gateway by which the underlay reaches an address; the node fills it in as well. `.format(address)`.
 UNDERLAY_GATEWAY = "{{via {}}}"
-_UNDERLAY_GATEWAY = re.compile(r"\{via ([0-9.]+)\}")
+_UNDERLAY_GATEWAY = re.compile(r"\{via ([0-9a-f.:]+)\}")
 
 #: Bytes that an encapsulation adds to a packet (RFC 2003; RFC 7348 with an IPv4 underlay).
 OVERHEAD = {"IPIP": 20, "IPIPCrossSubnet": 20, "VXLAN": 50, "VXLANCrossSubnet": 50, "None": 0}
+#: The same for an IPv6 pool, whose tunnels cross an IPv6 underlay. IPIP carries IPv4 only.
+OVERHEAD6 = {"VXLAN": 70, "VXLANCrossSubnet": 70, "None": 0}
+
+
+def overhead(encapsulation: str, cidr: str) -> int:
+    """Bytes that `encapsulation` adds to a packet of the pool with this CIDR."""
+    return (OVERHEAD6 if ":" in cidr else OVERHEAD)[encapsulation]
+
 
 TABLE_MAIN = 254
 #: Table, mark and rule priority by which marked probes take a pool's next mode before any live packet does.
@@ -46,6 +56,7 @@ PROBE_PRIORITY = 179
 class Pool:
     """One IP pool as the node needs it. `encapsulation` is IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet or None.
 
+    Pools of both families stand side by side, as blocks and routes do: what is IPv6 has a ':' in it.
     `workload_mtu` and `route_mtu` are what a workload with an address of it gets as its `mtu` and `route_mtu`.
     """
 
@@ -79,19 +90,24 @@ class Ipam:
     generation: int = 0
     blocks: tuple[Block, ...] = ()
     spare_blocks: tuple[Block, ...] = ()
-    tunnels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {"ipip"|"vxlan": address}
-    workloads: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {workload name: address}
+    tunnels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {"ipip"|"vxlan"|"vxlan6": address}
+    workloads: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {workload name: IPv4 address}
     reservations: tuple[str, ...] = ()
+    workloads6: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {workload name: IPv6 address}
 
 
 @dataclasses.dataclass(frozen=True)
 class TunnelDevice:
-    """`tunl0` (kind ipip) or `vxlan.calico` (kind vxlan). `address` is a /32 on the device, or None."""
+    """`tunl0` (kind ipip), `vxlan.calico` or `vxlan-v6.calico` (kind vxlan, the latter over an IPv6 underlay).
+
+    `address` is a /32 (/128) on the device, or None. `vxlan-v6.calico` also has the link-local address that its MAC
+    makes (`naming.vtep_link_local`): the other nodes' gateway.
+    """
 
     name: str
     kind: str
     mtu: int
-    local: str
+    local: str  # the node's address, of the family that the tunnel crosses
     address: t.Optional[str] = None
     mac: t.Optional[str] = None  # vxlan
     vni: t.Optional[int] = None  # vxlan
@@ -120,8 +136,10 @@ class FdbEntry:
 class WorkloadEndpoint:
     """A network namespace joined to the host by a veth pair.
 
-    `mtu` is that of both link ends. `route_mtu`, set only while a pool changes its mode, is put on the routes inside
-    the namespace, so that nothing larger is sent while link ends differ (a veth drops what its peer cannot take).
+    One with both families has `address` and `address6`; one with IPv6 alone has "" as `address`. `pool6` is the pool
+    of `address6`. `mtu` is that of both link ends. `route_mtu`, set only while a pool changes its mode, is put on the
+    routes inside the namespace, so that nothing larger is sent while link ends differ (a veth drops what its peer
+    cannot take).
 
     A namespace that is not `netns_owned` is somebody else's: it is neither made nor deleted, and with it the workload
     is gone. `netns` may then also be an absolute path (/var/run/netns/x, /proc/1/ns/net).
@@ -139,13 +157,20 @@ class WorkloadEndpoint:
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     netns_owned: bool = True
     mac: t.Optional[str] = None  # of the end inside; None: any
+    address6: str = ""
+    pool6: str = ""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """IPv4 first."""
+        return tuple(address for address in (self.address, self.address6) if address)
 
 
 @dataclasses.dataclass(frozen=True)
 class Route:
     """A route with our protocol number. `type` is unicast or blackhole; scope link when it has no gateway."""
 
-    destination: str  # CIDR, /32 included
+    destination: str  # CIDR, /32 and /128 included
     type: str = "unicast"
     device: t.Optional[str] = None
     gateway: t.Optional[str] = None
@@ -156,11 +181,12 @@ class Route:
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A routing policy rule: packets with `fwmark` look in `table`."""
+    """A routing policy rule: packets with `fwmark` look in `table`. `family` is 4 or 6."""
 
     fwmark: int
     table: int
     priority: int
+    family: int = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,65 +230,6 @@ class IptablesTable:
 
 
 @dataclasses.dataclass(frozen=True)
-class BirdRoute:
-    """A route that BIRD is expected to write (protocol bird): for the plan and the checks, never written by a driver.
-
-    `gateway` is "" where `next_hop` lies in another subnet and no tunnel is used: the underlay's routing decides then.
-    """
-
-    destination: str
-    gateway: str
-    device: str = ""  # a tunnel device, or "" where the next hop decides
-    onlink: bool = False
-    node: str = ""
-    mtu: t.Optional[int] = None
-    next_hop: str = ""  # BGP next hop: the address of `node`
-
-
-@dataclasses.dataclass(frozen=True)
-class BirdPeer:
-    """One BGP session. `kind` is mesh, client (I reflect for it), reflector (it reflects for me) or external."""
-
-    name: str  # BIRD protocol name, Mesh_10_10_1_12
-    address: str
-    as_number: int
-    kind: str
-    passive: bool = False
-    node: str = ""  # inventory name, "" for external peers
-    multihop: bool = True
-
-
-@dataclasses.dataclass(frozen=True)
-class BirdPool:
-    """What the kernel filter says of a pool: `device` "" for direct, `cross_subnet`: device only outside own subnet."""
-
-    cidr: str
-    device: str = ""
-    cross_subnet: bool = False
-    mtu: t.Optional[int] = None
-    export: bool = True
-    block_size: t.Optional[int] = None  # prefix length of its blocks: peers are believed nothing longer or shorter
-
-
-@dataclasses.dataclass(frozen=True)
-class Bird:
-    """Data for the bird.cfg template; the template holds syntax, not decisions."""
-
-    router_id: str
-    address: str
-    as_number: int
-    subnet: str  # own underlay subnet, CIDR
-    listen_port: int = 179
-    blocks: tuple[str, ...] = ()  # own blocks, spare ones included, that may be announced
-    pools: tuple[BirdPool, ...] = ()
-    peers: tuple[BirdPeer, ...] = ()
-    cluster_id: t.Optional[str] = None  # set on a route reflector
-    workload_node: bool = True  # False: a pure reflector, writes no workload routes
-    log_severity: str = "Info"
-    graceful_restart_time: int = 120  # seconds
-
-
-@dataclasses.dataclass(frozen=True)
 class FleetMember:
     """One node of the fleet, itself included: for people who ask a node which nodes there are."""
 
@@ -271,6 +238,7 @@ class FleetMember:
     as_number: int
     reflector: bool = False
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    address6: str = ""  # CIDR
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,7 +246,7 @@ class NodeState:
     node: str
     address: str  # of the node itself, CIDR: 10.10.1.11/24
     plan: str = ""  # hash of the fleet that this was compiled from
-    phase: str = "converge"  # converge, or the phase of a change of mode: prepare, links, flip, retire
+    phase: str = "converge"  # converge, or the phase of a change of mode: prepare, links, divert, flip, retire
     underlay_mtu: int = 1500
     pools: tuple[Pool, ...] = ()
     ipam: Ipam = Ipam()
@@ -295,6 +263,7 @@ class NodeState:
     bird: t.Optional[Bird] = None  # None: BGP is disabled on this fleet
     nodes: tuple[FleetMember, ...] = ()
     policy: t.Optional[PolicyState] = None  # None: no policy is in force here; `iptables` and `ipsets` are without it
+    address6: str = ""  # of the node itself, CIDR; "" without IPv6
 
     def to_dict(self) -> dict[str, t.Any]:
         """JSON-ready form; `from_dict` reads it back. Without policy nothing is said of it."""
@@ -335,10 +304,10 @@ class NodeState:
 
     @property
     def digest(self) -> str:
-        """sha256 hex of the state without `plan`, `phase` and `nodes`: equal when nothing that the node has to have
-        differs."""
-        plain = dataclasses.replace(self, nodes=()).to_dict()
-        for field in ("plan", "phase", "nodes"):
+        """sha256 hex of the state without `plan`, `phase` and `nodes`, and without the routes that come to BIRD by
+        themselves: equal when nothing that is written to the node differs."""
+        plain = dataclasses.replace(self, nodes=(), bird_routes=()).to_dict()
+        for field in ("plan", "phase", "nodes", "bird_routes"):
             plain.pop(field)
         plain["ipam"] = {**plain["ipam"], "generation": 0}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
@@ -349,9 +318,12 @@ class NodeState:
         found = (_UNDERLAY_GATEWAY.fullmatch(route.gateway) for route in self.routes if route.gateway)
         return tuple(sorted({match.group(1) for match in found if match}))
 
-    def resolve_underlay(self, device: str, gateways: t.Optional[t.Mapping[str, str]] = None) -> NodeState:
+    def resolve_underlay(
+        self, device: str, gateways: t.Optional[t.Mapping[str, str]] = None, device6: str = ""
+    ) -> NodeState:
         """The same state with the underlay device's name filled in for UNDERLAY, and `gateways` {address: gateway} for
-        UNDERLAY_GATEWAY. A route whose gateway is not known is left out: nothing leads there."""
+        UNDERLAY_GATEWAY. A route whose gateway is not known is left out: nothing leads there. `device6` is the device
+        of the node's IPv6 address, for what is IPv6; "": the same one."""
         known = gateways or {}
         routes = []
         for route in self.routes:
@@ -362,14 +334,21 @@ class NodeState:
                 if gateway is None:
                     continue
             if match is not None or route.device == UNDERLAY:
-                named = device if route.device == UNDERLAY else route.device
+                own = device6 or device if ":" in route.destination else device
+                named = own if route.device == UNDERLAY else route.device
                 route = dataclasses.replace(route, gateway=gateway, device=named)
             routes.append(route)
         sysctls = tuple(
-            Sysctl(sysctl.key.replace(UNDERLAY, device), sysctl.value) if UNDERLAY in sysctl.key else sysctl
+            Sysctl(sysctl.key.replace(UNDERLAY, _device_for(sysctl.key, device, device6)), sysctl.value)
+            if UNDERLAY in sysctl.key
+            else sysctl
             for sysctl in self.sysctls
         )
         return dataclasses.replace(self, routes=tuple(routes), sysctls=sysctls)
+
+
+def _device_for(key: str, device: str, device6: str) -> str:
+    return device6 or device if "/ipv6/" in key else device
 
 
 _WITHOUT_POLICY = tuple(field.name for field in dataclasses.fields(NodeState) if field.name != "policy")
@@ -390,7 +369,7 @@ def _fill_workload_mtu(fields: dict[str, t.Any]) -> None:
     pools = fields.get("pools", ())
     if any("workload_mtu" not in pool for pool in pools):
         underlay = fields.get("underlay_mtu", NodeState.underlay_mtu)
-        fields["pools"] = [
+        fields["pools"] = [  # none of them was IPv6
             {"workload_mtu": underlay - OVERHEAD.get(pool.get("encapsulation"), 0), **pool} for pool in pools
         ]
 
@@ -406,30 +385,53 @@ def _plain(value: t.Any) -> t.Any:
     return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
 
 
-_HINTS: dict[type, dict[str, t.Any]] = {}
+_Reader = t.Callable[[t.Any], t.Any]
 
 
-def _build(kind: t.Any, value: t.Any) -> t.Any:
-    origin = t.get_origin(kind)
+def _build(kind: type, value: t.Any) -> t.Any:
+    return _reader(kind)(value)
+
+
+@functools.cache
+def _reader(kind: t.Any) -> _Reader:
+    """What makes values of a kind out of plain ones. Annotations are looked at here, once: a fleet's states are a few
+    kinds of values in great numbers."""
+    origin, arguments = t.get_origin(kind), t.get_args(kind)
     if origin is t.Union:  # Optional[X]
-        return None if value is None else _build(t.get_args(kind)[0], value)
+        wrapped = _reader(arguments[0])
+        return lambda value: None if value is None else wrapped(value)
     if origin is tuple:
-        item = t.get_args(kind)[0]
-        return tuple(_build(item, entry) for entry in value)
+        item = _reader(arguments[0])
+        return lambda value: tuple([item(entry) for entry in value])
     if origin is not None:  # Mapping[str, X]
-        item = t.get_args(kind)[1]
-        return {key: _build(item, entry) for key, entry in value.items()}
+        item = _reader(arguments[1])
+        return lambda value: {key: item(entry) for key, entry in value.items()}
     if dataclasses.is_dataclass(kind):
-        hints = _HINTS.get(t.cast(type, kind))
-        if hints is None:
-            hints = _HINTS[t.cast(type, kind)] = t.get_type_hints(kind)
-        unknown = sorted(set(value) - set(hints))
+        return _dataclass_reader(t.cast(type, kind))
+    if kind in (str, int, bool):
+        return _scalar_reader(kind)
+    return lambda value: value
+
+
+def _dataclass_reader(kind: type) -> _Reader:
+    readers = {name: _reader(hint) for name, hint in t.get_type_hints(kind).items()}
+
+    def read(value: t.Any) -> t.Any:
+        unknown = set(value).difference(readers)
         if unknown:
-            raise ValueError(f"{t.cast(type, kind).__name__} has no field {unknown[0]!r}")
+            raise ValueError(f"{kind.__name__} has no field {min(unknown)!r}")
         try:
-            return t.cast(t.Any, kind)(**{name: _build(hints[name], entry) for name, entry in value.items()})
+            return kind(**{name: readers[name](entry) for name, entry in value.items()})
         except TypeError as error:
-            raise ValueError(f"{t.cast(type, kind).__name__}: {error}") from error
-    if kind in (str, int, bool) and not isinstance(value, kind):
-        raise ValueError(f"{value!r} is no {kind.__name__}")
-    return value
+            raise ValueError(f"{kind.__name__}: {error}") from error
+
+    return read
+
+
+def _scalar_reader(kind: type) -> _Reader:
+    def read(value: t.Any) -> t.Any:
+        if not isinstance(value, kind):
+            raise ValueError(f"{value!r} is no {kind.__name__}")
+        return value
+
+    return read

@@ -12,13 +12,15 @@ from .. import resources
 from ..policy import from_resources, model
 from ..policy.model import Endpoint, Failsafe, PolicySet
 from . import policy_settings, variables
+from .bgp_inventory import FleetBGP
 from .errors import FleetError, did_you_mean
 from .policy_settings import unknown_profile
 from .policy_sources import Document, Source, sources
 from .policy_state import ALLOW_ALL, PolicySettings, allow_all
 
 if t.TYPE_CHECKING:
-    from .inventory import FleetNode, Host
+    from .inventory import Host
+    from .node_inventory import FleetNode
 
 _SSH_PORT = 22
 
@@ -56,16 +58,18 @@ def read(
     get: t.Callable[[str], t.Any],
     hosts: t.Sequence[Host],
     nodes: t.Mapping[str, FleetNode],
+    bgp: FleetBGP,
     documents: t.Sequence[Document] = (),
 ) -> Reading:
-    """`get` gives the value of a fleet variable. Raises FleetError; of what stands in a file with file and line."""
+    """`get` gives the value of a fleet variable, `bgp` what stays open for it. Raises FleetError; of what stands in a
+    file with file and line."""
     get("calico_policy_files")
     collected = _Collected(nodes)
     for source in sources(get, hosts, documents):
         collected.add(source)
     profiles = frozenset(collected.profiles) | {ALLOW_ALL}
     collected.check(profiles)
-    settings = policy_settings.read(get, profiles)
+    settings = policy_settings.read(get, profiles, bgp)
     policies = collected.model_policies(_staged(get, collected))
     enabled = get("calico_policy_enabled")
     if not (bool(collected.seen) if enabled is None else enabled):

@@ -23,7 +23,7 @@ from .policy_json import to_plain
 from .policy_state import NO_POLICY, PolicyState
 
 if t.TYPE_CHECKING:
-    from .inventory import Workload
+    from .workload_inventory import Workload
 
 Owner = t.Union[Endpoint, NetworkSet]
 
@@ -82,8 +82,10 @@ class PolicyParts:
         ]
 
 
-def divide(policy: FleetPolicy, workloads: t.Iterable[Workload], addresses: t.Mapping[str, str]) -> PolicyParts:
-    """`addresses` {workload: its address}."""
+def divide(
+    policy: FleetPolicy, workloads: t.Iterable[Workload], addresses: t.Mapping[str, tuple[str, ...]]
+) -> PolicyParts:
+    """`addresses` {workload: its addresses}."""
     endpoints = [
         *(_endpoint(workload, addresses[workload.name], policy) for workload in workloads),
         *policy.host_endpoints,
@@ -101,10 +103,10 @@ def divide(policy: FleetPolicy, workloads: t.Iterable[Workload], addresses: t.Ma
     )
 
 
-def _endpoint(workload: Workload, address: str, policy: FleetPolicy) -> Endpoint:
+def _endpoint(workload: Workload, addresses: tuple[str, ...], policy: FleetPolicy) -> Endpoint:
     profiles = policy.settings.workload_profiles if workload.profiles is None else workload.profiles
     interface = naming.interface_name(workload.namespace, workload.name)
-    return workload_endpoint(workload.node, workload, interface, address, profiles, workload.ports)
+    return workload_endpoint(workload.node, workload, interface, addresses, profiles, workload.ports)
 
 
 def _meant(policy_set: PolicySet, owners: t.Sequence[Owner]) -> list[Owner]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ..policy import model
@@ -13,11 +12,15 @@ from ..policy.chains import settings as chains
 from ..policy.chains.marks import marks
 from ..policy.model import Failsafe
 from ..resources.addresses import parse_cidr_or_address
+from ..resources.bgp import BGP_PORT
+from .bgp_inventory import FleetBGP
 from .errors import FleetError, did_you_mean, within
 from .policy_state import ALLOW_ALL, PolicySettings
 
+_BFD_ECHO, _BFD_MULTIHOP = 3785, 4784
 
-def read(get: t.Callable[[str], t.Any], profiles: t.Collection[str]) -> PolicySettings:
+
+def read(get: t.Callable[[str], t.Any], profiles: t.Collection[str], bgp: FleetBGP) -> PolicySettings:
     """`get` gives the value of a fleet variable; `profiles` are the names of those that exist. Raises FleetError."""
     workload_profiles = profile_names(get("calico_workload_profiles"), "calico_workload_profiles", profiles)
     mask = get("calico_iptables_mark_mask")
@@ -30,13 +33,12 @@ def read(get: t.Callable[[str], t.Any], profiles: t.Collection[str]) -> PolicySe
             "has fewer than five bits.",
             "Choose bits that nobody else on the hosts marks packets with, for example 0xffff0000.",
         ) from None
-    port = get("calico_bgp_listen_port")
     return PolicySettings(
         default_endpoint_to_host_action=get("calico_default_endpoint_to_host_action"),
         deny_action=get("calico_iptables_filter_deny_action"),
         allow_action=get("calico_iptables_filter_allow_action"),
-        failsafe_inbound=_failsafes(get, "calico_failsafe_inbound_host_ports", chains.FAILSAFE_INBOUND, port),
-        failsafe_outbound=_failsafes(get, "calico_failsafe_outbound_host_ports", chains.FAILSAFE_OUTBOUND, port),
+        failsafe_inbound=_failsafes(get, "calico_failsafe_inbound_host_ports", chains.FAILSAFE_INBOUND, bgp),
+        failsafe_outbound=_failsafes(get, "calico_failsafe_outbound_host_ports", chains.FAILSAFE_OUTBOUND, bgp),
         workload_profiles=workload_profiles,
         drop_invalid=not get("calico_disable_conntrack_invalid_check"),
         allow_vxlan_from_workloads=get("calico_allow_vxlan_packets_from_workloads"),
@@ -59,15 +61,23 @@ def profile_names(names: t.Any, label: str, profiles: t.Collection[str]) -> tupl
 
 
 def _failsafes(
-    get: t.Callable[[str], t.Any], variable: str, default: tuple[Failsafe, ...], bgp_port: int
+    get: t.Callable[[str], t.Any], variable: str, default: tuple[Failsafe, ...], bgp: FleetBGP
 ) -> tuple[Failsafe, ...]:
     given = get(variable)
     if given is None:
-        return tuple(
-            dataclasses.replace(one, port=bgp_port) if (one.protocol, one.port) == ("tcp", 179) else one
-            for one in default
-        )
+        return tuple(_with_bgp(default, bgp))
     return tuple(_failsafe(entry, f"{variable}[{index}]") for index, entry in enumerate(given))
+
+
+def _with_bgp(default: t.Iterable[Failsafe], bgp: FleetBGP) -> t.Iterator[Failsafe]:
+    """With the ports that this fleet speaks BGP by, and that of BFD over several hops (RFC 5883) where it has any."""
+    for one in default:
+        if (one.protocol, one.port) == ("tcp", BGP_PORT):
+            yield from (Failsafe("tcp", port) for port in bgp.ports)
+        else:
+            yield one
+        if (one.protocol, one.port) == ("udp", _BFD_ECHO) and bgp.has_bfd:
+            yield Failsafe("udp", _BFD_MULTIHOP)
 
 
 def _failsafe(entry: t.Any, label: str) -> Failsafe:

@@ -5,16 +5,26 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from ..policy.evaluator import DENIED, Evaluator
 from ..policy.explanation import decided_by
 from ..policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow
 from ..policy.packet_path import Host, Paths
-from .compiler import TUNNEL
-from .fleet import TUNNEL_KIND, Fleet
+from .fleet import TUNNEL_DEVICE, Fleet, tunnel_kind
 from .policy_lint import Finding
 
-_ECHO_REQUEST = 8  # RFC 792; see probing.py for what is probed
-_DEVICES = {kind: device for device, kind in TUNNEL.items()}
+
+class _Echo(t.NamedTuple):
+    """A probe; see probing.py for what is probed. `protocol` as policy names it, `request` the type of the message."""
+
+    version: int
+    protocol: str
+    request: int
+    everything: str  # CIDR
+
+
+_ECHOES = (_Echo(4, "ICMP", 8, "0.0.0.0/0"), _Echo(6, "ICMPv6", 128, "::/0"))  # RFC 792, RFC 4443
 
 
 def findings(fleet: Fleet) -> list[Finding]:
@@ -26,45 +36,50 @@ def findings(fleet: Fleet) -> list[Finding]:
         return []
     endpoints = [one for found in fleet.policy.own.values() for one in found]
     protected = {one.node for one in endpoints if one.kind == HOST_ENDPOINT}
-    probed = _probed(fleet) if protected else []
-    if len(probed) < 2:
+    if not protected:
         return []
     audited = fleet.policy.policy.audited
     heard = [one for one in endpoints if one.kind != HOST_ENDPOINT or one.node not in audited]
-    hosts = [Host(name, ((device, (address,)),), (("0.0.0.0/0", device),)) for name, device, address in probed]
-    paths = Paths(Evaluator(fleet.policy.policy_set, heard), hosts)
-    found: dict[tuple[str, str], Finding] = {}
-    for index, (name, _device, address) in enumerate(probed):
-        if name not in protected:
+    evaluator = Evaluator(fleet.policy.policy_set, heard)
+    found: dict[tuple[str, str, str], Finding] = {}
+    for echo in _ECHOES:
+        probed = _probed(fleet, echo.version)
+        if len(probed) < 2:
             continue
-        peer, _its, other = probed[index - 1]
-        for source, destination in ((other, address), (address, other)):
-            flow = Flow(PROTOCOL_NUMBERS["icmp"], source, destination, icmp_type=_ECHO_REQUEST, icmp_code=0)
-            answer = paths.of(flow)
-            endpoint = answer.stages[-1].endpoint if answer.action == DENIED else None
-            if endpoint is not None:
-                key = endpoint.name, answer.stages[-1].direction
-                found.setdefault(key, _finding(endpoint, name, peer, decided_by(answer.stages[-1])))
+        hosts = [Host(name, ((device, (address,)),), ((echo.everything, device),)) for name, device, address in probed]
+        paths = Paths(evaluator, hosts)
+        for index, (name, _device, address) in enumerate(probed):
+            if name not in protected:
+                continue
+            peer, _its, other = probed[index - 1]
+            for source, destination in ((other, address), (address, other)):
+                number = PROTOCOL_NUMBERS[echo.protocol.lower()]
+                answer = paths.of(Flow(number, source, destination, icmp_type=echo.request, icmp_code=0))
+                endpoint = answer.stages[-1].endpoint if answer.action == DENIED else None
+                if endpoint is not None:
+                    key = endpoint.name, answer.stages[-1].direction, echo.protocol
+                    found.setdefault(key, _finding(echo, endpoint, name, peer, decided_by(answer.stages[-1])))
     return list(found.values())
 
 
-def _probed(fleet: Fleet) -> list[tuple[str, str, str]]:
+def _probed(fleet: Fleet, version: int) -> list[tuple[str, str, str]]:
     """(node, tunnel device, its address): what answers probes, of each node that has it."""
-    kinds = {TUNNEL_KIND.get(pool.encapsulation) for pool in fleet.pools}
+    kinds = {tunnel_kind(pool) for pool in fleet.pools if pool.version == version}
     found = []
     for node in fleet.nodes.values():
         tunnels = fleet.ipam_of(node.name).tunnels if node.workload_node else {}
         kind = next((kind for kind in sorted(tunnels) if kind in kinds), None)
         if kind is not None:
-            found.append((node.name, _DEVICES[kind], tunnels[kind]))
+            found.append((node.name, TUNNEL_DEVICE[kind], tunnels[kind]))
     return found
 
 
-def _finding(endpoint: Endpoint, node: str, peer: str, decided: str) -> Finding:
+def _finding(echo: _Echo, endpoint: Endpoint, node: str, peer: str, decided: str) -> Finding:
     return Finding(
         HOST_ENDPOINT,
         endpoint.name,
-        f"keeps {node} and {peer} from proving the path between them: ICMP echo between their tunnel addresses is "
-        f"denied by {decided}, so that every run and every change of mode takes it for broken. Allow it both ways: "
-        "{action: Allow, protocol: ICMP, icmp: {type: 8}}, with the pools as source nets if you like.",
+        f"keeps {node} and {peer} from proving the path between them: {echo.protocol} echo between their tunnel "
+        f"addresses is denied by {decided}, so that every run and every change of mode takes it for broken. Allow it "
+        f"both ways: {{action: Allow, protocol: {echo.protocol}, icmp: {{type: {echo.request}}}}}, with the pools as "
+        "source nets if you like.",
     )

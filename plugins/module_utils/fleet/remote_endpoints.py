@@ -125,5 +125,5 @@ def own_endpoints(state: NodeState, workloads: t.Iterable[Workload]) -> tuple[En
     inventory's are known to all by the plan."""
     profiles = (state.policy.settings if state.policy else PolicySettings()).workload_profiles
     added = with_workloads(state, workloads, ()).workloads[len(state.workloads) :]
-    found = (workload_endpoint(state.node, one, one.interface, one.address, profiles) for one in added)
+    found = (workload_endpoint(state.node, one, one.interface, one.addresses, profiles) for one in added)
     return tuple(sorted(found, key=lambda one: one.name))

@@ -14,9 +14,16 @@ Goals, in this order:
     that are one phase behind would hit them.
  3. The new mode is proven before live packets use it: its routes stand in a table of their own, chosen by a mark.
  4. Any state can be the start: of a run that was stopped half-way the next one makes a whole one, in either direction.
+ 5. No BGP session restarts that routes depend upon: where sessions change, every node first gets static backup routes
+    to the others' blocks, in `prepare`, with all its sessions as they were. Sessions change in `flip`. The backups go
+    in `retire`, when BGP has brought everything again.
+ 6. What routers outside the fleet forward depends on their sessions, which no backup route of a node replaces. So where
+    one of two modes is direct and the other one has a tunnel, backups take the tunnel. On the way to direct they hold
+    until the routers have said how; on the way back all packets take them from `divert` on, which comes when the tunnel
+    is proven and before the first session with a router ends.
 
-All of it is derived from two NodeStates, whatever differs between them; so a switch of mode, a new MTU, a rollback and
-the completion of an interrupted run are one thing.
+All of it is derived from two NodeStates, whatever differs between them; so a switch of mode, a new MTU, another
+topology, a rollback and the completion of an interrupted run are one thing.
 """
 
 from __future__ import annotations
@@ -24,15 +31,14 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .cidr import inside
+from ..bgp import bearers, session_changes
+from ..bgp.bird_state import BackupRoute, Bird, BirdPool, BirdRoute
+from .cidr import contains, inside
 from .node_state import (
-    OVERHEAD,
     PROBE_MARK,
     PROBE_PRIORITY,
     TABLE_PROBE,
     UNDERLAY_GATEWAY,
-    Bird,
-    BirdRoute,
     IpSet,
     IptablesTable,
     NodeState,
@@ -42,16 +48,27 @@ from .node_state import (
     Sysctl,
     TunnelDevice,
     WorkloadEndpoint,
+    overhead,
 )
 
-PHASES = ("prepare", "links", "flip", "retire")
+#: `divert` where `diverts` says so: elsewhere nothing would change in it.
+PHASES = ("prepare", "links", "divert", "flip", "retire")
 
 T = t.TypeVar("T")
 
 
 class _HasEncapsulation(t.Protocol):
-    name: str
-    encapsulation: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def cidr(self) -> str: ...
+
+    @property
+    def encapsulation(self) -> str: ...
+
+    @property
+    def disabled(self) -> bool: ...
 
 
 def needed(current: t.Optional[NodeState], pools: t.Iterable[_HasEncapsulation], underlay_mtu: int) -> bool:
@@ -61,23 +78,60 @@ def needed(current: t.Optional[NodeState], pools: t.Iterable[_HasEncapsulation],
         return False
     if current.phase not in ("converge", "retire") or current.underlay_mtu != underlay_mtu:
         return True
+    target = list(pools)
     before = {pool.name: pool.encapsulation for pool in current.pools}
-    return any(before.get(pool.name, pool.encapsulation) != pool.encapsulation for pool in pools)
+    if any(before.get(pool.name, pool.encapsulation) != pool.encapsulation for pool in target):
+        return True
+    # Workloads with an address of each family have one MTU: an IPv6 pool that comes or goes may change it.
+    return _overhead6(current.pools) != _overhead6(target)
 
 
-def phase_state(current: t.Optional[NodeState], target: NodeState, phase: str) -> NodeState:
-    """The state of `phase` on the way from `current` (None: a node that has nothing yet) to `target`.
+def _overhead6(pools: t.Iterable[_HasEncapsulation]) -> int:
+    used = (pool for pool in pools if ":" in pool.cidr and not pool.disabled)
+    return max((overhead(pool.encapsulation, pool.cidr) for pool in used), default=0)
+
+
+def endangered(
+    current: t.Optional[NodeState],
+    target: t.Optional[Bird],
+    staying: t.Container[str],
+    passwords: t.Collection[str] = (),
+) -> bool:
+    """Whether a node's way to `target` interrupts BGP sessions that routes may depend upon, its own or those of others.
+    True as well where backup routes stand because of an earlier change. `staying`: the nodes that will be there;
+    `passwords`: names of those that get another value."""
+    if current is None or current.bird is None:
+        return False
+    if current.bird.backups:
+        return True
+    resets = session_changes.resets(current.bird, target, passwords)
+    return any(session_changes.endangers(change, staying) for change in resets)
+
+
+def diverts(current: t.Optional[NodeState], target: t.Optional[Bird]) -> bool:
+    """Whether a node leaves routes that routers outside the fleet may forward for tunnels to the other nodes."""
+    if current is None or current.bird is None or target is None:
+        return False
+    tunnelled = {pool.cidr for pool in target.pools if pool.device}
+    return any(not pool.device and pool.cidr in tunnelled for pool in current.bird.pools)
+
+
+def phase_state(current: t.Optional[NodeState], target: NodeState, phase: str, hold: bool = False) -> NodeState:
+    """The state of `phase` on the way from `current` (None: a node that has nothing yet) to `target`. `hold`: sessions
+    of the fleet are endangered, so backup routes hold its traffic.
 
     Retiring is converging: a node at its target is at rest, whichever way it came.
     """
     if phase in ("retire", "converge"):
         return dataclasses.replace(target, phase="converge")
-    if current is None:
-        return dataclasses.replace(target, phase=phase)
     if phase not in PHASES:
         raise ValueError(f"phase {phase!r} is not one of {', '.join(PHASES)}")
+    if current is None:
+        held = target.bird and dataclasses.replace(target.bird, backups=_backups(target) if hold else ())
+        return dataclasses.replace(target, phase=phase, bird=held)
     limits = _limits(current, target)
     changed, flipped = phase != "prepare", phase == "flip"
+    on_routes = {} if flipped else _limits_of_routes(current, target, limits)
     probes = _probe_routes(target)
     state = dataclasses.replace(
         target,
@@ -87,13 +141,29 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: str) -
         neighbors=_union(target.neighbors, current.neighbors, key=lambda entry: (entry.device, entry.address)),
         fdb=_union(target.fdb, current.fdb, key=lambda entry: (entry.device, entry.mac)),
         workloads=_workloads(current, target, limits, changed),
-        routes=_routes(current, target, {} if flipped else limits, flipped) + probes,
-        rules=(Rule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY),) if probes else (),
+        routes=_routes(current, target, on_routes, flipped) + probes,
+        rules=tuple(_rules(probes)),
         sysctls=_union(target.sysctls, current.sysctls, key=_sysctl_key),
         ipsets=_ipsets(current, target),
         iptables=_iptables(current, target),
     )
-    return dataclasses.replace(state, **_bird(current, target, {} if flipped else limits, flipped))
+    return dataclasses.replace(state, **_bird(current, target, on_routes, phase, hold))
+
+
+def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeState:
+    """The target with the BGP sessions that a node had `before`: where a change of them is returned from."""
+    if before is None or before.bird is None or target.bird is None:
+        return target
+    bird = dataclasses.replace(
+        before.bird,
+        pools=target.bird.pools,
+        blocks=target.bird.blocks,
+        backups=(),
+        backup_pools=(),
+        backups_lead=False,
+    )
+    routes = _union(target.bird_routes, before.bird_routes, key=lambda route: route.destination)
+    return dataclasses.replace(target, bird=bird, bird_routes=tuple(_placed(route, bird) for route in routes))
 
 
 def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
@@ -102,36 +172,75 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
     Where the underlay's MTU changes as well, a tunnel takes its new one while the old mode still uses it: so the larger
     overhead counts with the smaller underlay.
     """
-    before = {pool.name: pool.encapsulation for pool in current.pools}
     held: dict[str, int] = {}
     for workload in current.workloads:
-        if workload.route_mtu is not None:
+        # With two pools it is not known which one it was held for; the pools themselves say it.
+        if workload.route_mtu is not None and not workload.address6:
             held[workload.pool] = min(workload.route_mtu, held.get(workload.pool, workload.route_mtu))
     for pool in current.pools:
         if pool.route_mtu is not None:
             held[pool.name] = min(pool.route_mtu, held.get(pool.name, pool.route_mtu))
-    for cidr, mtu in _held_by_routes(current):
-        name = next((pool.name for pool in current.pools if inside(cidr, pool.cidr)), None)
-        if name is not None:
-            held[name] = min(mtu, held.get(name, mtu))
+    for name, mtu in _held_by_routes(current):
+        held[name] = min(mtu, held.get(name, mtu))
     underlay = min(current.underlay_mtu, target.underlay_mtu)
+    changing = _changing(current, target)
     limits = {}
     for pool in target.pools:
-        overheads = OVERHEAD[before.get(pool.name, pool.encapsulation)], OVERHEAD[pool.encapsulation]
-        same = current.underlay_mtu == target.underlay_mtu and overheads[0] == overheads[1]
-        if pool.name in held or (pool.name in before and not same):
-            limits[pool.name] = min(underlay - max(overheads), held.get(pool.name, underlay))
+        if pool.name in held or pool.name in changing:
+            most = max(changing.get(pool.name, 0), overhead(pool.encapsulation, pool.cidr))
+            limits[pool.name] = min(underlay - most, held.get(pool.name, underlay))
+    for pool_name, mtu in _shared(current, target):
+        limits[pool_name] = min(mtu, limits.get(pool_name, mtu))
     return limits
 
 
+def _changing(current: NodeState, target: NodeState) -> dict[str, int]:
+    """{pool: the overhead that it had} of the pools of both whose packets change their size."""
+    before = {pool.name: overhead(pool.encapsulation, pool.cidr) for pool in current.pools}
+    other_underlay = current.underlay_mtu != target.underlay_mtu
+    return {
+        pool.name: before[pool.name]
+        for pool in target.pools
+        if pool.name in before and (other_underlay or before[pool.name] != overhead(pool.encapsulation, pool.cidr))
+    }
+
+
+def _limits_of_routes(current: NodeState, target: NodeState, limits: t.Mapping[str, int]) -> dict[str, int]:
+    """Without the pools that only share their workloads' links with one that changes: at rest, too, the node's own
+    routes of a pool may take more than such a link (and BIRD 3.4 brings no new MTU of a route that is otherwise the
+    same to the kernel)."""
+    names = {*_changing(current, target), *(name for name, dummy in _held_by_routes(current))}
+    return {name: mtu for name, mtu in limits.items() if name in names}
+
+
+def _shared(current: NodeState, target: NodeState) -> t.Iterator[tuple[str, int]]:
+    """(pool, MTU) of workloads that have another MTU because an address of the other family comes or goes."""
+    before = {workload.interface: workload for workload in current.workloads}
+    for workload in target.workloads:
+        old = before.get(workload.interface)
+        if old is not None and old.mtu != workload.mtu and (workload.address6 or old.address6):
+            for pool in (workload.pool, workload.pool6):
+                if pool:
+                    yield pool, min(old.mtu, workload.mtu)
+
+
+def _rules(probes: t.Iterable[Route]) -> t.Iterator[Rule]:
+    families = {":" in route.destination for route in probes}
+    if False in families:
+        yield Rule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY)
+    if True in families:
+        yield Rule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY, family=6)
+
+
 def _held_by_routes(state: NodeState) -> t.Iterator[tuple[str, int]]:
-    """(CIDR, MTU) of everything that an unfinished change holds down."""
-    for pool in state.bird.pools if state.bird else ():
-        if pool.mtu is not None:
-            yield pool.cidr, pool.mtu
-    for route in state.routes:
-        if route.mtu is not None:
-            yield route.destination, route.mtu
+    """(pool, MTU) of all routes that an unfinished change holds down."""
+    held = [(pool.cidr, pool.mtu) for pool in (state.bird.pools if state.bird else ())]
+    held += [(route.destination, route.mtu) for route in state.routes]
+    for cidr, mtu in held:
+        if mtu is not None:
+            name = next((pool.name for pool in state.pools if inside(cidr, pool.cidr)), None)
+            if name is not None:
+                yield name, mtu
 
 
 def _union(first: t.Sequence[T], second: t.Sequence[T], key: t.Callable[[T], t.Any]) -> tuple[T, ...]:
@@ -176,17 +285,24 @@ def _workloads(
     workloads = []
     for workload in target.workloads:
         old = before.get(workload.interface)
-        limit = limits.get(workload.pool)
+        limit = _least_limit(workload, limits)
         if limit is not None:
             mtu = old.mtu if old is not None and not changed else workload.mtu
+            if workload.address6:
+                # That of the one pool may be more than the other one leaves.
+                limit = min(limit, workload.mtu if old is None else min(old.mtu, workload.mtu))
             workload = dataclasses.replace(workload, mtu=mtu, route_mtu=limit)
         workloads.append(workload)
     # Those that go keep their links, but send nothing larger than the others.
     going = [
-        dataclasses.replace(workload, route_mtu=limits.get(workload.pool, workload.route_mtu))
+        dataclasses.replace(workload, route_mtu=_least_limit(workload, limits) or workload.route_mtu)
         for workload in current.workloads
     ]
     return _union(workloads, going, key=lambda workload: workload.interface)
+
+
+def _least_limit(workload: WorkloadEndpoint, limits: t.Mapping[str, int]) -> t.Optional[int]:
+    return min((limits[pool] for pool in (workload.pool, workload.pool6) if pool in limits), default=None)
 
 
 def _routes(current: NodeState, target: NodeState, limits: t.Mapping[str, int], flipped: bool) -> tuple[Route, ...]:
@@ -207,7 +323,11 @@ def _live(state: NodeState) -> tuple[Route, ...]:
 
 
 def _probe_routes(target: NodeState) -> tuple[Route, ...]:
-    """The routes that the target will have to the other nodes' blocks, in the table of the marked probes."""
+    """The routes that the target will have to the other nodes' blocks, in the table of the marked probes.
+
+    Not those that only a router outside the fleet can bring: which one, and when, is not known before it does. Marked
+    packets go where live ones do then, which says that a way is there, before the flip and after it.
+    """
     routes = [
         Route(
             route.destination,
@@ -217,6 +337,7 @@ def _probe_routes(target: NodeState) -> tuple[Route, ...]:
             table=TABLE_PROBE,
         )
         for route in target.bird_routes
+        if target.bird is None or not bearers.by_routers_alone(target.bird, route)
     ]
     if target.bird is None:
         routes = [dataclasses.replace(route, table=TABLE_PROBE) for route in _live(target) if route.gateway is not None]
@@ -249,28 +370,71 @@ def _iptables(current: NodeState, target: NodeState) -> tuple[IptablesTable, ...
     return tuple(tables.values())
 
 
-def _bird(current: NodeState, target: NodeState, limits: t.Mapping[str, int], flipped: bool) -> dict[str, t.Any]:
+def _bird(
+    current: NodeState, target: NodeState, limits: t.Mapping[str, int], phase: str, hold: bool
+) -> dict[str, t.Any]:
     if target.bird is None:
         return {"bird": None, "bird_routes": ()}
     old: t.Optional[Bird] = current.bird
+    flipped = phase == "flip"
     first = target.bird.pools if flipped or old is None else old.pools
     second = () if old is None else (old.pools if flipped else target.bird.pools)
     limited = {pool.cidr: limits.get(pool.name) for pool in target.pools}
-    pools = [
+    pools = tuple(
         dataclasses.replace(pool, mtu=limited.get(pool.cidr))
         for pool in _union(first, second, key=lambda pool: pool.cidr)
-    ]
+    )
     blocks = _union(target.bird.blocks, old.blocks if old else (), key=lambda block: block)
-    bird = dataclasses.replace(target.bird, pools=tuple(pools), blocks=blocks)
-    return {"bird": bird, "bird_routes": tuple(_placed(route, bird) for route in target.bird_routes)}
+    speaker = old if old is not None and hold and not flipped else target.bird
+    # The device of the one mode has its neighbours as long as it may be used.
+    vteps6 = _union(target.bird.vteps6, old.vteps6 if old else (), key=lambda vtep: vtep.next_hop)
+    backups = _backups(target) if hold else ()
+    backup_pools = _backup_pools(pools, old, target.bird) if backups else ()
+    bird = dataclasses.replace(
+        speaker,
+        pools=pools,
+        blocks=blocks,
+        vteps6=vteps6,
+        backups=backups,
+        backup_pools=backup_pools,
+        backups_lead=bool(backup_pools) and phase == "divert",
+    )
+    routes = target.bird_routes
+    if hold and not flipped:  # what the old sessions bring from nodes that go
+        routes = _union(routes, current.bird_routes, key=lambda route: route.destination)
+    return {"bird": bird, "bird_routes": tuple(_placed(route, bird) for route in routes)}
+
+
+def _backup_pools(pools: tuple[BirdPool, ...], old: t.Optional[Bird], new: Bird) -> tuple[BirdPool, ...]:
+    """`pools` as backup routes see them: with a tunnel where either mode has one, or an unfinished change had. The
+    receive paths of both stand on all nodes. () where that is no other way."""
+    ways: dict[str, BirdPool] = {}
+    for way in (*(old.backup_pools if old else ()), *(old.pools if old else ()), *new.pools):
+        if way.device:
+            ways.setdefault(way.cidr, way)
+    found = tuple(
+        pool if pool.device else dataclasses.replace(pool, device=way.device, cross_subnet=way.cross_subnet)
+        for pool in pools
+        for way in [ways.get(pool.cidr, pool)]
+    )
+    return () if found == pools else found
+
+
+def _backups(target: NodeState) -> tuple[BackupRoute, ...]:
+    """To what BGP is to bring in the end. What nodes have that go is not held: it goes with their sessions."""
+    return tuple(BackupRoute(route.destination, route.next_hop) for route in target.bird_routes if route.next_hop)
 
 
 def _placed(route: BirdRoute, bird: Bird) -> BirdRoute:
     """The route as the kernel filter made from `bird` places it."""
-    pool = next((pool for pool in bird.pools if inside(route.destination, pool.cidr)), None)
+    pools = bird.backup_pools if bird.backups_lead else bird.pools
+    pool = next((pool for pool in pools if inside(route.destination, pool.cidr)), None)
     if pool is None:
         return route
-    near = inside(f"{route.next_hop}/32", bird.subnet)
+    subnet = bird.subnet6 if ":" in route.next_hop else bird.subnet
+    near = bool(subnet) and contains(subnet, route.next_hop)
     device = "" if pool.cross_subnet and near else pool.device
     gateway = route.next_hop if device or near else ""
+    if device and ":" in gateway:
+        gateway = next((vtep.gateway for vtep in bird.vteps6 if vtep.next_hop == gateway), gateway)
     return dataclasses.replace(route, gateway=gateway, device=device, onlink=bool(device), mtu=pool.mtu)

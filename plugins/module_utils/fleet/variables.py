@@ -18,6 +18,8 @@ FLEET, GROUP, NODE = "fleet", "group", "node"
 
 #: What the names of group lists begin with; the group's name follows, in characters that a variable may have.
 POLICIES_OF_GROUP = "calico_policies_"
+PEERS_OF_GROUP = "calico_bgp_peers_"
+GROUP_LISTS = (POLICIES_OF_GROUP, PEERS_OF_GROUP)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,8 +27,8 @@ class Variable:
     """`scope`: a fleet variable has one value for all nodes, a node variable one per node. That of a group has one for
     the hosts of the group, whose name is a part of its own: so lists of several groups add up.
 
-    `type` is str, int, bool, dict or list. `default` is None where the variable is required or derived (then
-    `default_text` says how).
+    `type` is str, int, bool, dict, list or "bool or dict". `default` is None where the variable is required or derived
+    (then `default_text` says how). What is `secret` is shown in no error.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Variable:
     minimum: t.Optional[int] = None
     maximum: t.Optional[int] = None
     choices: tuple[str, ...] = ()
+    secret: bool = False
 
 
 VARIABLES: tuple[Variable, ...] = (
@@ -49,7 +52,8 @@ VARIABLES: tuple[Variable, ...] = (
         "list",
         "The IP pools. Each entry is flat (name, cidr, ipipMode, vxlanMode, natOutgoing, blockSize, nodeSelector, "
         "disabled, disableBGPExport, allowedUses) or a whole Calico v3 IPPool document. ipipMode and vxlanMode are "
-        "Always, CrossSubnet or Never and exclude each other; both Never is direct routing.",
+        "Always, CrossSubnet or Never and exclude each other; both Never is direct routing. IPv6 pools (cidr "
+        "fd00:10:244::/64; blocks of /122) stand in the same list and know no IPIP.",
         required=True,
         example="[{name: default-ipv4-ippool, cidr: 10.244.0.0/16, ipipMode: CrossSubnet, natOutgoing: true}]",
     ),
@@ -60,6 +64,15 @@ VARIABLES: tuple[Variable, ...] = (
         "The node's own address on the underlay with its prefix length. Its subnet decides what CrossSubnet means.",
         required=True,
         example="10.10.1.11/24",
+    ),
+    Variable(
+        "calico_node_address_ipv6",
+        NODE,
+        "str",
+        "The node's own IPv6 address on the underlay with its prefix length, beside the other one. Nodes that IPv6 "
+        "pools select need it, and so do route reflectors then.",
+        default_text="none: the node routes IPv4 alone",
+        example="fd00:10:10:1::11/64",
     ),
     Variable(
         "calico_node_labels",
@@ -73,8 +86,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_workloads",
         FLEET,
         "list",
-        "Workloads for the whole fleet: name, node, and optionally namespace, labels, pool, address, endpoint, "
-        "profiles, ports (each with name, protocol and port).",
+        "Workloads for the whole fleet: name, node, and optionally namespace, labels, pool, address, pool_ipv6, "
+        "address_ipv6, ip_families, endpoint, profiles, ports (each with name, protocol and port). A workload has an "
+        "address of each family of which a pool selects its node; ip_families: [IPv4] or [IPv6] leaves one out.",
         default=[],
         example="[{name: web-1, node: node1, labels: {app: web}}]",
     ),
@@ -208,7 +222,8 @@ VARIABLES: tuple[Variable, ...] = (
         "Ports of the hosts that no policy closes: protocol, port, and optionally net for those in a network only. The "
         "port by which Ansible reaches a host is among them in any case, unless the list is empty: then there are none "
         "at all.",
-        default_text="SSH (tcp 22), BGP (tcp calico_bgp_listen_port), BFD (udp 3784, 3785), DHCP (udp 68)",
+        default_text="SSH (tcp 22), BGP (tcp, the ports of all sessions), BFD (udp 3784, 3785; 4784 where any session "
+        "has it), DHCP (udp 68)",
         example="[{protocol: tcp, port: 22}, {protocol: tcp, port: 179, net: 10.10.0.0/16}]",
     ),
     Variable(
@@ -216,8 +231,7 @@ VARIABLES: tuple[Variable, ...] = (
         FLEET,
         "list",
         "Ports elsewhere to which no policy closes the hosts' way.",
-        default_text="BGP (tcp calico_bgp_listen_port), BFD (udp 3784, 3785), DNS (udp and tcp 53), DHCP (udp 67), NTP "
-        "(udp 123)",
+        default_text="BGP and BFD as above, DNS (udp and tcp 53), DHCP (udp 67), NTP (udp 123)",
         example="[{protocol: udp, port: 53}, {protocol: tcp, port: 179}]",
     ),
     Variable(
@@ -258,7 +272,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_as_number",
         FLEET,
         "int",
-        "AS number of all nodes.",
+        "AS number of the nodes that have none of their own.",
         default=64512,
         minimum=1,
         maximum=4294967295,
@@ -267,14 +281,14 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_node_to_node_mesh",
         FLEET,
         "bool",
-        "Whether every node peers with every other one.",
-        default_text="true without route reflectors (group calico_rr), false with them",
+        "Whether every node that is no reflector peers with every other one.",
+        default_text="true without route reflectors, false with them",
     ),
     Variable(
         "calico_bgp_listen_port",
         FLEET,
         "int",
-        "TCP port of the BGP sessions between nodes.",
+        "TCP port on which nodes take BGP sessions.",
         default=179,
         minimum=1,
         maximum=65535,
@@ -300,17 +314,197 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_peers",
         FLEET,
         "list",
-        "Peers outside the fleet, such as routers: name, peerIP, asNumber, nodeSelector. Own blocks are announced to "
-        "them, nothing is accepted from them in this release.",
+        "BGPPeers, flat or whole Calico v3 documents: routers outside the fleet (peerIP, asNumber) and sessions "
+        "between its nodes (peerSelector), for the nodes that node or nodeSelector mean, else for all. docs/bgp.md has "
+        "every field.",
         default=[],
         example="[{name: tor-a, peerIP: 10.10.1.1, asNumber: 65000, nodeSelector: rack == 'a'}]",
+    ),
+    Variable(
+        "calico_bgp_peers_<group>",
+        GROUP,
+        "list",
+        "BGPPeers of the nodes of a group, in whose name - and . are written _.",
+        default=[],
+        example="calico_bgp_peers_rack_a: [{name: tor-a, peerIP: 10.10.1.1, asNumber: 65001}]",
     ),
     Variable(
         "calico_node_bgp_peers",
         NODE,
         "list",
-        "Such peers of one node. Both lists add up.",
+        "BGPPeers of one node. The lists of the fleet, of groups and of nodes add up.",
         default=[],
+        example="[{name: tor-b, peerIP: 10.20.1.1, asNumber: 65001, sourceAddress: 10.20.1.11/24}]",
+    ),
+    Variable(
+        "calico_bgp_mesh_password",
+        FLEET,
+        "dict",
+        "Password of the sessions that are there without a BGPPeer: of the mesh, and with the reflectors of group "
+        "calico_rr. It refers to calico_bgp_secrets.",
+        default_text="none",
+        example="{secretKeyRef: {name: mesh, key: password}}",
+    ),
+    Variable(
+        "calico_bgp_mesh_max_restart_time",
+        FLEET,
+        "int",
+        "Seconds that the peers of these sessions keep the routes of a BIRD that restarts.",
+        default_text="calico_bgp_graceful_restart_time",
+        example="60",
+        minimum=1,
+        maximum=4095,
+    ),
+    Variable(
+        "calico_bgp_bfd",
+        FLEET,
+        "bool or dict",
+        "Whether these sessions have BFD, and its intervals in milliseconds (minRx, minTx, multiplier). A dead node is "
+        "noticed within minTx times multiplier. A BGPPeer has its own: bfd.",
+        default=False,
+        example="{minRx: 100, minTx: 100, multiplier: 5}",
+    ),
+    Variable(
+        "calico_bgp_hold_time",
+        FLEET,
+        "int",
+        "Seconds without a word from a peer after which a session ends (RFC 4271). A BGPPeer may have its own: "
+        "holdTime.",
+        default=90,
+        minimum=3,
+        maximum=65535,
+    ),
+    Variable(
+        "calico_bgp_keepalive_time",
+        FLEET,
+        "int",
+        "Seconds between two such words. A BGPPeer may have its own: keepaliveTime.",
+        default=30,
+        minimum=1,
+        maximum=65535,
+    ),
+    Variable(
+        "calico_bgp_long_lived_stale_time",
+        FLEET,
+        "int",
+        "Seconds for which routes of a peer that stays away are kept as a last resort, after the graceful restart time "
+        "(RFC 9494). A BGPPeer may have its own: longLivedStaleTime.",
+        default_text="none: they go when the graceful restart time is over",
+        example="3600",
+        minimum=1,
+        maximum=16777215,
+    ),
+    Variable(
+        "calico_node_bgp_as_number",
+        NODE,
+        "int",
+        "AS number of a node; in group_vars of a rack, that of the rack.",
+        default_text="calico_bgp_as_number",
+        example="64601",
+        minimum=1,
+        maximum=4294967295,
+    ),
+    Variable(
+        "calico_node_router_id",
+        NODE,
+        "str",
+        "BGP router id of a node: an IPv4 address, or hash for one that its name gives.",
+        default_text="calico_node_address; hash without one",
+        example="hash",
+    ),
+    Variable(
+        "calico_bgp_bind_mode",
+        FLEET,
+        "str",
+        "Whether BIRD takes sessions on all addresses of a node (None) or on calico_node_address alone (NodeIP), in "
+        "BGPConfiguration's words.",
+        default="None",
+        choices=("None", "NodeIP"),
+    ),
+    Variable(
+        "calico_node_bgp_listen_port",
+        NODE,
+        "int",
+        "TCP port on which a node takes BGP sessions.",
+        default_text="calico_bgp_listen_port",
+        example="1179",
+        minimum=1,
+        maximum=65535,
+    ),
+    Variable(
+        "calico_node_route_reflector_cluster_id",
+        NODE,
+        "str",
+        "Cluster id of a node that reflects routes, written as an IPv4 address. A node that is not in group calico_rr "
+        "becomes a reflector by it, as in Calico: it leaves the mesh, and has the clients that BGPPeers give it.",
+        default_text="calico_rr_cluster_id in group calico_rr, none elsewhere",
+        example="244.0.0.2",
+    ),
+    Variable(
+        "calico_node_route_reflector_clients",
+        NODE,
+        "str",
+        "Selector of the nodes that a reflector of group calico_rr reflects for, as those of its rack.",
+        default="all()",
+        example="rack == 'a'",
+    ),
+    Variable(
+        "calico_bgp_secrets",
+        FLEET,
+        "dict",
+        "Passwords for BGP sessions, by the name and the key with which a password's secretKeyRef refers to them; "
+        "encrypted with ansible-vault. At most 80 bytes each, without double quotes. See docs/bgp.md.",
+        default={},
+        example="{tor-a: {password: ...}}",
+        secret=True,
+    ),
+    Variable(
+        "calico_bgp_filters",
+        FLEET,
+        "list",
+        "BGPFilters, flat or whole Calico v3 documents: what the BGPPeers that name them in their filters announce and "
+        "believe.",
+        default=[],
+        example="[{name: from-tor, importV4: [{action: Accept, matchOperator: Equal, cidr: 0.0.0.0/0}]}]",
+    ),
+    Variable(
+        "calico_bgp_communities",
+        FLEET,
+        "list",
+        "Names for BGP communities, to be used in prefix advertisements.",
+        default=[],
+        example="[{name: workloads, value: '64512:100'}]",
+    ),
+    Variable(
+        "calico_bgp_prefix_advertisements",
+        FLEET,
+        "list",
+        "Communities, by name or value, that nodes add to what they announce of a range.",
+        default=[],
+        example="[{cidr: 10.244.0.0/16, communities: [workloads, '64512:1:2']}]",
+    ),
+    Variable(
+        "calico_node_bgp_prefix_advertisements",
+        NODE,
+        "list",
+        "What a node, or the hosts of a group, add instead of calico_bgp_prefix_advertisements.",
+        default_text="calico_bgp_prefix_advertisements",
+        example="[{cidr: 10.244.0.0/16, communities: ['64512:101']}]",
+    ),
+    Variable(
+        "calico_bgp_ignored_interfaces",
+        FLEET,
+        "list",
+        "Patterns of interfaces whose subnets BIRD does not take for a way to anywhere.",
+        default=[],
+        example="[docker*, cni0]",
+    ),
+    Variable(
+        "calico_node_bird_include_dir",
+        NODE,
+        "str",
+        "Folder on the node whose *.conf are read at the end of bird.cfg, see docs/bgp.md. Empty: none is.",
+        default="/etc/calico/bird.d",
     ),
     Variable(
         "calico_rr_cluster_id",
@@ -323,7 +517,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_underlay_mtu",
         FLEET,
         "int",
-        "MTU in bytes of the network between the nodes. Devices and workloads get 20 less with IPIP, 50 with VXLAN.",
+        "MTU in bytes of the network between the nodes. Devices and workloads get 20 less with IPIP, 50 with VXLAN, 70 "
+        "with VXLAN of an IPv6 pool; a workload with both families what the smaller one leaves.",
         default=1500,
         minimum=1280,
         maximum=65535,
@@ -332,7 +527,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_vxlan_vni",
         FLEET,
         "int",
-        "VXLAN network identifier of vxlan.calico.",
+        "VXLAN network identifier of vxlan.calico and vxlan-v6.calico.",
         default=4096,
         minimum=1,
         maximum=16777215,
@@ -341,7 +536,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_vxlan_port",
         FLEET,
         "int",
-        "UDP port of vxlan.calico.",
+        "UDP port of vxlan.calico and vxlan-v6.calico.",
         default=4789,
         minimum=1,
         maximum=65535,
@@ -359,8 +554,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_ip_reservations",
         FLEET,
         "list",
-        "CIDRs inside the pools out of which no address is chosen for a workload or a tunnel, as reservedCIDRs of "
-        "Calico's IPReservation. One who asks for such an address by name gets it, and what has one already keeps it.",
+        "CIDRs inside the pools, of either family, out of which no address is chosen for a workload or a tunnel, as "
+        "reservedCIDRs of Calico's IPReservation. One who asks for such an address by name gets it, and what has one "
+        "already keeps it.",
         default=[],
         example="[10.244.0.0/28, 10.244.3.7/32]",
     ),
@@ -381,6 +577,14 @@ VARIABLES: tuple[Variable, ...] = (
         default=False,
     ),
     Variable(
+        "calico_lint_ignore",
+        FLEET,
+        "list",
+        "Rules of playbooks/validate.yml whose findings are meant in this inventory; docs/validate.md has their names.",
+        default=[],
+        example="[single-reflector]",
+    ),
+    Variable(
         "calico_lockfile",
         FLEET,
         "str",
@@ -397,8 +601,16 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     "dict": (dict,),
     "list": (list, tuple),
+    "bool or dict": (bool, dict),
 }
-_WORDS = {"str": "text", "int": "a whole number", "bool": "true or false", "dict": "a dictionary", "list": "a list"}
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "bool": "true or false",
+    "dict": "a dictionary",
+    "list": "a list",
+    "bool or dict": "true, false or a dictionary",
+}
 
 
 def check(name: str, value: t.Any, where: str = "") -> t.Any:
@@ -411,7 +623,8 @@ def check(name: str, value: t.Any, where: str = "") -> t.Any:
         value = value.lower() in ("true", "yes")
     wrong = not isinstance(value, _TYPES[variable.type]) or (variable.type == "int" and isinstance(value, bool))
     if wrong:
-        raise FleetError(label, value, f"is not {_WORDS[variable.type]}.", _example(variable))
+        found = None if variable.secret else value
+        raise FleetError(label, found, f"is not {_WORDS[variable.type]}.", _example(variable))
     if (
         variable.minimum is not None
         and value < variable.minimum
@@ -441,7 +654,7 @@ def misspelt(names: t.Iterable[str]) -> t.Iterator[tuple[str, str]]:
     Names that are like none of ours are left alone: Kubespray's variables may stand in the same inventory.
     """
     for name in sorted(names):
-        if name.startswith("calico_") and name not in BY_NAME and not name.startswith(POLICIES_OF_GROUP):
+        if name.startswith("calico_") and name not in BY_NAME and not name.startswith(GROUP_LISTS):
             near = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0.9)
             if near:
                 yield name, near[0]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-#: Kinds of tunnel address.
-TUNNEL_KINDS = ("ipip", "vxlan")
+#: Kinds of tunnel address -> IP version of the address.
+TUNNEL_KINDS = {"ipip": 4, "vxlan": 4, "vxlan6": 6}
 #: Calico's names of what packets to a pool's blocks travel in.
 ENCAPSULATIONS = ("IPIP", "IPIPCrossSubnet", "VXLAN", "VXLANCrossSubnet", "None")
 
@@ -33,13 +33,20 @@ class NodePlan:
     """What one node owns. Blocks are in the order in which they were granted.
 
     `blocks` are open: addresses are taken from them. `spare_blocks` may be opened by the node itself.
-    `tunnels` is {"ipip"|"vxlan": address}, `workloads` {name: address}; all addresses lie in `blocks`.
+    `tunnels` is {one of TUNNEL_KINDS: address}, `workloads` {name: address} and `workloads6` the same for IPv6; all
+    addresses lie in `blocks`.
     """
 
     blocks: tuple[BlockGrant, ...] = ()
     spare_blocks: tuple[BlockGrant, ...] = ()
     tunnels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     workloads: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    workloads6: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def addresses(self) -> t.Iterator[tuple[str, str]]:
+        """(name of the workload, address), in order of names, IPv4 first."""
+        yield from sorted(self.workloads.items())
+        yield from sorted(self.workloads6.items())
 
 
 @dataclasses.dataclass(frozen=True)

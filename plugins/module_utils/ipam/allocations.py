@@ -184,6 +184,28 @@ class Allocations:
         held = self._handles.get(handle)
         return held[0] if held else None
 
+    def of_handle(self, handle: str) -> tuple[Allocation, ...]:
+        """All that it has: one of each IP version at most, unless they were given by another release."""
+        return tuple(self._handles.get(handle, ()))
+
+    def versions(self, pools: t.Sequence[str] = ()) -> tuple[int, ...]:
+        """The IP versions that a workload gets which asks for none: those of the `pools`, names or CIDRs, that it asks
+        for, else those of which this node has blocks to choose from. Raises NoSuchPool."""
+        if pools:
+            found = {self._version_of(name) for name in self._qualified(pools)}
+        else:
+            found = {block.version for block in self._blocks.values() if block.granted and block.automatic}
+        return tuple(sorted(found)) or (4,)
+
+    def of_version(self, pools: t.Sequence[str], version: int) -> list[str]:
+        """The names of those of these pools, names or CIDRs, that are of an IP version. Raises NoSuchPool."""
+        return [name for name in self._qualified(pools) if self._version_of(name) == version] if pools else []
+
+    def _version_of(self, pool: str) -> int:
+        cidrs = [self._pools[pool].cidr] if pool in self._pools else []
+        cidrs += [block.cidr for block in self._blocks.values() if block.pool == pool]
+        return 6 if any(":" in cidr for cidr in cidrs) else 4
+
     def by_address(self, address: str) -> t.Optional[Allocation]:
         try:
             return self._held.get(parse_address(address))
@@ -405,7 +427,7 @@ class Allocations:
                 if spare is None or self._rank(block, pools) < self._rank(spare, pools):
                     spare = block
         if spare is None:
-            raise NoAddress(self._exhausted(candidates, pools))
+            raise NoAddress(self._exhausted(candidates, pools, version))
         return spare, next(iter(spare.free))
 
     @staticmethod
@@ -413,11 +435,12 @@ class Allocations:
         """Pools in the order asked for, else in that of their names."""
         return (0, block.pool) if pools is None else (pools.index(block.pool), "")
 
-    def _exhausted(self, candidates: t.Sequence[_Block], pools: t.Optional[t.Sequence[str]]) -> str:
+    def _exhausted(self, candidates: t.Sequence[_Block], pools: t.Optional[t.Sequence[str]], version: int) -> str:
         if not candidates and pools is None:
             return (
-                "this node has no block from which addresses are chosen. Run site.yml, which grants it spare blocks of "
-                "the pools that select it (calico_ip_pools, calico_spare_blocks)."
+                f"this node has no {'IPv6 ' if version == 6 else ''}block from which addresses are chosen."
+                " Run site.yml, which grants it spare blocks of the pools that select it (calico_ip_pools,"
+                " calico_spare_blocks)."
             )
         if not candidates:
             return (

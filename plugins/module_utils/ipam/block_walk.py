@@ -10,6 +10,7 @@ Calico's, which depends on Go's random numbers; nothing may rely on it, since wh
 
 from __future__ import annotations
 
+import bisect
 import ipaddress
 import typing as t
 
@@ -132,6 +133,7 @@ class FreeBlocks:
     def __init__(self, space: BlockSpace) -> None:
         self._space = space
         self._next: dict[int, int] = {}  # taken block -> a block above it that is nearer to a free one
+        self._passed: list[tuple[int, int]] = []  # (first, the one behind the last) of runs that nobody looks into
 
     def __contains__(self, index: int) -> bool:
         return index not in self._next
@@ -143,14 +145,27 @@ class FreeBlocks:
     def take(self, index: int) -> None:
         self._next[index] = index + 1
 
+    def pass_over(self, first: int, end: int) -> None:
+        """`first` of the host's walk does not name the blocks from `first` up to `end` any more; they stay free."""
+        bisect.insort(self._passed, (first, end))
+
     def first(self, host: str) -> t.Optional[int]:
         """The first free block of the host's walk, or None when all are taken."""
-        if len(self._next) >= self._space.count:
-            return None
         found = self._at_or_above(self._space.start(host))
-        return found if found < self._space.count else self._at_or_above(0)
+        if found >= self._space.count:
+            found = self._at_or_above(0)
+        return found if found < self._space.count else None
 
     def _at_or_above(self, index: int) -> int:
+        found = self._free_at_or_above(index)
+        while self._passed:
+            position = bisect.bisect_right(self._passed, (found, self._space.count)) - 1
+            if position < 0 or self._passed[position][1] <= found:
+                break
+            found = self._free_at_or_above(self._passed[position][1])
+        return found
+
+    def _free_at_or_above(self, index: int) -> int:
         found = index
         while found in self._next:
             found = self._next[found]

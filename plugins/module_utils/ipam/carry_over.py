@@ -12,17 +12,17 @@ from .allocation_plan import AllocationPlan, BlockGrant, QuarantinedBlock
 from .block_walk import parse_address, parse_cidr
 from .errors import PlanError, names
 from .holdings import Key, Ledger, NodeHoldings, PoolState
-from .inputs import TUNNEL, WorkloadRequest
+from .inputs import TUNNEL, WorkloadKey, WorkloadRequest
 
 Needs = t.Mapping[str, t.Mapping[str, t.Collection[str]]]
 #: A declared address: its pool and its number.
-Declared = t.Dict[str, t.Tuple[PoolState, int]]
+Declared = t.Dict[WorkloadKey, t.Tuple[PoolState, int]]
 
 
 def carry_over(
     ledger: Ledger,
     previous: AllocationPlan,
-    requests: t.Mapping[str, WorkloadRequest],
+    requests: t.Mapping[WorkloadKey, WorkloadRequest],
     declared: Declared,
     needs: Needs,
     released: t.Collection[str],
@@ -224,13 +224,13 @@ def _keep_addresses(
     ledger: Ledger,
     previous: AllocationPlan,
     held: t.Mapping[str, _Held],
-    requests: t.Mapping[str, WorkloadRequest],
+    requests: t.Mapping[WorkloadKey, WorkloadRequest],
     declared: Declared,
     needs: Needs,
 ) -> set[Key]:
     """Tunnel and workload addresses that stay; returns the blocks that they lie in."""
     used: set[Key] = set()
-    wanted = {(pool.name, address): name for name, (pool, address) in declared.items()}
+    wanted = {(pool.name, address): name for (name, dummy), (pool, address) in declared.items()}
     for name, node in ledger.nodes.items():
         part = previous.nodes.get(name)
         if part is None:
@@ -245,16 +245,17 @@ def _keep_addresses(
                 pool.holders[address] = f"the {kind} tunnel of {name}"
                 node.tunnels[kind] = (pool.name, address)
                 used.add((pool.name, pool.space.index_at(address)))
-        for workload, text in sorted(part.workloads.items()):
-            request = requests.get(workload)
+        for workload, text in part.addresses():
+            key = workload, 6 if ":" in text else 4
+            request = requests.get(key)
             if request is None or request.node != name:
                 continue
             place = _place(ledger, blocks, text)
             if place is None:
                 continue
             pool, address = place
-            if workload in declared:
-                if declared[workload] != place:
+            if key in declared:
+                if declared[key] != place:
                     continue
             elif request.pool not in (None, pool.name):
                 continue
@@ -267,11 +268,11 @@ def _keep_addresses(
                     f"Choose another address, or declare another one for {workload}.",
                 )
             if address in pool.holders:
-                if workload not in declared:
+                if key not in declared:
                     ledger.warnings.append(_moved(f"workload {workload}", text))
                 continue
             pool.holders[address] = f"workload {workload}"
-            node.workloads[workload] = place[0].name, address
+            node.workloads[key] = pool.name, address
             used.add((pool.name, pool.space.index_at(address)))
     return used
 
@@ -345,7 +346,7 @@ def _note_freed(ledger: Ledger, previous: AllocationPlan) -> None:
         now = {*node.tunnels.values(), *node.workloads.values()}
         blocks = set(node.open)
         freed: dict[str, list[int]] = {}
-        for text in (*part.tunnels.values(), *part.workloads.values()):
+        for text in (*part.tunnels.values(), *part.workloads.values(), *part.workloads6.values()):
             place = _place(ledger, blocks, text)
             if place is not None and (place[0].name, place[1]) not in now:
                 freed.setdefault(place[0].name, []).append(place[1])

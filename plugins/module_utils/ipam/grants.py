@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import typing as t
 
+from .allocation_plan import TUNNEL_KINDS
 from .block_walk import parse_address
 from .carry_over import Declared, Needs
 from .errors import PlanError, names
 from .holdings import Ledger, NodeHoldings, PoolState
-from .inputs import TUNNEL, WORKLOAD, WorkloadRequest
+from .inputs import TUNNEL, WORKLOAD, WorkloadKey, WorkloadRequest
 
 _VARIABLE = "calico_workloads"
 
 
-def declared_addresses(ledger: Ledger, requests: t.Mapping[str, WorkloadRequest]) -> Declared:
+def declared_addresses(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequest]) -> Declared:
     """Where the addresses lie that workloads declare. Raises PlanError."""
     found: Declared = {}
     holders: dict[tuple[str, int], str] = {}
-    for name, request in requests.items():
+    for key, request in requests.items():
+        name = request.name
         if request.address is None:
             continue
         try:
@@ -52,16 +54,17 @@ def declared_addresses(ledger: Ledger, requests: t.Mapping[str, WorkloadRequest]
                 f"declares address {request.address}, which workload {other} declares as well.",
                 "Give each workload an address of its own.",
             )
-        found[name] = (pool, address)
+        found[key] = (pool, address)
     return found
 
 
-def grant_declared(ledger: Ledger, requests: t.Mapping[str, WorkloadRequest], declared: Declared) -> None:
+def grant_declared(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequest], declared: Declared) -> None:
     """Gives the declared addresses that are not held yet, and opens the free blocks that they lie in."""
-    for name, (pool, address) in declared.items():
-        request = requests[name]
+    for key, (pool, address) in declared.items():
+        request = requests[key]
+        name = request.name
         node = ledger.nodes[request.node]
-        if name in node.workloads:
+        if key in node.workloads:
             continue
         text = request.address
         _check_pool(pool, request, f"its address {text} lies in")
@@ -101,7 +104,7 @@ def grant_declared(ledger: Ledger, requests: t.Mapping[str, WorkloadRequest], de
                 f"on {node.name} declares address {text}, but its block {cidr} is in quarantine, kept for {before}.",
                 f"Choose another address, or release the block with calico_release_blocks: [{cidr}].",
             )
-        _hold(pool, address, node, request.name)
+        _hold(pool, address, node, key)
 
 
 def grant_first_blocks(ledger: Ledger) -> None:
@@ -118,22 +121,24 @@ def grant_first_blocks(ledger: Ledger) -> None:
                 node.add_open(pool.name, index)
 
 
-def grant_addresses(ledger: Ledger, requests: t.Mapping[str, WorkloadRequest], needs: Needs) -> None:
+def grant_addresses(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequest], needs: Needs) -> None:
     """Tunnel addresses of all nodes, then addresses of workloads that declare none."""
     for node in ledger.nodes.values():
         for kind, pools in sorted(needs.get(node.name, {}).items()):
             if kind not in node.tunnels:
                 _grant_tunnel(ledger, node, kind, pools)
-    for name, request in requests.items():
+    for key, request in requests.items():
         node = ledger.nodes[request.node]
-        if name not in node.workloads:
-            _grant_workload(ledger, node, request)
+        if key not in node.workloads:
+            _grant_workload(ledger, node, key, request)
 
 
 def _grant_tunnel(ledger: Ledger, node: NodeHoldings, kind: str, wanted: t.Collection[str]) -> None:
-    usable = [pool for pool in ledger.pools.values() if pool.usable_by(node.name, TUNNEL)]
+    version = TUNNEL_KINDS[kind]
+    family = {name: pool for name, pool in ledger.pools.items() if pool.space.version == version}
+    usable = [pool for pool in family.values() if pool.usable_by(node.name, TUNNEL)]
     best = [pool for pool in usable if pool.name in wanted]
-    own = list(dict.fromkeys(name for name, dummy in node.open if ledger.pools[name].allows(TUNNEL)))
+    own = list(dict.fromkeys(name for name, dummy in node.open if name in family and family[name].allows(TUNNEL)))
     chosen = (
         _from_open_blocks(node, [ledger.pools[name] for name in own if ledger.pools[name] in best])
         or _from_new_block(ledger, node, best)
@@ -148,16 +153,17 @@ def _grant_tunnel(ledger: Ledger, node: NodeHoldings, kind: str, wanted: t.Colle
     reason = f"{node.name} needs an address for its {kind} tunnel"
     if usable:
         raise _too_few(ledger, usable[0], reason)
-    if node.open:
+    if any(name in family for name, dummy in node.open):
+        enabled = "enabled pool" if version == 4 else "enabled IPv6 pool"
         raise PlanError(
             "calico_ip_pools",
             None,
-            f"has no enabled pool that selects {node.name} and allows the use Tunnel, but {reason}.",
+            f"has no {enabled} that selects {node.name} and allows the use Tunnel, but {reason}.",
             "Add Tunnel to allowedUses of such a pool.",
         )
 
 
-def _grant_workload(ledger: Ledger, node: NodeHoldings, request: WorkloadRequest) -> None:
+def _grant_workload(ledger: Ledger, node: NodeHoldings, key: WorkloadKey, request: WorkloadRequest) -> None:
     if request.pool is not None:
         pools = [ledger.pools[request.pool]]
         _check_pool(pools[0], request, "it asks for")
@@ -165,19 +171,19 @@ def _grant_workload(ledger: Ledger, node: NodeHoldings, request: WorkloadRequest
         pools = [
             pool
             for pool in ledger.pools.values()
-            if pool.grants_on_its_own and pool.space.version == 4 and pool.usable_by(node.name, WORKLOAD)
+            if pool.grants_on_its_own and pool.space.version == key[1] and pool.usable_by(node.name, WORKLOAD)
         ]
         if not pools:
             raise PlanError(
                 _VARIABLE,
                 request.name,
-                f"is on {node.name}, which no enabled IP pool for workloads selects.",
+                f"is on {node.name}, which no enabled {'IP' if key[1] == 4 else 'IPv6'} pool for workloads selects.",
                 f"Correct the nodeSelector of a pool or the labels of {node.name}.",
             )
     chosen = _from_open_blocks(node, pools) or _from_new_block(ledger, node, pools)
     if chosen is None:
         raise _too_few(ledger, pools[0], f"{node.name} needs one more for workload {request.name}")
-    _hold(*chosen, node, request.name)
+    _hold(*chosen, node, key)
 
 
 def _from_open_blocks(node: NodeHoldings, pools: t.Sequence[PoolState]) -> t.Optional[tuple[PoolState, int]]:
@@ -204,8 +210,8 @@ def _from_new_block(
     return None
 
 
-def _hold(pool: PoolState, address: int, node: NodeHoldings, workload: str) -> None:
-    pool.holders[address] = f"workload {workload}"
+def _hold(pool: PoolState, address: int, node: NodeHoldings, workload: WorkloadKey) -> None:
+    pool.holders[address] = f"workload {workload[0]}"
     node.workloads[workload] = (pool.name, address)
 
 

@@ -12,7 +12,7 @@ import typing as t
 from .allocation_plan import QuarantinedBlock
 from .block_walk import BlockSpace, FreeBlocks, format_address, parse_cidr
 from .errors import PlanError
-from .inputs import WORKLOAD, NodeEntry, PoolRange
+from .inputs import WORKLOAD, NodeEntry, PoolRange, WorkloadKey
 
 #: A block: its pool and its number in it.
 Key = t.Tuple[str, int]
@@ -26,9 +26,9 @@ class Reservations:
         self._starts: list[int] = []
         self._ends: list[int] = []  # the first address behind each
         for found, first, prefix in sorted(parse_cidr(cidr) for cidr in cidrs):
-            end = first + (1 << ((32 if version == 4 else 128) - prefix))
             if found != version:
                 continue
+            end = first + (1 << ((32 if version == 4 else 128) - prefix))
             if self._ends and first <= self._ends[-1]:
                 self._ends[-1] = max(self._ends[-1], end)
             else:
@@ -38,15 +38,15 @@ class Reservations:
     def __bool__(self) -> bool:
         return bool(self._starts)
 
-    def __contains__(self, address: int) -> bool:
-        return self.cover(address, address + 1)
+    def __iter__(self) -> t.Iterator[tuple[int, int]]:
+        """(first address, the one behind the last) of each range; no two of them touch."""
+        return zip(self._starts, self._ends)
 
-    def cover(self, first: int, end: int) -> bool:
-        """Whether all addresses from `first` up to `end` are reserved."""
+    def __contains__(self, address: int) -> bool:
         if not self._starts:
             return False
-        position = bisect.bisect_right(self._starts, first) - 1
-        return position >= 0 and end <= self._ends[position]
+        position = bisect.bisect_right(self._starts, address) - 1
+        return position >= 0 and address < self._ends[position]
 
 
 class PoolState:
@@ -93,10 +93,14 @@ class PoolState:
         self.free.take(index)
         self.owners[index] = node
 
-    def withheld(self, index: int) -> bool:
-        """Whether all of the block is reserved, so that it would be of no use to anybody."""
-        first = self.space.first_address(index)
-        return self.reserved.cover(first, first + self.space.size)
+    def reserve(self, reservations: Reservations) -> None:
+        """Blocks that are reserved as a whole are of no use to anybody, so nobody is given one."""
+        self.reserved = reservations
+        for start, end in reservations:
+            first = max(start - self.space.base + self.space.size - 1 >> self.space.shift, 0)
+            behind = min(end - self.space.base >> self.space.shift, self.space.count)
+            if first < behind:
+                self.free.pass_over(first, behind)
 
     def lowest_free(self, index: int, avoid: t.Container[int]) -> t.Optional[int]:
         """The lowest address of the block that nobody has and that is neither reserved nor in `avoid`.
@@ -124,7 +128,7 @@ class NodeHoldings:
         #: Own spare blocks in quarantine: taken before any other when the node needs one. pool -> blocks, lowest first.
         self.returning: dict[str, collections.deque[int]] = {}
         self.tunnels: dict[str, tuple[str, int]] = {}  # kind -> (pool, address)
-        self.workloads: dict[str, tuple[str, int]] = {}  # name -> (pool, address)
+        self.workloads: dict[WorkloadKey, tuple[str, int]] = {}  # -> (pool, address)
         self._freed: dict[str, frozenset[int]] = {}  # pool -> addresses given up in this run
         self._last_resort: dict[str, collections.deque[int]] = {}  # the same, lowest first
         self._full: dict[str, int] = {}  # pool -> how many of open_in have nothing left
@@ -265,9 +269,6 @@ class Ledger:
             self.take_back(pool, index, node)
             return index
         found = pool.free.first(node.name)
-        while found is not None and pool.withheld(found):
-            pool.free.take(found)
-            found = pool.free.first(node.name)
         if found is not None:
             pool.own(found, node.name)
         return found

@@ -10,6 +10,9 @@ import typing as t
 
 WORKLOAD, TUNNEL = "Workload", "Tunnel"
 
+#: One address of a workload: its name and the IP version.
+WorkloadKey = t.Tuple[str, int]
+
 
 def _every_node(labels: t.Mapping[str, str]) -> bool:
     return True
@@ -37,9 +40,13 @@ class NodeEntry:
 
 @dataclasses.dataclass(frozen=True)
 class WorkloadRequest:
-    """A workload declared in the inventory. `pool` and `address` None: the planner chooses."""
+    """One address of a workload declared in the inventory. `pool` and `address` None: the planner chooses.
+
+    `version` (4 or 6) is that of the address; a pool or address that is named decides by itself.
+    """
 
     name: str
     node: str
     pool: t.Optional[str] = None
     address: t.Optional[str] = None
+    version: int = 4

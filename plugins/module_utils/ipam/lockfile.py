@@ -10,8 +10,9 @@
       <node>:
         blocks: [{cidr: <CIDR>, pool: <pool>}]        open, in the order in which they were granted
         spareBlocks: [{cidr: <CIDR>, pool: <pool>}]
-        tunnels: {ipip: <address>, vxlan: <address>}
+        tunnels: {ipip: <address>, vxlan: <address>, vxlan6: <IPv6 address>}
         workloads: {<workload>: <address>}
+        workloads6: {<workload>: <IPv6 address>}      only where there are any
     quarantine: [{cidr: <CIDR>, pool: <pool>, node: <node>, generation: <of the plan that set it aside>, spare: true}]
 
 Only version and generation must be there. The text has one line per block and address, in a fixed order, so that a
@@ -65,6 +66,8 @@ def to_document(plan: AllocationPlan) -> dict[str, t.Any]:
             entry["tunnels"] = dict(sorted(node.tunnels.items()))
         if node.workloads:
             entry["workloads"] = dict(sorted(node.workloads.items()))
+        if node.workloads6:
+            entry["workloads6"] = dict(sorted(node.workloads6.items()))
         nodes[name] = entry
     return {
         "version": VERSION,
@@ -106,7 +109,7 @@ def dump(plan: AllocationPlan) -> str:
                 if key in node:
                     lines.append(f"    {key}:")
                     lines += [f"      - {_flow(grant)}" for grant in node[key]]
-            for key in ("tunnels", "workloads"):
+            for key in ("tunnels", "workloads", "workloads6"):
                 if key in node:
                     lines += _mapping(key, node[key], 4, _scalar)
     else:
@@ -222,12 +225,13 @@ class _Reader:
                     self._fail(f"has an unknown encapsulation at {path}: {values['encapsulation']}.")
                 encapsulations[pool] = values["encapsulation"]
         nodes = {node: self._node(node, entry) for node, entry in self._named(fields.get("nodes"), "nodes")}
-        workloads: dict[str, str] = {}
-        for node, part in nodes.items():
-            for workload in part.workloads:
-                if workload in workloads:
-                    self._fail(f"has workload {workload} twice, at {workloads[workload]} and at {node}.")
-                workloads[workload] = node
+        for held in ("workloads", "workloads6"):
+            workloads: dict[str, str] = {}
+            for node, part in nodes.items():
+                for workload in getattr(part, held):
+                    if workload in workloads:
+                        self._fail(f"has workload {workload} twice, at {workloads[workload]} and at {node}.")
+                    workloads[workload] = node
         quarantine = tuple(
             self._quarantined(entry, f"quarantine[{index}]") for index, entry in enumerate(fields.get("quarantine", ()))
         )
@@ -235,9 +239,8 @@ class _Reader:
 
     def _node(self, node: str, entry: t.Any) -> NodePlan:
         path = f"nodes.{node}"
-        fields = self._fields(
-            entry, path, {}, {"blocks": list, "spareBlocks": list, "tunnels": dict, "workloads": dict}
-        )
+        optional = {"blocks": list, "spareBlocks": list, "tunnels": dict, "workloads": dict, "workloads6": dict}
+        fields = self._fields(entry, path, {}, optional)
         blocks = self._blocks(fields.get("blocks", ()), f"{path}.blocks", node)
         own = [parse_cidr(grant.cidr) for grant in blocks]
         spare = self._blocks(fields.get("spareBlocks", ()), f"{path}.spareBlocks", node)
@@ -250,11 +253,15 @@ class _Reader:
             blocks,
             spare,
             {kind: self._address(value, f"{path}.tunnels.{kind}", places) for kind, value in tunnels.items()},
-            {
-                workload: self._address(value, f"{path}.workloads.{workload}", places)
-                for workload, value in self._named(fields.get("workloads"), f"{path}.workloads")
-            },
+            self._workloads(fields, "workloads", path, places),
+            self._workloads(fields, "workloads6", path, places),
         )
+
+    def _workloads(self, fields: t.Mapping[str, t.Any], key: str, path: str, places: _Places) -> dict[str, str]:
+        return {
+            workload: self._address(value, f"{path}.{key}.{workload}", places)
+            for workload, value in self._named(fields.get(key), f"{path}.{key}")
+        }
 
     def _blocks(self, entries: t.Sequence[t.Any], path: str, node: str) -> tuple[BlockGrant, ...]:
         found = []

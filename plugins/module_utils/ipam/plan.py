@@ -14,7 +14,7 @@ from .block_walk import parse_cidr
 from .carry_over import carry_over
 from .errors import PlanError
 from .holdings import Key, Ledger, NodeHoldings, Reservations, pools_by_name
-from .inputs import NodeEntry, PoolRange, WorkloadRequest
+from .inputs import NodeEntry, PoolRange, WorkloadKey, WorkloadRequest
 
 __all__ = ["AllocationPlan", "PlanError", "plan"]
 
@@ -35,8 +35,9 @@ def plan(
     """The plan that follows `previous` (None: nothing was planned before).
 
     `nodes` are ALL nodes of the inventory that may own blocks, never only those of a limited run.
-    `tunnels` is {node: {"ipip"|"vxlan": names of the pools that use this encapsulation}}: the address comes from the
-    first of the node's blocks in such a pool, else from any of its blocks.
+    `tunnels` is {node: {one of TUNNEL_KINDS: names of the pools that use this encapsulation}}: the address comes from
+    the first of the node's blocks in such a pool, else from any of its blocks of that IP version.
+    A workload with both IP versions stands in `workloads` twice.
     `released` holds names of removed nodes and CIDRs whose blocks leave quarantine.
     `reservations` are CIDRs: out of them an address is given only to a workload that declares it.
     `allocated` is {node: addresses that its agent gave away}, `opened` {node: spare blocks that it opened}: facts,
@@ -55,7 +56,7 @@ def plan(
         spare_blocks,
     )
     for state in ledger.pools.values():
-        state.reserved = _reservations(reservations, state.space.version)
+        state.reserve(_reservations(reservations, state.space.version))
     requests = _requests(ledger, workloads)
     declared = grants.declared_addresses(ledger, requests)
     needs = tunnels or {}
@@ -101,11 +102,11 @@ def _unique(nodes: t.Iterable[NodeEntry]) -> set[str]:
     return found
 
 
-def _requests(ledger: Ledger, workloads: t.Iterable[WorkloadRequest]) -> dict[str, WorkloadRequest]:
-    """In order of names. Raises PlanError for a name used twice, an unknown node or an unknown pool."""
-    found: dict[str, WorkloadRequest] = {}
-    for workload in sorted(workloads, key=lambda item: (item.name, item.node)):
-        other = found.setdefault(workload.name, workload)
+def _requests(ledger: Ledger, workloads: t.Iterable[WorkloadRequest]) -> dict[WorkloadKey, WorkloadRequest]:
+    """In order of names, IPv4 first. Raises PlanError for a name used twice, an unknown node or an unknown pool."""
+    found: dict[WorkloadKey, WorkloadRequest] = {}
+    for workload in sorted(workloads, key=lambda item: (item.name, item.version, item.node)):
+        other = found.setdefault((workload.name, _version(ledger, workload)), workload)
         if other is not workload:
             raise PlanError(
                 "calico_workloads",
@@ -131,6 +132,13 @@ def _requests(ledger: Ledger, workloads: t.Iterable[WorkloadRequest]) -> dict[st
     return found
 
 
+def _version(ledger: Ledger, workload: WorkloadRequest) -> int:
+    if workload.address is not None:
+        return 6 if ":" in workload.address else 4
+    pool = ledger.pools.get(workload.pool) if workload.pool is not None else None
+    return workload.version if pool is None else pool.space.version
+
+
 def _result(ledger: Ledger, previous: t.Optional[AllocationPlan]) -> AllocationPlan:
     pools = {name: PlannedPool(state.pool.cidr, state.pool.block_size) for name, state in ledger.pools.items()}
     for entry in ledger.foreign:
@@ -150,7 +158,14 @@ def _node(ledger: Ledger, node: NodeHoldings) -> NodePlan:
     def texts(keys: t.Iterable[Key]) -> tuple[BlockGrant, ...]:
         return tuple(BlockGrant(ledger.pools[pool].space.cidr(index), pool) for pool, index in keys)
 
-    def addresses(found: t.Mapping[str, tuple[str, int]]) -> dict[str, str]:
-        return {name: ledger.pools[pool].text(address) for name, (pool, address) in sorted(found.items())}
+    def text(place: tuple[str, int]) -> str:
+        return ledger.pools[place[0]].text(place[1])
 
-    return NodePlan(texts(node.open), texts(node.spare), addresses(node.tunnels), addresses(node.workloads))
+    workloads = sorted(node.workloads.items())
+    return NodePlan(
+        texts(node.open),
+        texts(node.spare),
+        {kind: text(place) for kind, place in sorted(node.tunnels.items())},
+        {name: text(place) for (name, version), place in workloads if version == 4},
+        {name: text(place) for (name, version), place in workloads if version == 6},
+    )

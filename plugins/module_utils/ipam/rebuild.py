@@ -49,6 +49,9 @@ class NodeCopy(t.Protocol):
     @property
     def workloads(self) -> t.Mapping[str, str]: ...
 
+    @property
+    def workloads6(self) -> t.Mapping[str, str]: ...
+
 
 @dataclasses.dataclass(frozen=True)
 class Reconciled:
@@ -71,6 +74,7 @@ class _Copy:
     spare: t.Mapping[_Key, BlockGrant]
     tunnels: t.Mapping[str, str]
     workloads: t.Mapping[str, str]
+    workloads6: t.Mapping[str, str]
 
 
 def reconcile(
@@ -167,7 +171,7 @@ def _read(node: str, copy: NodeCopy) -> _Copy:
 
     opened = grants(copy.blocks)
     spare = {key: grant for key, grant in grants(copy.spare_blocks).items() if key not in opened}
-    return _Copy(copy.generation, opened, spare, dict(copy.tunnels), dict(copy.workloads))
+    return _Copy(copy.generation, opened, spare, dict(copy.tunnels), dict(copy.workloads), dict(copy.workloads6))
 
 
 def _forget(loser: str) -> str:
@@ -243,6 +247,7 @@ def _merge(base: AllocationPlan, copies: t.Mapping[str, _Copy], generation: int,
             tuple(spare.values()),
             _inside(blocks, source.tunnels if source else {}),
             _inside(blocks, source.workloads if source else {}),
+            _inside(blocks, source.workloads6 if source else {}),
         )
     nodes = {node: part for node, part in nodes.items() if node in base.nodes or part != NodePlan()}
     _set_aside_lost(base, newer, nodes, claimed, quarantine, generation)
@@ -263,6 +268,7 @@ def _from_copy(copy: _Copy) -> NodePlan:
         tuple(copy.spare.values()),
         _inside(copy.blocks, copy.tunnels),
         _inside(copy.blocks, copy.workloads),
+        _inside(copy.blocks, copy.workloads6),
     )
 
 

@@ -20,16 +20,33 @@ import hashlib
 import os
 import sys
 import typing as t
+from types import MappingProxyType
 
-from ..bird import client, configuration
+from ..bgp import session_changes
+from ..bgp.bird_state import BirdRoute
+from ..bird import client, configuration, secrets_file
 from ..bird.errors import NotAnswering
 from ..dataplane import file, underlay
 from ..dataplane import node as dataplane
 from ..dataplane.change import Change
-from ..fleet.node_state import BirdRoute, NodeState
-from . import bundle, denied_flows, desired, lock, policy_diff, session_preview, sessions, unconfirmed, units, writer
+from ..fleet.node_state import NodeState
+from . import (
+    bundle,
+    denied_flows,
+    desired,
+    drain,
+    lock,
+    policy_diff,
+    session_passwords,
+    session_preview,
+    sessions,
+    unconfirmed,
+    units,
+    writer,
+)
 from .local_ipam import IpamUnreadable
 from .machine import Machine
+from .session_passwords import PasswordPlan
 from .ssh_session import Session
 from .store import KEPT, Store, Stored, StoreError, now
 from .unconfirmed import Confirm, Unconfirmed, Waiting
@@ -55,8 +72,9 @@ class Engine:
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """What differs, by who sees to it. `node.expected` is what BIRD will do by itself because of this change. `policy`
-    says in other words what part of the node's changes come to; `cut` are connections that would not come about again,
-    `flows` those that policy ends, and `news` what happened to the node since the last run: neither is a change."""
+    says in other words what part of the node's changes come to; `sessions` are those of BGP that end or restart, `cut`
+    connections that would not come about again, `flows` those that policy ends, and `news` what happened to the node
+    since the last run: none of these is a change."""
 
     target: Stored
     stored: t.Optional[Stored]
@@ -65,29 +83,40 @@ class Plan:
     bird: tuple[Change, ...]
     engine: tuple[Change, ...]
     state: tuple[Change, ...]
-    bird_to_read: bool
+    bird_to_read: tuple[Change, ...]
     units: tuple[Change, ...] = ()
     units_asked: bool = False
     last_files: frozenset[str] = frozenset()
     policy: tuple[Change, ...] = ()
+    sessions: tuple[Change, ...] = ()
     cut: tuple[Change, ...] = ()
     flows: tuple[Change, ...] = ()
     news: tuple[Change, ...] = ()
+    passwords: PasswordPlan = dataclasses.field(default_factory=PasswordPlan)
     writer: t.Any = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def changed(self) -> bool:
-        others = self.files or self.bird or self.engine or self.state or self.units
+        others = self.files or self.bird or self.passwords.changes or self.engine or self.state or self.units
         return bool(self.node.changed or others or self.bird_to_read)
 
     @property
     def shown(self) -> tuple[Change, ...]:
         """What breaks first, then what changes, then what is added; BIRD's own routes among them."""
-        others = (*self.bird, *self.files, *self.engine, *self.units, *self.state, *self.cut, *self.flows, *self.news)
+        others = (
+            *self.bird,
+            *self.bird_to_read,
+            *self.passwords.changes,
+            *self.files,
+            *self.engine,
+            *self.units,
+            *self.state,
+        )
+        told = (*self.sessions, *self.cut, *self.flows, *self.news)
         node: t.Sequence[Change] = self.node.shown()
         if self.target.state.policy is not None or (self.stored and self.stored.state.policy is not None):
             node = policy_diff.folded(node)
-        return tuple(sorted((*self.policy, *node, *others), key=lambda change: "!-~+=".index(change.action)))
+        return tuple(sorted((*self.policy, *node, *others, *told), key=lambda change: "!-~+=".index(change.action)))
 
     @property
     def lines(self) -> list[str]:
@@ -128,9 +157,11 @@ def plan(
     wanted_units: t.Sequence[units.WantedUnit] = (),
     by: t.Optional[writer.Writer] = None,
     connections: t.Sequence[Session] = (),
+    passwords: t.Mapping[str, str] = MappingProxyType({}),
+    undoable: bool = False,
 ) -> Plan:
     """What bring_to would do, the kernel's part `by` whoever sees to that, by default this process. Changes nothing.
-    Of `connections` it is said which would not come about again.
+    Of `connections` it is said which would not come about again. `undoable`: the node may go back by itself.
 
     Raises ObserveError, KernelError, StoreError, or what the writer does.
     """
@@ -147,6 +178,14 @@ def plan(
     expected = _expected(machine, node.expected, stored.state if stored else None, target.state)
     node = dataclasses.replace(node, expected=tuple(expected))
     bird = tuple(_bird_changes(machine, target))
+    secrets = session_passwords.plan(
+        machine,
+        target.state,
+        target.bird_config is not None,
+        passwords,
+        _returned_to(machine, target),
+        _undone_to(target, stored) if undoable else None,
+    )
     planned = Plan(
         target=target,
         stored=stored,
@@ -155,16 +194,16 @@ def plan(
         bird=bird,
         engine=tuple(_engine_changes(machine, engine)),
         state=tuple(_state_changes(machine, target, stored)),
-        bird_to_read=not bird
-        and target.bird_config is not None
-        and configuration.unread(machine.bird_config, machine.bird_socket),
+        bird_to_read=() if bird or secrets.changes or target.bird_config is None else tuple(_unread(machine)),
         units=tuple(units.diff(wanted_units, units.observe(wanted_units, machine.systemctl))),
         units_asked=bool(wanted_units),
         last_files=frozenset(placed(machine, entry.path) for entry in target.files or () if entry.last),
         policy=tuple(
             policy_diff.changes(stored.state.policy if stored else None, target.state.policy, target.state.node)
         ),
+        sessions=tuple(sessions.planned(stored.state if stored else None, target.state, secrets.changed)),
         news=tuple(_news(machine)),
+        passwords=secrets,
         writer=by,
     )
     if _another_policy(target, stored):
@@ -187,21 +226,26 @@ def bring_to(
     keep: int = KEPT,
     lock_timeout: float = 60.0,
     confirm: t.Optional[Confirm] = None,
+    passwords: t.Mapping[str, str] = MappingProxyType({}),
 ) -> Result:
     """Makes this node what `target` says (its `when` and `complete` are set here). With `confirm` a change is gone back
-    from unless it is confirmed; without, nothing is gone back from, whatever waited for that.
+    from unless it is confirmed; without, nothing is gone back from, whatever waited for that. `passwords` are those
+    that there are for BGP sessions, by the names of their secrets.
 
     Raises what `plan` does, and LockError, InTheWay, BundleError, FileError, ApplyError or BirdError.
     """
     if check:
         by = writer.of(machine, target.who)
-        planned = plan(machine, target, engine, wanted_units, by, machine.sessions())
+        planned = plan(machine, target, engine, wanted_units, by, machine.sessions(), passwords, confirm is not None)
+        planned = _into_service(machine, planned)
+        planned.passwords.check()
         if os.path.exists(machine.bird_program):
             _check_bird(machine, planned)
         return Result(planned, None)
     with lock.held(target.who, lock_timeout, machine.lock):
         by = writer.of(machine, target.who, writer.PATIENCE)
-        planned = plan(machine, target, engine, wanted_units, by, machine.sessions())
+        planned = plan(machine, target, engine, wanted_units, by, machine.sessions(), passwords, confirm is not None)
+        planned = _into_service(machine, planned)
         if planned.node.problems:
             raise InTheWay("\n".join(change.note for change in planned.node.problems))
         waiting = Waiting(machine.store)
@@ -212,6 +256,12 @@ def bring_to(
         if pending is None:
             waiting.told()
         return Result(planned, generation, pending.change if pending else "")
+
+
+def _into_service(machine: Machine, planned: Plan) -> Plan:
+    """A node that was drained and is brought to a state takes workloads again; a reboot brings it to nothing new."""
+    wanted = [file.WantedFile(drain.path(machine.store), None)]
+    return dataclasses.replace(planned, files=(*planned.files, *file.diff(wanted, file.observe(None, wanted))))
 
 
 def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Plan]:
@@ -248,6 +298,7 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Plan]
                 file.apply(None, planned.files)
             finally:
                 if planned.bird and stored.bird_config is not None:
+                    planned.passwords.check()
                     configuration.install(stored.bird_config, machine.bird_config, machine.bird_program)
         if unknown is not None:
             raise unknown
@@ -300,8 +351,17 @@ def _apply(
     file.apply(None, early)
 
     def tell_bird() -> None:
+        wanted = planned.passwords.wanted
         if target.bird_config is not None:
-            configuration.apply(target.bird_config, machine.bird_config, machine.bird_socket, machine.bird_program)
+            configuration.apply(
+                target.bird_config,
+                machine.bird_config,
+                machine.bird_socket,
+                machine.bird_program,
+                passwords=wanted,
+            )
+        elif wanted is not None:
+            secrets_file.install(machine.bird_config, wanted)
 
     node = planned.node
     first = [change for change in planned.units if change.subject == AGENT_UNIT and change.old.started]
@@ -416,9 +476,11 @@ def _with_restart(wanted: t.Sequence[units.WantedUnit], reason: str) -> list[uni
 
 
 def _check_bird(machine: Machine, planned: Plan) -> None:
-    """Raises ConfigurationRefused for a bird.cfg that BIRD could not read."""
-    if planned.bird and planned.target.bird_config is not None:
-        configuration.check(planned.target.bird_config, machine.bird_config, machine.bird_program)
+    """Raises ConfigurationRefused for a bird.cfg that BIRD could not read, or PasswordMissing."""
+    planned.passwords.check()
+    if (planned.bird or planned.bird_to_read) and planned.target.bird_config is not None:
+        names = planned.passwords.wanted or ()
+        configuration.check(planned.target.bird_config, machine.bird_config, machine.bird_program, names)
 
 
 def _complete(store: Store, target: Stored, keep: int, to_stay: bool = True) -> t.Optional[int]:
@@ -443,6 +505,27 @@ def _bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
     running = _bird_answers(machine)
     note = "soft reload" if running else "read when BIRD starts"
     yield Change("bird", "~", machine.bird_config, f"{len(before.splitlines())} lines", lines, note, detail=detail)
+
+
+def _unread(machine: Machine) -> t.Iterator[Change]:
+    """bird.cfg is as it shall be, and BIRD goes by an older one, or by older snippets."""
+    if configuration.unread(machine.bird_config, machine.bird_socket):
+        yield Change("bird", "~", machine.bird_config, "read before", "and its snippets as they are now", "soft reload")
+
+
+def _returned_to(machine: Machine, target: Stored) -> t.Optional[NodeState]:
+    """The state that the node goes back to by itself unless `target`, which it has already, is confirmed."""
+    with contextlib.suppress(StoreError):
+        pending = Waiting(machine.store).load()
+        if pending is not None and pending.plan == target.state.plan:
+            return pending.previous.state
+    return None
+
+
+def _undone_to(target: Stored, stored: t.Optional[Stored]) -> t.Optional[NodeState]:
+    """The state that the node may go back to by itself from `target`."""
+    previous = unconfirmed.before(target, stored)
+    return previous.state if previous else None
 
 
 def _bird_answers(machine: Machine) -> bool:
@@ -516,7 +599,14 @@ def _by_destination(state: NodeState) -> dict[str, BirdRoute]:
 
 def resets(planned: Plan) -> int:
     """Number of BGP sessions that the plan ends or restarts."""
-    return len(sessions.reset(planned.stored.state if planned.stored else None, planned.target.state))
+    old = planned.stored.state if planned.stored else None
+    return len(sessions.resets(old, planned.target.state, planned.passwords.changed))
+
+
+def begun(planned: Plan) -> int:
+    """Number of BGP sessions that the plan begins."""
+    before = planned.stored.state.bird if planned.stored else None
+    return sum(change.what == "begins" for change in session_changes.changes(before, planned.target.state.bird))
 
 
 def withdrawals(planned: Plan) -> int:

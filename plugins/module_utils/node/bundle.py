@@ -29,7 +29,7 @@ ROOT = "/usr/local/lib/calico"
 PACKAGE = "host_routing"
 
 #: What a node needs, below module_utils: folders whole, and single files. The fleet's compiler is not among them.
-ROOMS = ("agent", "bird", "cli", "dataplane", "ipam", "node", "policy", "preflight", "resources")
+ROOMS = ("agent", "bgp", "bird", "cli", "dataplane", "ipam", "node", "policy", "preflight", "resources")
 FILES = (
     "__init__.py",
     "fleet/__init__.py",

@@ -17,7 +17,7 @@ import syslog
 import time
 import typing as t
 
-from . import apply, lock, units, writer
+from . import apply, lock, session_passwords, units, writer
 from .machine import Machine
 from .store import KEPT, Store, StoreError
 from .unconfirmed import Unconfirmed, Waiting, WentBack
@@ -62,6 +62,9 @@ def confirm(machine: Machine, change: str, session: str = "", keep: int = KEPT, 
         stored = store.load()
         number = store.record(stored, keep) if stored is not None and stored.complete else None
         waiting.confirmed()
+        if stored is not None:
+            with contextlib.suppress(OSError):  # a password too many does no harm, and goes with the next run
+                session_passwords.prune(machine, stored.state)
         return Answer(CONFIRMED, generation=number)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ..bird import status
+from ..bird import backup_routes, dropped_segments, refusals, status
+from ..bird.dropped_segments import NOTHING_DROPPED, Dropped
 from ..bird.errors import BirdError
 from ..dataplane.node import bird_changes
 from ..fleet.node_state import NodeState
@@ -32,26 +33,33 @@ class Convergence(t.NamedTuple):
         return not self.missing
 
 
-def look(machine: Machine, state: NodeState) -> Convergence:
-    """`state` is the node's own. One question to BIRD, one route dump."""
+def look(machine: Machine, state: NodeState, dropped: Dropped = NOTHING_DROPPED) -> Convergence:
+    """`state` is the node's own. One question to BIRD, one route dump. With backup routes BIRD is asked once more: what
+    they hold is not there by BGP. `dropped`: what the kernel dropped of TCP meanwhile."""
     missing: list[str] = []
-    established = _sessions(machine, state, missing)
+    established = _sessions(machine, state, missing, dropped)
     owners = {route.destination: route.node for route in state.bird_routes}
     # A route that is there and should not be goes by itself, a graceful restart later.
     absent = [change for change in bird_changes(machine.kernel, state) if change.action != "-"]
     for change in absent:
         owner = f" of {owners[change.subject]}" if owners[change.subject] else ""
         missing.append(f"route {change.subject}{owner} is {change.before or 'missing'}, expected {change.after}")
+    held = _held(machine, state, missing) - {change.subject for change in absent}
+    for destination in sorted(held):
+        owner = f" of {owners[destination]}" if owners[destination] else ""
+        missing.append(f"route {destination}{owner} stands as a backup route alone, not by BGP")
     peers = len(state.bird.peers) if state.bird else 0
-    return Convergence(peers, established, len(owners), len(owners) - len(absent), tuple(missing))
+    present = len(owners) - len(absent) - len(held)
+    return Convergence(peers, established, len(owners), present, tuple(missing))
 
 
 def wait(machine: Machine, state: NodeState, timeout: float) -> Convergence:
     """Looks until nothing is missing or `timeout` seconds are over; 0 looks once."""
     deadline = time.monotonic() + timeout
     attempt = 0
+    before = dropped_segments.read(machine.netstat)
     while True:
-        found = look(machine, state)
+        found = look(machine, state, dropped_segments.read(machine.netstat).since(before))
         left = deadline - time.monotonic()
         if found.converged or left <= 0:
             return found
@@ -59,7 +67,19 @@ def wait(machine: Machine, state: NodeState, timeout: float) -> Convergence:
         attempt += 1
 
 
-def _sessions(machine: Machine, state: NodeState, missing: list[str]) -> int:
+def _held(machine: Machine, state: NodeState, missing: list[str]) -> set[str]:
+    """Destinations of the state's routes that backup routes hold."""
+    if state.bird is None or not state.bird.backups:
+        return set()
+    try:
+        held = backup_routes.in_use(machine.bird_socket)
+    except BirdError as error:
+        missing.append(str(error))
+        return set()
+    return {route.destination for route in state.bird_routes if route.destination in held}
+
+
+def _sessions(machine: Machine, state: NodeState, missing: list[str], dropped: Dropped) -> int:
     if state.bird is None:
         return 0
     try:
@@ -77,6 +97,9 @@ def _sessions(machine: Machine, state: NodeState, missing: list[str]) -> int:
         if session is None:
             missing.append(f"session with {name} is not in BIRD's configuration")
         else:
-            error_ = f", {session.error}" if session.error else ""
-            missing.append(f"session with {name} is {session.bgp_state or session.state} since {session.since}{error_}")
+            said = f" ({session.error})" if session.error else ""
+            reason = refusals.why(session, state.bird, peer, dropped)
+            missing.append(
+                f"session with {name} is {session.bgp_state or session.state} since {session.since}{said}: {reason}"
+            )
     return established

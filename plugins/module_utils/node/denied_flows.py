@@ -32,7 +32,7 @@ from .endpoints import Endpoints
 if t.TYPE_CHECKING:
     from .machine import Machine
 
-_MULTICAST = 224  # and all above: broadcast
+_MULTICAST = 224  # first octet of IPv4's, and all above: broadcast
 
 
 class Judged(t.NamedTuple):
@@ -49,10 +49,16 @@ class Judged(t.NamedTuple):
         return kernel.connections_mark(self.ending, self.bits, True) if self.ending else 0
 
 
-def judged(kernel: Kernel, state: NodeState, others: t.Iterable[Endpoint] = ()) -> Judged:
+def judged(
+    kernel: Kernel,
+    state: NodeState,
+    others: t.Iterable[Endpoint] = (),
+    connections: t.Optional[t.Iterable[Connection]] = None,
+) -> Judged:
     """By policy in `state`, which is with all workloads; nothing where all shall go on. Reads only.
 
-    `others` are other nodes' endpoints that the inventory does not know. Raises KernelError.
+    `others` are other nodes' endpoints that the inventory does not know; `connections` those in question, by default
+    all. Raises KernelError.
     """
     policy = state.policy
     if policy is None or not policy.settings.cut_denied_flows:
@@ -70,7 +76,7 @@ def judged(kernel: Kernel, state: NodeState, others: t.Iterable[Endpoint] = ()) 
         elif connection.mark & bits and not is_denied:
             returning.append(connection)
 
-    for connection in kernel.connections():
+    for connection in kernel.connections() if connections is None else connections:
         if connection.master:
             brought_about.append(connection)
             continue
@@ -97,11 +103,11 @@ class _Judge:
             raise ValueError("without policy nothing is denied")
         policy_set = state.policy.policy_set
         held: dict[str, list[str]] = {}
-        for address in kernel.addresses():
+        for address in (*kernel.addresses(), *kernel.addresses(family=6)):
             if not address.device.startswith("cali"):
                 held.setdefault(address.device, []).append(address.address)
         host = _RoutedHost(state.node, tuple((name, tuple(own)) for name, own in held.items()), kernel=kernel)
-        nodes = {member.address.partition("/")[0] for member in state.nodes}
+        nodes = {cidr.partition("/")[0] for member in state.nodes for cidr in (member.address, member.address6) if cidr}
         evaluator = Evaluator(policy_set, all_endpoints(state, state.policy, others))
         self._paths = Paths(evaluator, [host], chain_settings(state, state.policy.settings), nodes)
         self._source_ports = _asks_for_source_ports(policy_set)
@@ -110,7 +116,7 @@ class _Judge:
     def denies(self, connection: Connection) -> bool:
         """Flows that differ in nothing that policy asks for are judged once."""
         sent, flow = connection.sent, connection.flow
-        if int(sent.destination.partition(".")[0]) >= _MULTICAST:
+        if _is_multicast(sent.destination):
             return False
         source_port = flow.source_port if self._source_ports else None
         key = (flow.protocol, flow.source, flow.destination, source_port, flow.destination_port, flow.icmp_type,
@@ -134,6 +140,11 @@ class _RoutedHost(Host):
             route = self.kernel.route_to(address)
             self.known[address] = (route.device if route else "") or ""
         return self.known.get(address, "")
+
+
+def _is_multicast(address: str) -> bool:
+    """Broadcast included. Addresses are as inet_ntop(3) writes them."""
+    return address.startswith("ff") if ":" in address else int(address.partition(".")[0]) >= _MULTICAST
 
 
 def _asks_for_source_ports(policy_set: PolicySet) -> bool:

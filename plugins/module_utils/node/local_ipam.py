@@ -97,7 +97,7 @@ class LocalIpam:
         """Blocks and addresses that the plan gives the node. Returns what contradicts them, in sentences for people;
         nothing in use is dropped."""
         reserved = {address: f"this node's {kind} tunnel" for kind, address in state.ipam.tunnels.items()}
-        reserved.update((address, f"inventory workload {name}") for name, address in state.ipam.workloads.items())
+        reserved.update((address, f"inventory workload {name}") for name, address in _inventorys(state))
         pools = {
             pool.name: PoolUse(pool.cidr, pool.disabled, pool.assignment_mode, pool.allowed_uses)
             for pool in state.pools
@@ -114,6 +114,15 @@ class LocalIpam:
     def by_handle(self, handle: str) -> t.Optional[Allocation]:
         with self._memory:
             return self._allocations.by_handle(handle)
+
+    def of_handle(self, handle: str) -> tuple[Allocation, ...]:
+        with self._memory:
+            return self._allocations.of_handle(handle)
+
+    def versions(self, pools: t.Sequence[str] = ()) -> tuple[int, ...]:
+        """See Allocations.versions."""
+        with self._memory:
+            return self._allocations.versions(pools)
 
     def by_address(self, address: str) -> t.Optional[Allocation]:
         with self._memory:
@@ -136,20 +145,21 @@ class LocalIpam:
             pools={pool.name: pool.cidr for pool in state.pools if not pool.disabled},
             blocks=tuple((use.cidr, use.pool, use.spare) for use in self.usage()),
             planned={
-                **{address: naming.tunnel_handle_id(kind, state.node) for kind, address in state.ipam.tunnels.items()},
-                **{address: f"inventory workload {name}" for name, address in state.ipam.workloads.items()},
+                **{address: tunnel_handle(kind, state.node) for kind, address in state.ipam.tunnels.items()},
+                **{address: f"inventory workload {name}" for name, address in _inventorys(state)},
             },
         )
         tunnels = {
-            naming.tunnel_handle_id(device.kind, state.node): device.address
+            tunnel_handle(device.kind + ("6" if ":" in device.address else ""), state.node): device.address
             for device in state.devices
             if device.address is not None
         }
         used = {found.id: found.addresses for found in workloads}
+        planned = set(_inventorys(state))
         for endpoint in state.workloads:
-            if state.ipam.workloads.get(endpoint.name) != endpoint.address:
+            if not {(endpoint.name, address) for address in endpoint.addresses} <= planned:
                 continue  # one of `workloads`, if this is the state with them
-            used.setdefault(f"inventory workload {endpoint.name}", (endpoint.address,))
+            used.setdefault(f"inventory workload {endpoint.name}", endpoint.addresses)
         return consistency.check(self.allocations(), used, tunnels, grants)
 
     # --- changes ---
@@ -170,6 +180,40 @@ class LocalIpam:
             return self._allocations.assign(
                 handle, attributes, self._clock(), address=address, pools=pools, version=version
             )
+
+    def assign_each(
+        self,
+        handle: str,
+        attributes: t.Mapping[str, str],
+        *,
+        addresses: t.Mapping[int, str],
+        pools: t.Sequence[str] = (),
+        versions: t.Collection[int] = (),
+    ) -> tuple[Allocation, ...]:
+        """An address of each of the IP `versions`, IPv4's first; without any, of those that `versions()` says and of
+        those of `addresses`, {IP version: this one}. `pools` may be of both. All of them, or, with AllocationError,
+        none. Counts when a flush that began after it has returned."""
+        self._need_load()
+        with self._memory:
+            self._touched = True
+            books, now = self._allocations, self._clock()
+            had = books.of_handle(handle)
+            try:
+                return tuple(
+                    books.assign(
+                        handle,
+                        attributes,
+                        now,
+                        address=addresses.get(version),
+                        pools=books.of_version(pools, version),
+                        version=version,
+                    )
+                    for version in sorted({*(versions or {*books.versions(pools), *addresses})})
+                )
+            except AllocationError:
+                if not had:
+                    books.release(handle, now)
+                raise
 
     def release(self, handle: str) -> list[Allocation]:
         """See Allocations.release. Counts when a flush that began after it has returned."""
@@ -266,6 +310,17 @@ class LocalIpam:
     def _need_load(self) -> None:
         if not self._loaded:
             raise RuntimeError("load() was not called, or it failed: addresses would be given twice")
+
+
+def tunnel_handle(kind: str, node: str) -> str:
+    """Of a tunnel by its kind in `Ipam.tunnels`, as Calico names it."""
+    return naming.tunnel_handle_id({"vxlan6": "vxlan-v6"}.get(kind, kind), node)
+
+
+def _inventorys(state: NodeState) -> t.Iterator[tuple[str, str]]:
+    """(name, address) of what is planned for workloads of the inventory."""
+    yield from state.ipam.workloads.items()
+    yield from state.ipam.workloads6.items()
 
 
 def _record(event: Event) -> Record:

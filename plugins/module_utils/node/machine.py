@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..bird import client, configuration, version
+from ..bird import client, configuration, dropped_segments, version
 from ..dataplane.kernel import Kernel
 from ..dataplane.linux import LinuxKernel
 from . import bundle, endpoints, left_behind, local_ipam, lock, ssh_session, store, unconfirmed, units
@@ -50,6 +50,8 @@ class Machine:
     bird_config: str = configuration.PATH
     bird_socket: str = client.SOCKET
     bird_program: str = version.PROGRAM
+    netstat: str = dropped_segments.PATH
+    watched: float = dropped_segments.WATCHED  # seconds for which it is looked at
     systemctl: str = units.PROGRAM
     ipam: str = local_ipam.FOLDER
     cni_deleted: str = "/var/lib/calico/cni/deleted"

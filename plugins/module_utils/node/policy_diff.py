@@ -19,7 +19,10 @@ from ..policy.model import DEFAULT_TIER, EGRESS, HOST_ENDPOINT, INGRESS, Endpoin
 from ..policy.rule_words import rule_count, rule_text
 
 #: What a node has without policy as well: shown by itself.
-_WITHOUT_POLICY = {"ipset": (ip_sets.name_of(4, ip_sets.ALL_HOSTS),), "iptables": ("nat",)}
+_WITHOUT_POLICY = {
+    "ipset": tuple(ip_sets.name_of(family, ip_sets.ALL_HOSTS) for family in (4, 6)),
+    "iptables": ("nat",),
+}
 _WHAT = {"ipset": "sets", "iptables": "chains"}
 
 

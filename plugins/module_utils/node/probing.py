@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ICMP echo to many addresses at once from one process: who answers, how fast, and why not.
+"""ICMP echo to many addresses of both IP versions at once from one process: who answers, how fast, and why not.
 
 A probe may carry a mark, so that a routing rule sends it another way than live packets, and is never fragmented: a path
 that cannot take its size is a path that does not answer. Standard library alone; needs root (raw socket, SO_MARK).
@@ -10,6 +10,7 @@ that cannot take its size is a path that does not answer. Standard library alone
 from __future__ import annotations
 
 import array
+import dataclasses
 import errno
 import os
 import select
@@ -18,30 +19,58 @@ import struct
 import time
 import typing as t
 
-_ECHO_REQUEST, _ECHO_REPLY, _UNREACHABLE, _TIME_EXCEEDED = 8, 0, 3, 11  # RFC 792
-_IP_HEADER = 20
-_HEADERS = _IP_HEADER + 8
-# linux/in.h and asm-generic/socket.h; the socket module has them only in part.
+# linux/in6.h, linux/in.h and asm-generic/socket.h; the socket module has them only in part.
 _IP_MTU_DISCOVER = 10
 _IP_PMTUDISC_PROBE = 3  # sets DF and does not go by a path MTU that was learnt before
 _SO_MARK = getattr(socket, "SO_MARK", 36)
-_SOL_RAW, _ICMP_FILTER = 255, 1  # linux/icmp.h; a set bit of the filter keeps a type away
+_SOL_RAW, _ICMP_FILTER = 255, 1  # linux/icmp.h; a set bit of the filter keeps a type away, here and below
+_ICMP6_FILTER = 1  # linux/icmpv6.h
+_IPV6_MTU_DISCOVER, _IPV6_DONTFRAG = 23, 62
 _PAYLOAD = struct.Struct("!8sIId")  # which run, number of the target, sequence, time of sending
 
-_CODES = {
-    (_UNREACHABLE, 0): "network unreachable",
-    (_UNREACHABLE, 1): "host unreachable",
-    (_UNREACHABLE, 3): "port unreachable",
-    (_UNREACHABLE, 4): "too large for the path",
-    (_UNREACHABLE, 9): "network prohibited",
-    (_UNREACHABLE, 10): "host prohibited",
-    (_UNREACHABLE, 13): "filtered",
-    (_TIME_EXCEEDED, 0): "time to live exceeded (a loop)",
-}
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Icmp:
+    """One IP version's: types and, of errors, {(type, code): words}. `header` is the bytes of an IP header without
+    options, and `destination` where in it that stands."""
+
+    family: int
+    header: int
+    destination: int
+    request: int
+    reply: int
+    errors: tuple[int, ...]
+    codes: t.Mapping[tuple[int, int], str]
+
+
+_ICMP = _Icmp(socket.AF_INET, 20, 16, 8, 0, (3, 11), {  # RFC 792
+    (3, 0): "network unreachable",
+    (3, 1): "host unreachable",
+    (3, 3): "port unreachable",
+    (3, 4): "too large for the path",
+    (3, 9): "network prohibited",
+    (3, 10): "host prohibited",
+    (3, 13): "filtered",
+    (11, 0): "time to live exceeded (a loop)",
+})  # fmt: skip
+_ICMPV6 = _Icmp(socket.AF_INET6, 40, 24, 128, 129, (1, 2, 3), {  # RFC 4443
+    (1, 0): "network unreachable",
+    (1, 1): "filtered",
+    (1, 3): "host unreachable",
+    (1, 4): "port unreachable",
+    (1, 5): "filtered",
+    (1, 6): "network prohibited",
+    (2, 0): "too large for the path",
+    (3, 0): "time to live exceeded (a loop)",
+})  # fmt: skip
+
+
+def _icmp_of(address: str) -> _Icmp:
+    return _ICMPV6 if ":" in address else _ICMP
 
 
 class Target(t.NamedTuple):
-    """`size` is that of the whole IP packet in bytes, at least 52."""
+    """`size` is that of the whole IP packet in bytes, at least 52 (IPv6: 72)."""
 
     address: str
     size: int = 84
@@ -112,7 +141,8 @@ class Tally:
 class Exchange:
     """Probes to `targets` under way, and what came back of them: `tallies`, in the order of the targets.
 
-    `mark` is the packets' fwmark, `source` their source address. Raises ProbeError. To be closed.
+    `mark` is the packets' fwmark, `source` the source address of those of its IP version. Raises ProbeError. To be
+    closed.
     """
 
     def __init__(self, targets: t.Sequence[Target], mark: int = 0, source: str = "") -> None:
@@ -121,18 +151,29 @@ class Exchange:
         for tally in self.tallies:
             self._by_address.setdefault(tally.target.address, []).append(tally)
         self._run = os.urandom(8)
-        self._sock = _open(mark, source)
+        self._socks: dict[_Icmp, socket.socket] = {}
         self._ready = select.poll()
-        self._ready.register(self._sock, select.POLLIN)
+        try:
+            for address in self._by_address:
+                icmp = _icmp_of(address)
+                if icmp not in self._socks:
+                    self._socks[icmp] = _open(icmp, mark, source if source and _icmp_of(source) is icmp else "")
+                    self._ready.register(self._socks[icmp], select.POLLIN)
+        except ProbeError:
+            self.close()
+            raise
 
     def send(self, number: int) -> None:
-        _send(self._sock, self.tallies[number], self._run, number)
+        tally = self.tallies[number]
+        icmp = _icmp_of(tally.target.address)
+        _send(self._socks[icmp], icmp, tally, self._run, number)
 
     def receive(self, seconds: float = 0.0) -> bool:
         """Takes in what has come, or waits at most `seconds` for the first packet. Returns whether one came."""
         if seconds > 0 and not self._ready.poll(int(seconds * 1000) + 1):
             return False
-        _receive(self._sock, self.tallies, self._by_address, self._run)
+        for icmp, sock in self._socks.items():
+            _receive(sock, icmp, self.tallies, self._by_address, self._run)
         return True
 
     def receive_late(self, timeout: float) -> None:
@@ -144,7 +185,8 @@ class Exchange:
                 break
 
     def close(self) -> None:
-        self._sock.close()
+        for sock in self._socks.values():
+            sock.close()
 
 
 def probe(
@@ -158,7 +200,8 @@ def probe(
     """`count` probes to each target, `interval` seconds between two to the same one, spread evenly over it.
 
     Answers are waited for until `timeout` seconds after the last probe. Takes count * interval + timeout seconds,
-    however many targets there are. `mark` is the packets' fwmark, `source` their source address.
+    however many targets there are. `mark` is the packets' fwmark, `source` the source address of those of its IP
+    version.
     """
     if not targets:
         return []
@@ -190,17 +233,19 @@ def _rounds(exchange: Exchange, count: int, interval: float) -> None:
             exchange.receive(max(0.001, started + sent * step - time.monotonic()))
 
 
-def _open(mark: int, source: str) -> socket.socket:
+def _open(icmp: _Icmp, mark: int, source: str) -> socket.socket:
+    protocol = socket.IPPROTO_ICMPV6 if icmp is _ICMPV6 else socket.IPPROTO_ICMP
     try:
-        sock = socket.socket(
-            socket.AF_INET, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, socket.IPPROTO_ICMP
-        )
+        sock = socket.socket(icmp.family, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, protocol)
     except PermissionError:
         raise ProbeError("probes need root's rights: a raw socket was refused. Set become: true.") from None
+    except OSError as error:
+        version = "IPv6" if icmp is _ICMPV6 else "IPv4"
+        raise ProbeError(
+            f"no {version} probe can be sent: {error.strerror}. Does the kernel have {version}?"
+        ) from error
     try:
-        sock.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_PROBE)
-        wanted = 1 << _ECHO_REPLY | 1 << _UNREACHABLE | 1 << _TIME_EXCEEDED
-        sock.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("=I", ~wanted & 0xFFFFFFFF))
+        _filter(sock, icmp)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             sock.setsockopt(socket.SOL_SOCKET, option, 4 << 20)
         if mark:
@@ -216,13 +261,28 @@ def _open(mark: int, source: str) -> socket.socket:
     return sock
 
 
-def _send(sock: socket.socket, tally: Tally, run: bytes, number: int) -> None:
+def _filter(sock: socket.socket, icmp: _Icmp) -> None:
+    """Nothing is fragmented, and nothing comes in but answers and errors."""
+    wanted = sum(1 << kind for kind in (icmp.reply, *icmp.errors))
+    if icmp is _ICMPV6:
+        sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _IP_PMTUDISC_PROBE)
+        sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_DONTFRAG, 1)
+        words = (~(wanted >> 32 * word) & 0xFFFFFFFF for word in range(8))
+        sock.setsockopt(socket.IPPROTO_ICMPV6, _ICMP6_FILTER, struct.pack("=8I", *words))
+    else:
+        sock.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_PROBE)
+        sock.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("=I", ~wanted & 0xFFFFFFFF))
+
+
+def _send(sock: socket.socket, icmp: _Icmp, tally: Tally, run: bytes, number: int) -> None:
     sequence = tally.sent
     now = time.monotonic()
     payload = _PAYLOAD.pack(run, number, sequence, now)
-    head = struct.pack("!BBH2sH", _ECHO_REQUEST, 0, 0, run[:2], sequence & 0xFFFF)
-    packet = head[:2] + struct.pack("!H", checksum(head + payload)) + head[4:] + payload
-    packet += b"\0" * (tally.target.size - _IP_HEADER - len(packet))  # zeros change no checksum
+    head = struct.pack("!BBH2sH", icmp.request, 0, 0, run[:2], sequence & 0xFFFF)
+    if icmp is _ICMP:  # the kernel puts IPv6's in, which the addresses go into
+        head = head[:2] + struct.pack("!H", checksum(head + payload)) + head[4:]
+    packet = head + payload
+    packet += b"\0" * (tally.target.size - icmp.header - len(packet))  # zeros change no checksum
     tally.sent += 1
     tally.sent_at.append(now)
     for attempt in range(20):
@@ -244,24 +304,24 @@ def _send(sock: socket.socket, tally: Tally, run: bytes, number: int) -> None:
 
 
 def _receive(
-    sock: socket.socket, tallies: t.Sequence[Tally], by_address: t.Mapping[str, list[Tally]], run: bytes
+    sock: socket.socket, icmp: _Icmp, tallies: t.Sequence[Tally], by_address: t.Mapping[str, list[Tally]], run: bytes
 ) -> None:
     while True:
         try:
-            packet, dummy = sock.recvfrom(65535)
+            packet, sender = sock.recvfrom(65535)
         except BlockingIOError:
             return
         except OSError:
             continue  # an error of an earlier packet that the kernel reports here
         now = time.monotonic()
-        body = packet[(packet[0] & 0xF) * 4 :]
+        body = packet if icmp is _ICMPV6 else packet[(packet[0] & 0xF) * 4 :]
         if len(body) < 8:
             continue
-        if body[0] == _ECHO_REPLY:
+        if body[0] == icmp.reply:
             if body[4:6] == run[:2] and body[8:16] == run and len(body) >= 8 + _PAYLOAD.size:
                 _count(tallies, body[8 : 8 + _PAYLOAD.size], now)
-        elif body[0] in (_UNREACHABLE, _TIME_EXCEEDED) and len(body) >= 8 + _HEADERS:
-            _note(body, by_address, run, socket.inet_ntoa(packet[12:16]))
+        elif body[0] in icmp.errors and len(body) >= 8 + icmp.header + 8:
+            _note(body, by_address, run, str(sender[0]), icmp)
 
 
 def _count(tallies: t.Sequence[Tally], payload: bytes, now: float) -> None:
@@ -274,15 +334,17 @@ def _count(tallies: t.Sequence[Tally], payload: bytes, now: float) -> None:
         tally.rtts.append(now - sent_at)
 
 
-def _note(body: bytes, by_address: t.Mapping[str, list[Tally]], run: bytes, sender: str) -> None:
+def _note(body: bytes, by_address: t.Mapping[str, list[Tally]], run: bytes, sender: str, icmp: _Icmp = _ICMP) -> None:
     """An ICMP error quotes the head of the packet that it is about."""
     inner = body[8:]
-    length = (inner[0] & 0xF) * 4
+    length = icmp.header if icmp is _ICMPV6 else (inner[0] & 0xF) * 4
     quoted = inner[length : length + 8]
-    if len(quoted) < 8 or quoted[0] != _ECHO_REQUEST or quoted[4:6] != run[:2]:
+    if len(quoted) < 8 or quoted[0] != icmp.request or quoted[4:6] != run[:2]:
         return
-    text = _CODES.get((body[0], body[1]), f"ICMP type {body[0]} code {body[1]}")
-    for tally in by_address.get(socket.inet_ntoa(inner[16:20]), ()):
+    text = icmp.codes.get((body[0], body[1]), f"ICMP type {body[0]} code {body[1]}")
+    size = 16 if icmp is _ICMPV6 else 4
+    to = socket.inet_ntop(icmp.family, inner[icmp.destination : icmp.destination + size])
+    for tally in by_address.get(to, ()):
         tally.reported = f"{text}, says {sender}"
 
 

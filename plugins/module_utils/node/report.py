@@ -10,8 +10,8 @@ import typing as t
 
 from ..bird import status
 from ..bird.errors import BirdError, NotAnswering
-from ..dataplane import iptables, workload
-from ..dataplane.kernel import PROTOCOL_BIRD, Kernel, RouteAttributes
+from ..dataplane import iptables, tunnel, workload
+from ..dataplane.kernel import PROTOCOL_BIRD, SCOPE_LINK, Kernel, RouteAttributes
 from ..fleet.node_state import ROUTE_PROTOCOL, TABLE_MAIN, NodeState
 from .local_ipam import LocalIpam
 from .machine import Machine
@@ -20,13 +20,14 @@ from .store import Stored
 Data = dict[str, t.Any]
 
 PROTOCOL_NAMES = {ROUTE_PROTOCOL: "calico", PROTOCOL_BIRD: "bird"}
-_OURS = ("tunl0", "vxlan.calico")
 
 
 def devices(kernel: Kernel) -> list[Data]:
     """Tunnel devices and the host sides of workloads, with their addresses."""
     held: dict[str, list[str]] = {}
-    for address in kernel.addresses():
+    for address in (*kernel.addresses(), *kernel.addresses(family=6)):
+        if address.scope == SCOPE_LINK and ":" in address.address:
+            continue  # the kernel's own
         held.setdefault(address.device, []).append(f"{address.address}/{address.prefix_length}")
     return [
         {
@@ -42,7 +43,7 @@ def devices(kernel: Kernel) -> list[Data]:
             "addresses": sorted(held.get(link.name, [])),
         }
         for link in sorted(kernel.links(), key=lambda link: link.name)
-        if link.name in _OURS or link.name.startswith("cali")
+        if link.name in tunnel.NAMES or link.name.startswith("cali")
     ]
 
 
@@ -50,7 +51,7 @@ def tunnels(kernel: Kernel) -> list[Data]:
     """The tunnel devices; `remotes` are the forwarding entries, with the gateway whose neighbour has their MAC."""
     found = []
     for device in devices(kernel):
-        if device["name"] in _OURS:
+        if device["name"] in tunnel.NAMES:
             gateways = {entry.mac: entry.address for entry in kernel.neighbors(device["name"]) if entry.permanent}
             device["remotes"] = [
                 {"address": entry.destination, "mac": entry.mac, "gateway": gateways.get(entry.mac)}
@@ -65,9 +66,10 @@ def endpoints(kernel: Kernel) -> list[Data]:
     """The workload endpoints that the kernel has, known by their interfaces' alias."""
     owners = {owner: name for name, owner in kernel.netns_owners().items()}
     routed: dict[str, list[str]] = {}
-    for destination, attributes in kernel.routes(table=TABLE_MAIN, protocol=ROUTE_PROTOCOL):
-        if attributes.device:
-            routed.setdefault(attributes.device, []).append(destination)
+    for family in (4, 6):
+        for destination, attributes in kernel.routes(table=TABLE_MAIN, protocol=ROUTE_PROTOCOL, family=family):
+            if attributes.device:
+                routed.setdefault(attributes.device, []).append(destination)
     found = []
     for link in sorted(kernel.links(), key=lambda link: link.name):
         if link.alias.startswith(workload.MARK):
@@ -125,7 +127,8 @@ def routes(kernel: Kernel, table: int = TABLE_MAIN, protocols: t.Collection[str]
         route(destination, attributes)
         for protocol, name in PROTOCOL_NAMES.items()
         if name in protocols
-        for destination, attributes in kernel.routes(table=table, protocol=protocol)
+        for family in (4, 6)
+        for destination, attributes in kernel.routes(table=table, protocol=protocol, family=family)
     ]
 
 
@@ -174,6 +177,7 @@ def workloads(kernel: Kernel, state: t.Optional[NodeState]) -> list[Data]:
             "name": endpoint.name,
             "namespace": endpoint.namespace,
             "address": endpoint.address,
+            "address6": endpoint.address6,
             "interface": endpoint.interface,
             "netns": endpoint.netns,
             "mtu": endpoint.mtu,

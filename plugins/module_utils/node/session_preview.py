@@ -13,6 +13,7 @@ import typing as t
 
 from ..dataplane.change import Change
 from ..dataplane.kernel import Kernel
+from ..fleet.cidr import host as one_address
 from ..fleet.guard import all_endpoints, chain_settings
 from ..fleet.node_state import NodeState
 from ..policy.evaluator import DENIED, Evaluator
@@ -37,9 +38,9 @@ def cut(
         return []
     evaluator = Evaluator(policy.policy_set, all_endpoints(state, policy, others))
     settings = chain_settings(state, policy.settings)
-    nodes = {member.address.partition("/")[0] for member in state.nodes}
+    nodes = {cidr.partition("/")[0] for member in state.nodes for cidr in (member.address, member.address6) if cidr}
     held: dict[str, list[str]] = {}
-    for address in kernel.addresses():
+    for address in (*kernel.addresses(), *kernel.addresses(family=6)):
         if not address.device.startswith("cali"):
             held.setdefault(address.device, []).append(address.address)
     interfaces = tuple((name, tuple(addresses)) for name, addresses in held.items())
@@ -71,7 +72,7 @@ def _governs(endpoint: Endpoint, node: str) -> bool:
 
 
 def _route(kernel: Kernel, address: str) -> tuple[tuple[str, str], ...]:
-    route = kernel.route_to(address) if ":" not in address else None
+    route = kernel.route_to(address)
     if route is None or not route.device:
         return ()
-    return ((f"{address}/32", route.device),)
+    return ((one_address(address), route.device),)

@@ -5,22 +5,36 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
-from ..fleet.node_state import Bird, NodeState
+from ..bgp import session_changes
+from ..bgp.session_changes import SessionChange
+from ..dataplane.change import Change
+from ..fleet.node_state import NodeState
+
+#: As many sessions of one kind of news have a line each; more are one line.
+_SINGLE = 8
 
 
-def reset(old: t.Optional[NodeState], new: NodeState) -> tuple[str, ...]:
-    """Names of the sessions that BIRD ends or restarts when it goes from `old` to `new`; filters restart none."""
-    if old is None or old.bird is None:
-        return ()
-    before = {peer.name: peer for peer in old.bird.peers}
-    if new.bird is None:
-        return tuple(before)
-    after = {peer.name: peer for peer in new.bird.peers}
-    everything = _of_all_sessions(old.bird) != _of_all_sessions(new.bird)
-    return tuple(name for name, peer in before.items() if everything or name not in after or _differ(peer, after[name]))
+def resets(old: t.Optional[NodeState], new: NodeState, passwords: t.Collection[str] = ()) -> tuple[SessionChange, ...]:
+    """The sessions that BIRD ends or restarts when it goes from `old` to `new`; filters restart none. `passwords` are
+    the secrets that get another value."""
+    return session_changes.resets(old.bird, new.bird, passwords) if old is not None else ()
+
+
+def planned(old: t.Optional[NodeState], new: NodeState, passwords: t.Collection[str] = ()) -> t.Iterator[Change]:
+    """`! session  Node_10_0_0_2 (node2)  restarts: cluster id`."""
+    groups: dict[str, list[SessionChange]] = {}
+    for change in resets(old, new, passwords):
+        groups.setdefault(change.text, []).append(change)
+    for text, group in groups.items():
+        if len(group) > _SINGLE:
+            names = ", ".join(change.node or change.address for change in group[:2])
+            yield Change("session", "!", f"{len(group)} sessions", None, text, f"{names} and {len(group) - 2} more")
+            continue
+        for change in group:
+            owner = f" ({change.node})" if change.node else ""
+            yield Change("session", "!", f"{change.name}{owner}", None, text)
 
 
 def withdrawn(old: t.Optional[NodeState], new: NodeState) -> tuple[str, ...]:
@@ -29,19 +43,3 @@ def withdrawn(old: t.Optional[NodeState], new: NodeState) -> tuple[str, ...]:
         return ()
     kept = set(new.bird.blocks) if new.bird else set()
     return tuple(block for block in old.bird.blocks if block not in kept)
-
-
-def _of_all_sessions(bird: Bird) -> tuple[t.Any, ...]:
-    return (
-        bird.router_id,
-        bird.address,
-        bird.as_number,
-        bird.listen_port,
-        bird.cluster_id,
-        bird.graceful_restart_time,
-    )
-
-
-def _differ(old: t.Any, new: t.Any) -> bool:
-    """`node` is a comment."""
-    return bool(dataclasses.replace(old, node="") != dataclasses.replace(new, node=""))

@@ -20,7 +20,7 @@ import os
 import shutil
 import typing as t
 
-from ..bird import client
+from ..bird import client, secrets_file
 from ..bird.errors import BirdError
 from ..dataplane import file
 from ..dataplane import node as dataplane
@@ -111,7 +111,8 @@ def _stored(machine: Machine) -> t.Optional[Stored]:
 
 def _nothing(kernel: Kernel, stored: t.Optional[Stored]) -> NodeState:
     if stored is not None:
-        return NodeState(stored.state.node, stored.state.address)
+        state = stored.state
+        return NodeState(state.node, state.address, address6="" if state.address else state.address6)
     for address in kernel.addresses():
         if address.device != "lo":
             return NodeState("", f"{address.address}/{address.prefix_length}")
@@ -121,9 +122,10 @@ def _nothing(kernel: Kernel, stored: t.Optional[Stored]) -> NodeState:
 def _bird_routes(kernel: Kernel, stored: t.Optional[Stored]) -> t.Iterator[Change]:
     """BIRD leaves its routes behind when it stops; those inside the pools are ours."""
     pools = [network(pool.cidr) for pool in stored.state.pools] if stored else []
-    for destination, attributes in kernel.routes(table=TABLE_MAIN, protocol=PROTOCOL_BIRD):
-        if any(within(destination, pool) for pool in pools):
-            yield Change("route", "-", destination, route_text(attributes), None, "proto bird", attributes)
+    for family in (4, 6):
+        for destination, attributes in kernel.routes(table=TABLE_MAIN, protocol=PROTOCOL_BIRD, family=family):
+            if any(within(destination, pool) for pool in pools):
+                yield Change("route", "-", destination, route_text(attributes), None, "proto bird", attributes)
 
 
 def _remove_routes(kernel: Kernel, changes: t.Sequence[Change]) -> None:
@@ -140,7 +142,8 @@ def _remove_routes(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 
 def _files(machine: Machine, stored: t.Optional[Stored]) -> list[Change]:
     paths = [apply.placed(machine, entry.path) for entry in reversed((stored.files if stored else None) or ())]
-    wanted = [file.WantedFile(path, None) for path in [*paths, machine.bird_config]]
+    bird = [machine.bird_config, secrets_file.beside(machine.bird_config)]
+    wanted = [file.WantedFile(path, None) for path in [*paths, *bird]]
     return file.diff(wanted, file.observe(None, wanted))
 
 

@@ -201,7 +201,7 @@ def _send_steadily(exchange: Exchange, deadline: float, done: t.Callable[[], boo
     width = len(exchange.tallies)
     burst = min(width, _BURST)
     number = 0
-    now = due = time.monotonic()
+    now = time.monotonic()
     used = time.process_time()
     while now < deadline and not done():
         for dummy in range(burst):
@@ -209,10 +209,10 @@ def _send_steadily(exchange: Exchange, deadline: float, done: t.Callable[[], boo
             number = (number + 1) % width
         before, used = used, time.process_time()
         tick = min(_SLOWEST_TICK, max(_TICK, (used - before) / _SHARE))
-        # A process that was held up does not make up for it: a burst would be lost for its own sake.
-        due = max(due + tick, time.monotonic())
+        # A process that was held up does not make up for it: with two bursts that are nearer to each other than a tick,
+        # a short cut would count as a longer one.
         # One sleep, whatever comes meanwhile: waking for each answer would cost as much as all the rest.
-        time.sleep(max(0.0, due - time.monotonic()))
+        time.sleep(max(_TICK, now + tick - time.monotonic()))
         exchange.receive()
         now = time.monotonic()
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What packet filters of others do on a host: rules per iptables backend, a real Calico's, forwarding dropped."""
+"""What packet filters of others do on a host: rules per iptables backend, a real Calico's, forwarding dropped.
+
+Of ip6tables only the last is of interest: whose filter it is, and in which backend, iptables has told already.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,38 @@ _CALICO_COMMENT = re.compile(r'--comment "?cali:')
 _NFT_CHAIN = re.compile(r"chain (\S+) \{\s*type filter hook forward [^}]*?policy drop;", re.DOTALL)
 _NFT_TABLE = re.compile(r"^table (\S+ \S+) \{(.*?)^\}", re.DOTALL | re.MULTILINE)
 
+#: Where iptables and ip6tables have theirs: these are read by their own programs.
+_IPTABLES = (("ip filter", "FORWARD"), ("ip6 filter", "FORWARD"))
+#: The families of tables through which packets of each IP version pass.
+_NFT_FAMILIES = {"ipv4": ("ip", "inet"), "ipv6": ("ip6", "inet")}
+
 
 def observe(files: Files, run: t.Callable[..., t.Any]) -> dict[str, t.Any]:
     """Counts and names, see `judge` for their use. Legacy tables are dumped only if there are any."""
-    saved = {}
-    if files.read("/proc/net/ip_tables_names").strip():
-        saved["legacy"] = _lines(run, "iptables-legacy-save")
-    saved["nft"] = _lines(run, "iptables-nft-save")
-    facts: dict[str, t.Any] = {"rules": {}, "forward_drop": [], "chains_of": [], "calico_rules": {}}
-    for backend, lines in saved.items():
-        _read(backend, lines, facts)
-    for table, chain in _native_drops(run):
-        facts["forward_drop"].append(f"chain {chain} of nftables table {table}")
+    facts: dict[str, t.Any] = {"rules": {}, "chains_of": [], "calico_rules": {}, "forward_drop": {}}
+    native = list(_native_drops(run))
+    for family, program, names in (
+        ("ipv4", "iptables", "/proc/net/ip_tables_names"),
+        ("ipv6", "ip6tables", "/proc/net/ip6_tables_names"),
+    ):
+        saved = {}
+        if files.read(names).strip():
+            saved["legacy"] = _lines(run, f"{program}-legacy-save")
+        saved["nft"] = _lines(run, f"{program}-nft-save")
+        drops = [
+            f"chain FORWARD of {program} table filter ({backend})"
+            for backend, lines in saved.items()
+            if _drops_forwarded(lines)
+        ]
+        drops += [
+            f"chain {chain} of nftables table {table}"
+            for table, chain in native
+            if table.split()[0] in _NFT_FAMILIES[family]
+        ]
+        facts["forward_drop"][family] = drops
+        if family == "ipv4":
+            for backend, lines in saved.items():
+                _read(backend, lines, facts)
     return facts
 
 
@@ -35,14 +58,22 @@ def _lines(run: t.Callable[..., t.Any], program: str) -> list[str]:
     return str(result.output).splitlines() if result.code == 0 else []
 
 
+def _drops_forwarded(lines: t.Sequence[str]) -> bool:
+    table = ""
+    for line in lines:
+        if line.startswith("*"):
+            table = line[1:]
+        elif line.startswith(":FORWARD DROP") and table == "filter":
+            return True
+    return False
+
+
 def _read(backend: str, lines: t.Sequence[str], facts: dict[str, t.Any]) -> None:
     table = ""
     rules = 0
     for line in lines:
         if line.startswith("*"):
             table = line[1:]
-        elif line.startswith(":FORWARD DROP") and table == "filter":
-            facts["forward_drop"].append(f"chain FORWARD of iptables table filter ({backend})")
         elif line.startswith(":DOCKER") and "docker" not in facts["chains_of"]:
             facts["chains_of"].append("docker")
         elif line.startswith(":ufw-") and "ufw" not in facts["chains_of"]:
@@ -61,5 +92,5 @@ def _native_drops(run: t.Callable[..., t.Any]) -> t.Iterator[tuple[str, str]]:
         return
     for table, body in _NFT_TABLE.findall(result.output):
         for chain in _NFT_CHAIN.findall(body):
-            if (table, chain) != ("ip filter", "FORWARD") and table.split()[0] in ("ip", "inet"):
+            if (table, chain) not in _IPTABLES:
                 yield table, chain

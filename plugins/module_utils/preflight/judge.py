@@ -16,6 +16,7 @@ Facts = t.Mapping[str, t.Any]
 #: Where the tests run: what is supported.
 SUPPORTED = {"debian": ("12", "13")}
 OWN_ALIAS = "calico:"
+VXLAN_DEVICES = ("vxlan.calico", "vxlan-v6.calico")
 
 
 class Finding(t.NamedTuple):
@@ -113,8 +114,17 @@ def _identity(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
 
 
 def _address(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
-    address, length = state.address.split("/")
-    everything = [(name, *held.split("/")) for name, all_ in facts["addresses"].items() for held in all_]
+    if state.address:
+        yield from _own_address(facts, state, "calico_node_address", state.address, facts["addresses"])
+    if state.address6 and facts["ipv6"]["present"]:
+        yield from _own_address(facts, state, "calico_node_address_ipv6", state.address6, facts["addresses6"])
+
+
+def _own_address(
+    facts: Facts, state: NodeState, variable: str, cidr: str, addresses: t.Mapping[str, t.Sequence[str]]
+) -> t.Iterator[Finding]:
+    address, length = cidr.split("/")
+    everything = [(name, *held.split("/")) for name, all_ in addresses.items() for held in all_]
     device, actual = next(((name, size) for name, held, size in everything if held == address), (None, ""))
     if device is None:
         others = [f"{held}/{size} on {name}" for name, held, size in everything if name != "lo"]
@@ -122,8 +132,8 @@ def _address(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
             "no-node-address",
             "error",
             f"no interface carries the node's address {address}.",
-            f"calico_node_address is {state.address}; the host has {_joined(others) if others else 'none'}.",
-            "Correct calico_node_address, or configure the address on the host.",
+            f"{variable} is {cidr}; the host has {_joined(others) if others else 'none'}.",
+            f"Correct {variable}, or configure the address on the host.",
         )
         return
     if actual != length:
@@ -131,7 +141,7 @@ def _address(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
             "other-prefix-length",
             "warning",
             f"the node's address has another prefix length on {device}.",
-            f"calico_node_address is {state.address}, the interface has {address}/{actual}.",
+            f"{variable} is {cidr}, the interface has {address}/{actual}.",
             "Correct whichever is wrong: CrossSubnet pools decide by it which nodes are neighbours.",
         )
     mtu = facts["links"][device]["mtu"]
@@ -142,6 +152,34 @@ def _address(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
             f"{device} takes packets of {mtu} bytes and the fleet counts on {state.underlay_mtu}.",
             f"calico_underlay_mtu is {state.underlay_mtu}: larger packets to and from this node would be lost.",
             f"Raise the MTU of {device}, or set calico_underlay_mtu: {mtu} for all nodes.",
+        )
+
+
+def _forwards_ipv6(state: NodeState) -> bool:
+    return any(sysctl.key == "net/ipv6/conf/all/forwarding" for sysctl in state.sysctls)
+
+
+def _ipv6(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+    forwards = _forwards_ipv6(state)
+    if not state.address6 and not forwards:
+        return
+    if not facts["ipv6"]["present"]:
+        yield Finding(
+            "no-ipv6",
+            "error",
+            "the kernel has no IPv6.",
+            "There is no /proc/sys/net/ipv6: it was started with ipv6.disable=1, or built without it.",
+            "Start it without that (GRUB_CMDLINE_LINUX in /etc/default/grub), or remove calico_node_address_ipv6.",
+        )
+    devices = facts["ipv6"]["advertised_default"]
+    if forwards and devices:
+        keys = _joined([f"net.ipv6.conf.{name.replace('.', '/')}.accept_ra = 2" for name in devices])
+        yield Finding(
+            "advertised-default-route",
+            "error",
+            f"the host has its IPv6 default route from a router's advertisement on {_joined(devices)}.",
+            "A host that forwards IPv6, as a node does, takes none while accept_ra is 1: it would lose that route.",
+            f"Set {keys} (sysctl.d), or give the host a default route of its own.",
         )
 
 
@@ -227,12 +265,11 @@ def _marked(link: t.Mapping[str, t.Any], wanted: TunnelDevice) -> bool:
 
 
 def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
-    wanted = _device(state, "vxlan")
-    if wanted is None:
-        return
-    link = facts["links"].get(wanted.name)
-    own = link is not None and link["kind"] == "vxlan" and _marked(link, wanted)
-    if link is not None and not own:
+    devices = [device for device in state.devices if device.kind == "vxlan"]
+    for wanted in devices:
+        link = facts["links"].get(wanted.name)
+        if link is None or (link["kind"] == "vxlan" and _marked(link, wanted)):
+            continue
         yield Finding(
             "foreign-vxlan-device",
             "error",
@@ -240,10 +277,16 @@ def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
             f"It is of kind {link['kind'] or 'unknown'} and lacks the alias that marks ours ({OWN_ALIAS} ...).",
             f"Remove it if nothing uses it (ip link delete {wanted.name}), or leave {state.node} out of the group.",
         )
+    if not devices:
+        return
+    wanted = devices[0]
+    ours = {device.name for device in devices}
+    # One of ours that is not wanted any more goes by itself.
+    ours |= {name for name in VXLAN_DEVICES if facts["links"].get(name, {}).get("alias", "").startswith(OWN_ALIAS)}
     others = [
         name
         for name, other in facts["links"].items()
-        if name != wanted.name and other["kind"] == "vxlan" and other["port"] == wanted.port
+        if name not in ours and other["kind"] == "vxlan" and other["port"] == wanted.port
     ]
     if others:
         yield Finding(
@@ -254,7 +297,7 @@ def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
             f"Give {others[0]} another port, or set calico_vxlan_port for the fleet.",
         )
     users = facts["ports"]["udp"].get(str(wanted.port))
-    if users is None or others or link is not None:
+    if users is None or others or not ours.isdisjoint(facts["links"]):
         return
     who = _shown(users[0]) if users else "a socket of the kernel: VXLAN of a container network or of Open vSwitch"
     yield Finding(
@@ -276,7 +319,7 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
             "It drops what it was not told of, BGP, encapsulated packets and forwarded traffic included.",
             f"Stop it (systemctl disable --now {name}), or leave {state.node} out of the group.",
         )
-    drops = facts["firewall"]["forward_drop"]
+    drops, programs = _forward_drops(facts, state)
     if drops and not active:
         docker = "docker" in facts["firewall"]["chains_of"] or "docker" in facts["daemons"]
         yield Finding(
@@ -285,9 +328,9 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
             f"forwarded packets are dropped by default{' (Docker does that)' if docker else ''}.",
             f"The policy of {_joined(drops)} is drop, so nothing would reach this node's workloads.",
             'Set "ip-forward-no-drop": true in /etc/docker/daemon.json (Docker 28 or newer), restart Docker and run '
-            "iptables -P FORWARD ACCEPT."
+            f"{programs}."
             if docker
-            else "Set the policy to accept (iptables -P FORWARD ACCEPT, and where it is configured).",
+            else f"Set the policy to accept ({programs}, and where it is configured).",
         )
     rules = facts["firewall"]["rules"]
     if rules.get("legacy") and rules.get("nft"):
@@ -298,6 +341,18 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
             f"There are {rules['legacy']} legacy rules and {rules['nft']} nft rules; each tool sees its own half only.",
             "Move all to one (iptables-legacy-save | iptables-nft-restore), then flush the other and reboot.",
         )
+
+
+def _forward_drops(facts: Facts, state: NodeState) -> tuple[list[str], str]:
+    """(the chains that drop what the node forwards, the commands that end it), of the IP versions that it forwards."""
+    drops: list[str] = []
+    programs = []
+    for family, program, needed in (("ipv4", "iptables", True), ("ipv6", "ip6tables", _forwards_ipv6(state))):
+        found = facts["firewall"]["forward_drop"][family]
+        if needed and found:
+            drops += [chain for chain in found if chain not in drops]  # one of table inet is for both
+            programs.append(f"{program} -P FORWARD ACCEPT")
+    return drops, " and ".join(programs)
 
 
 def _features(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
@@ -364,6 +419,7 @@ _CHECKS: tuple[t.Callable[[Facts, NodeState], t.Iterator[Finding]], ...] = (
     _identity,
     _calico,
     _address,
+    _ipv6,
     _bgp_port,
     _tunl0,
     _vxlan,

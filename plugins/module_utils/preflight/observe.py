@@ -8,13 +8,14 @@ Works on a host that has nothing but Python, changes nothing, and knows nothing 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import socket
 import struct
 import typing as t
 
-from ..dataplane.kernel import Kernel
+from ..dataplane.kernel import SCOPE_LINK, Kernel
 from . import features, firewall, packages, processes
 from .files import Files
 
@@ -24,7 +25,8 @@ Facts = dict[str, t.Any]
 NAMED_PORTS = {"tcp": (179,), "udp": (4789,)}
 #: Route protocols of people and their tools: boot is what `ip route add` writes (rtnetlink(7)).
 _MANUAL_PROTOCOLS = (3, 4)
-TUNNELS = ("tunl0", "vxlan.calico")
+_ADVERTISED = 9  # by routers (RTPROT_RA)
+TUNNELS = ("tunl0", "vxlan.calico", "vxlan-v6.calico")
 #: Names that the kernel shortens to 15 characters.
 DAEMONS = {
     "calico-felix": "calico",
@@ -65,6 +67,7 @@ def observe(
         "features": features.observe(files, release),
         "link_local_route": _link_local_route(files),
         "stored_node": _stored_node(files),
+        "ipv6": _ipv6(files, kernel),
         **_devices(kernel),
     }
 
@@ -103,22 +106,37 @@ def _ports(files: Files, protocol: str, names: t.Mapping[int, str]) -> dict[str,
 def _devices(kernel: Kernel) -> Facts:
     """Links and addresses other than workloads', and what people route into the tunnel devices."""
     links = {link.name: link for link in kernel.links() if not link.name.startswith("cali")}
-    addresses: dict[str, list[str]] = {}
-    for address in kernel.addresses():
-        if address.device in links:
-            addresses.setdefault(address.device, []).append(f"{address.address}/{address.prefix_length}")
+    held: dict[int, dict[str, list[str]]] = {4: {}, 6: {}}
+    for family, addresses in held.items():
+        for address in kernel.addresses(family=family):
+            if address.device in links and not (family == 6 and address.scope == SCOPE_LINK):
+                addresses.setdefault(address.device, []).append(f"{address.address}/{address.prefix_length}")
     into_tunnels: dict[str, list[str]] = {}
     if any(name in links for name in TUNNELS):
-        for protocol in _MANUAL_PROTOCOLS:
-            for destination, attributes in kernel.routes(protocol=protocol):
+        for family, protocol in itertools.product(held, _MANUAL_PROTOCOLS):
+            for destination, attributes in kernel.routes(protocol=protocol, family=family):
                 if attributes.device in TUNNELS:
                     into_tunnels.setdefault(attributes.device or "", []).append(destination)
     shown = ("kind", "mtu", "mac", "up", "alias", "vni", "port", "local", "external")
     return {
         "links": {name: {field: getattr(link, field) for field in shown} for name, link in links.items()},
-        "addresses": addresses,
+        "addresses": held[4],
+        "addresses6": held[6],
         "manual_routes": into_tunnels,
     }
+
+
+def _ipv6(files: Files, kernel: Kernel) -> Facts:
+    """Whether the kernel has it, and the devices whose default route would go as soon as the host forwards: the kernel
+    takes routers' advertisements there (accept_ra 1), which a router does only where accept_ra is 2."""
+    conf = "/proc/sys/net/ipv6/conf"
+    advertised = []
+    if files.read(f"{conf}/all/forwarding").strip() == "0":
+        for destination, attributes in kernel.routes(protocol=_ADVERTISED, family=6):
+            device = attributes.device or ""
+            if destination == "::/0" and files.read(f"{conf}/{device}/accept_ra").strip() == "1":
+                advertised.append(device)
+    return {"present": files.exists(f"{conf}/all"), "advertised_default": sorted(set(advertised))}
 
 
 def _link_local_route(files: Files) -> t.Optional[str]:

@@ -16,6 +16,7 @@ documents get the verdict that Calico's own client gives them after filling in i
 from __future__ import annotations
 
 from .bgp import BGPConfiguration, BGPPassword, BGPPeer, Community, PrefixAdvertisement, ServiceIPBlock, split_peer_ip
+from .bgp_filter import BGPFilter, BGPFilterRule, BGPFilterRuleV6
 from .documents import KINDS, parse, parse_flat
 from .endpoints import EndpointPort, HostEndpoint, WorkloadEndpoint, WorkloadEndpointPort
 from .errors import ResourceError
@@ -44,6 +45,9 @@ __all__ = [
     "NAMESPACE_LABEL",
     "PROTOCOLS",
     "BGPConfiguration",
+    "BGPFilter",
+    "BGPFilterRule",
+    "BGPFilterRuleV6",
     "BGPPassword",
     "BGPPeer",
     "Community",

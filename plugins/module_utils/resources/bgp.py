@@ -39,16 +39,16 @@ _NUMBER = r"(\d{1,20})"
 #: RFC 1997 and RFC 8092.
 _STANDARD = re.compile(f"{_NUMBER}:{_NUMBER}", re.ASCII)
 _LARGE = re.compile(f"{_NUMBER}:{_NUMBER}:{_NUMBER}", re.ASCII)
-_COMMUNITY_REMEDY = "Write 65000:100, two numbers of 16 bits, or 65000:1:100, three of 32 bits."
+COMMUNITY_REMEDY = "Write 65000:100, two numbers of 16 bits, or 65000:1:100, three of 32 bits."
 
 
-def _community(text: str) -> bool:
+def is_community(text: str) -> bool:
     """Whether `text` is a community. Raises Refused where it looks like one and has a number too large."""
     for form, bits in ((_STANDARD, 16), (_LARGE, 32)):
         found = form.fullmatch(text)
         if found:
             if any(int(number) >= 1 << bits for number in found.groups()):
-                raise Refused(text, f"has a number of more than {bits} bits.", _COMMUNITY_REMEDY)
+                raise Refused(text, f"has a number of more than {bits} bits.", COMMUNITY_REMEDY)
             return True
     return False
 
@@ -73,10 +73,10 @@ class Community:
                 None, "is missing.", "Give the community a name, or write its value where it is used.", "name"
             )
         if not self.value:
-            raise Refused(None, "is missing.", _COMMUNITY_REMEDY, "value")
+            raise Refused(None, "is missing.", COMMUNITY_REMEDY, "value")
         try:
-            if not _community(self.value):
-                raise Refused(self.value, "is not a BGP community.", _COMMUNITY_REMEDY)
+            if not is_community(self.value):
+                raise Refused(self.value, "is not a BGP community.", COMMUNITY_REMEDY)
         except Refused as refused:
             raise refused.inside("value")
         return self
@@ -156,9 +156,9 @@ class BGPConfiguration(Resource):
         for index, advertisement in enumerate(self.prefixAdvertisements):
             for position, text in enumerate(advertisement.communities or ()):
                 try:
-                    if not _community(text) and text not in names:
+                    if not is_community(text) and text not in names:
                         raise Refused(
-                            text, "is neither a BGP community nor a name given in communities.", _COMMUNITY_REMEDY
+                            text, "is neither a BGP community nor a name given in communities.", COMMUNITY_REMEDY
                         )
                 except Refused as refused:
                     raise (refused.inside(position).inside("communities").inside(index).inside("prefixAdvertisements"))

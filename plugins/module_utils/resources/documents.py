@@ -10,6 +10,7 @@ import typing as t
 
 from . import ip_pool
 from .bgp import BGPConfiguration, BGPPeer
+from .bgp_filter import BGPFilter
 from .endpoints import HostEndpoint, WorkloadEndpoint
 from .errors import Refused, ResourceError
 from .fields import Document, read_fields, types_of, unknown
@@ -29,6 +30,7 @@ KINDS: dict[str, type[Resource]] = {
         IPPool,
         BGPConfiguration,
         BGPPeer,
+        BGPFilter,
         Node,
         Tier,
         GlobalNetworkPolicy,

@@ -140,14 +140,13 @@ def _check_modes(pool: IPPool, version: int) -> None:
             "Set one of them to Never.",
             "vxlanMode",
         )
-    for name in ("ipipMode", "vxlanMode") if version == 6 else ():
-        if getattr(pool, name) != "Never":
-            raise Refused(
-                getattr(pool, name),
-                "is not possible for an IPv6 pool.",
-                "Set it to Never or leave it out: IPv6 pools are routed directly.",
-                name,
-            )
+    if version == 6 and pool.ipipMode != "Never":
+        raise Refused(
+            pool.ipipMode,
+            "is not possible for an IPv6 pool: IPIP carries IPv4 only.",
+            "Leave it out for direct routing, or set vxlanMode instead.",
+            "ipipMode",
+        )
 
 
 def _no_encapsulation(word: t.Any) -> Refused:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import typing as t
 
+from .addresses import parse_cidr_or_address
+from .bgp_filter import BGPFilter, each_filter_rule
 from .endpoints import WorkloadEndpoint
 from .errors import Refused, ResourceError
 from .policies import GlobalNetworkPolicy, NetworkPolicy
@@ -54,6 +56,8 @@ def _unsupported(resource: Resource) -> t.Iterator[Refused]:
                         "There are no Kubernetes services here: select the endpoints by labels, and name their ports.",
                         f"{path}.{side}.services",
                     )
+    elif isinstance(resource, BGPFilter):
+        yield from _unsupported_lengths(resource)
     elif isinstance(resource, WorkloadEndpoint):
         if resource.ipNATs:
             yield Refused(None, _RULE, "Route the address to the workload, or remove it.", "ipNATs")
@@ -72,3 +76,27 @@ def _unsupported(resource: Resource) -> t.Iterator[Refused]:
                     "Let clients use the workload's own address, or remove it.",
                     f"ports[{index}].hostPort",
                 )
+
+
+def _unsupported_lengths(resource: BGPFilter) -> t.Iterator[Refused]:
+    """Calico takes these, and writes what BIRD cannot read or never finds true."""
+    for path, rule in each_filter_rule(resource):
+        length, cidr = rule.prefixLength, parse_cidr_or_address(rule.cidr)
+        if length is None or cidr is None:
+            continue
+        if rule.matchOperator in ("Equal", "NotEqual"):
+            other = "In" if rule.matchOperator == "Equal" else "NotIn"
+            yield Refused(
+                None,
+                f"stands beside matchOperator {rule.matchOperator}, which compares the whole prefix.",
+                f"Write matchOperator {other}, or remove it.",
+                f"{path}.prefixLength",
+            )
+        shortest = max(length.min or 0, cidr.length)
+        if length.max is not None and length.max < shortest:
+            yield Refused(
+                length.max,
+                f"is less than {shortest}, the shortest prefix that this rule could match: it never does.",
+                f"Write at least {shortest}, or remove it.",
+                f"{path}.prefixLength.max",
+            )

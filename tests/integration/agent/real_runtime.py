@@ -13,8 +13,8 @@ import secrets
 import subprocess
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
-    Bird,
     Block,
     Ipam,
     NodeState,

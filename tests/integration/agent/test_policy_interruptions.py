@@ -20,7 +20,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.client import NotRunning
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import (
-    endpoint_route,
+    endpoint_routes,
     endpoint_sysctls,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, WorkloadEndpoint
@@ -225,7 +225,7 @@ def test_the_boot_unit_has_policy_in_force_before_anybody_is_reachable(
     state = dataclasses.replace(
         policed(global_policy("web", 'app == "web"', types=["Ingress"], ingress=[rule])),
         workloads=(endpoint,),
-        routes=(*BASE.routes, endpoint_route(endpoint)),
+        routes=(*BASE.routes, *endpoint_routes(endpoint)),
         sysctls=(*BASE.sysctls, *endpoint_sysctls(endpoint)),
     )
     daemon.store.save(Stored(state, complete=True))

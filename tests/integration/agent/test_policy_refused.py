@@ -8,7 +8,11 @@ from __future__ import annotations
 import dataclasses
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, TunnelDevice
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    IpSet,
+    NodeState,
+    TunnelDevice,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Rule
 
 from tests.integration.agent.daemon_under_test import Daemon
@@ -17,7 +21,9 @@ from tests.integration.policy.documents import Document, global_policy
 
 _DEVICE = TunnelDevice("vxlan.calico", "vxlan", 1450, "10.10.1.11", None, "66:00:00:00:00:01", 4096, 4789)
 #: A node with a tunnel, which rules guard.
-TUNNELLED = dataclasses.replace(BASE, devices=(_DEVICE,), ipsets=firewall.ipsets(["10.10.1.11"]))
+TUNNELLED = dataclasses.replace(
+    BASE, devices=(_DEVICE,), ipsets=(IpSet(firewall.ALL_HOSTS[4], "hash:net", ("10.10.1.11",)),)
+)
 _UDP = {"action": "Allow", "protocol": "UDP"}
 
 

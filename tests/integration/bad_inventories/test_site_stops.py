@@ -8,18 +8,16 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 import stat
-import subprocess
 import sys
 
 import pytest
 
+from tests.integration.ansible_playbook import play
 from tests.unit.fleet.bad_inventories import CASES, Case
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 CHOSEN = ["overlapping-pools", "same-node-address-twice", "lockfile-gives-one-block-to-two-nodes"]
 
 
@@ -34,21 +32,9 @@ def test_site_stops_before_it_changes_anything(case: Case, tmp_path: pathlib.Pat
     interpreter.write_text(f'#!/bin/sh\necho "$@" >> {seen}\nexec {sys.executable} "$@"\n')
     interpreter.chmod(interpreter.stat().st_mode | stat.S_IXUSR)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    done = subprocess.run(
-        [
-            str(pathlib.Path(sys.executable).parent / "ansible-playbook"),
-            "playbooks/site.yml",
-            "-i", str(hosts_file),
-            "-e", "ansible_connection=local",
-            "-e", f"ansible_python_interpreter={interpreter}",
-        ],
-        cwd=ROOT,
-        env={**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_PIPELINING": "0", "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )  # fmt: skip
+    variables = ("ansible_connection=local", f"ansible_python_interpreter={interpreter}")
+    options = [word for variable in variables for word in ("-e", variable)]
+    done = play("playbooks/site.yml", hosts_file, *options, environment={"ANSIBLE_PIPELINING": "0"}, timeout=60)
     assert done.returncode == 2, done.stdout + done.stderr
     printed = done.stdout + done.stderr
     # Ansible breaks lines where it likes.

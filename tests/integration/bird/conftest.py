@@ -13,6 +13,7 @@ import pytest
 
 from .daemons import Fleet
 from .debian_bird import Build, debian_bird
+from .interop import Interop, leave_blocks_to_bgp
 from .network import Network, Node
 from .sequence import Streams
 
@@ -39,20 +40,31 @@ def fleet(build: Build, network: Network, tmp_path: pathlib.Path) -> t.Iterator[
     fleet.stop()
     for node in network.nodes:
         node.space.run("ip", "-4", "route", "flush", "proto", "bird")
+        node.space.run("ip", "-6", "route", "flush", "proto", "bird")
+
+
+@pytest.fixture(scope="module")
+def router_of_another_make(network: Network) -> Network:
+    """The network, whose router is FRR's or GoBGP's from now on."""
+    leave_blocks_to_bgp(network)
+    return network
+
+
+@pytest.fixture
+def interop(router_of_another_make: Network, fleet: Fleet) -> Interop:
+    return Interop(router_of_another_make, fleet)
 
 
 @pytest.fixture
 def streams(network: Network) -> t.Callable[..., Streams]:
     """Datagrams between the workloads of all nodes, both ways; `nodes` and `size` may be given."""
 
-    def make(nodes: t.Optional[t.Sequence[Node]] = None, size: int = 64, rate: int = 500) -> Streams:
+    def make(nodes: t.Optional[t.Sequence[Node]] = None, size: int = 64, rate: int = 500, family: int = 4) -> Streams:
         chosen = network.nodes if nodes is None else nodes
+        ends = [(node.workload_space, node.workload if family == 4 else node.workload6) for node in chosen]
         return Streams(
-            [
-                (node.workload_space, node.workload, [other.workload for other in chosen if other is not node])
-                for node in chosen
-            ],
-            {node.workload: node.workload_space for node in chosen},
+            [(space, own, [other for dummy, other in ends if other != own]) for space, own in ends],
+            {address: space for space, address in ends},
             rate=rate,
             size=size,
         )

@@ -10,26 +10,18 @@ import pathlib
 import subprocess
 import typing as t
 
-import jinja2
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
-    Bird,
-    BirdPeer,
-    BirdPool,
-    NodeState,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdPool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 
-from .debian_bird import ROOT, Build
+from .debian_bird import Build
 from .network import POOL, Namespace, Node, wait_for
 
-TEMPLATE = ROOT / "roles" / "calico_node" / "templates" / "bird.cfg.j2"
 AS_NUMBER = 64512
 
 
 def render(bird: Bird) -> str:
-    """As Ansible renders it: block lines leave no line of their own."""
-    environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
-    data = NodeState(node="node", address=f"{bird.address}/24", bird=bird).to_dict()["bird"]
-    return environment.from_string(TEMPLATE.read_text()).render(calico_node_bird=data)
+    return bird_config.render(NodeState(node="node", address=f"{bird.address}/24", bird=bird).to_dict()["bird"])
 
 
 def pool(device: str = "", cross_subnet: bool = False, mtu: t.Optional[int] = None) -> BirdPool:

@@ -20,6 +20,10 @@ CACHE = ROOT / ".build" / "bird"
 
 #: release -> package; the two releases that hosts may run, and BIRD 3 from the one after.
 RELEASES = {"bookworm": "bird2", "trixie": "bird2", "forky": "bird3"}
+#: Beside these, the newest BIRD 2 there is, and a BIRD 3 without `onlink` in filters.
+BUILDS = {**RELEASES, "forky-bird2": "bird2", "trixie-bird3": "bird3"}
+#: Those that hosts may have.
+USABLE = [name for name in BUILDS if name != "trixie-bird3"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,9 +36,9 @@ class Build:
 
 @functools.cache
 def debian_bird(release: str) -> Build:
-    """Download and unpack on first use; raises RuntimeError with apt's words."""
+    """`release` is a key of BUILDS. Download and unpack on first use; raises RuntimeError with apt's words."""
     tree = CACHE / release
-    unpacked(tree, release, RELEASES[release], ["lib*"], _wrap)
+    unpacked(tree, release.partition("-")[0], BUILDS[release], ["lib*"], _wrap)
     version = subprocess.run([tree / "bird", "--version"], capture_output=True, text=True, check=True, timeout=20)
     found = re.search(r"\d+\.\d+(\.\d+)?", version.stdout + version.stderr)
     assert found, version

@@ -5,7 +5,8 @@
 
     node1 10.10.1.11  node2 10.10.1.12  |router|  node3 10.10.2.13  node4 10.10.2.14
 
-Every node has eth0, vxlan.calico, tunl0 and one workload behind a veth pair. tunl0 is a veth into a bridge that all
+and the same in IPv6: fd00:10:1::11 and so on. Every node has eth0, vxlan.calico, vxlan-v6.calico, tunl0 and one
+workload with both families behind a veth pair. tunl0 is a veth into a bridge that all
 nodes share: to BIRD's filters a device like any other, also where the kernel has no IP-in-IP (the lab runs the real
 one). A namespace is gone when its process is, so nothing outlives a test run that is killed.
 """
@@ -20,6 +21,7 @@ import time
 import typing as t
 
 POOL = "10.244.0.0/16"
+POOL6 = "fd00:10:244::/48"
 #: Before a command: a test run that is killed leaves nothing behind.
 DIES_WITH_ITS_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
@@ -68,12 +70,18 @@ class Namespace:
     def ip(self, *lines: str) -> None:
         self.run("ip", "-batch", "-", input="\n".join(lines) + "\n")
 
-    def sysctl(self, settings: t.Mapping[str, str]) -> None:
-        """{path below /proc/sys/net/ipv4: value}"""
-        self.run("sh", "-ec", "; ".join(f"echo {value} > /proc/sys/net/ipv4/{key}" for key, value in settings.items()))
+    def sysctl(self, settings: t.Mapping[str, str], family: str = "ipv4") -> None:
+        """{path below /proc/sys/net/ipv4: value}, or below that of `family`"""
+        written = (f"echo {value} > /proc/sys/net/{family}/{key}" for key, value in settings.items())
+        self.run("sh", "-ec", "; ".join(written))
 
     def routes(self, *selector: str) -> list[str]:
         return sorted(line.strip() for line in self.run("ip", "-4", "route", "show", *selector).splitlines())
+
+    def routes6(self, *selector: str) -> list[str]:
+        """Without what is in all of them."""
+        lines = self.run("ip", "-6", "route", "show", *selector).replace(" pref medium", "").splitlines()
+        return sorted(" ".join(line.split()) for line in lines)
 
     def close(self) -> None:
         self._holder.kill()
@@ -114,6 +122,30 @@ class Node:
         return f"10.244.{self.index}.{0 if device == 'tunl0' else 1}"
 
     @property
+    def address6(self) -> str:
+        return f"fd00:10:{self.rack}::{10 + self.index}"
+
+    @property
+    def subnet6(self) -> str:
+        return f"fd00:10:{self.rack}::/64"
+
+    @property
+    def router6(self) -> str:
+        return f"fd00:10:{self.rack}::1"
+
+    @property
+    def block6(self) -> str:
+        return f"fd00:10:244:{self.index}::/122"
+
+    @property
+    def workload6(self) -> str:
+        return f"fd00:10:244:{self.index}::2"
+
+    @property
+    def vtep_link_local(self) -> str:
+        return f"fe80::6400:ff:fe00:{self.index}"
+
+    @property
     def vtep_mac(self) -> str:
         return f"66:00:00:00:00:{self.index:02x}"
 
@@ -125,14 +157,17 @@ class Network:
         self.router.ip(
             *(f"link add br{rack} type bridge" for rack in (1, 2)),
             *(f"addr add 10.10.{rack}.1/24 dev br{rack}" for rack in (1, 2)),
+            *(f"addr add fd00:10:{rack}::1/64 dev br{rack} nodad" for rack in (1, 2)),
             *(f"link set br{rack} up" for rack in (1, 2)),
             "link add brtunnel type bridge",
             "link set brtunnel up",
         )
         self.router.sysctl({"ip_forward": "1"})
+        self.router.sysctl({"conf/all/forwarding": "1"}, "ipv6")
         self.nodes = [self._node(index) for index in range(1, count + 1)]
         # What the lab's router learns by BGP: without a tunnel it has to know where the blocks are.
         self.router.ip(*(f"route add {node.block} via {node.address}" for node in self.nodes))
+        self.router.ip(*(f"route add {node.block6} via {node.address6}" for node in self.nodes))
         for node in self.nodes:
             others = [other for other in self.nodes if other is not node]
             node.space.ip(
@@ -142,10 +177,15 @@ class Network:
                     for device in ("vxlan.calico", "tunl0")  # IP-in-IP has no neighbours: its stand-in must not ask
                 )
             )
-            for other in others:
-                node.space.run(
-                    "bridge", "fdb", "append", other.vtep_mac, "dev", "vxlan.calico", "dst", other.address, "self"
+            node.space.ip(
+                *(
+                    f"neigh add {other.vtep_link_local} dev vxlan-v6.calico lladdr {other.vtep_mac} nud permanent"
+                    for other in others
                 )
+            )
+            for other in others:
+                for device, end in (("vxlan.calico", other.address), ("vxlan-v6.calico", other.address6)):
+                    node.space.run("bridge", "fdb", "append", other.vtep_mac, "dev", device, "dst", end, "self")
 
     def _space(self, name: str) -> Namespace:
         space = Namespace(name)
@@ -181,6 +221,18 @@ class Network:
             # Where BIRD's route is missing the default route must not help out: the router knows the blocks.
             f"route add unreachable {POOL} proto static",
         )
+        space.sysctl({"conf/all/forwarding": "1", "conf/all/accept_dad": "0", "conf/default/accept_dad": "0"}, "ipv6")
+        space.ip(
+            f"addr add {node.address6}/64 dev eth0 nodad",
+            f"route add default via {node.router6}",
+            f"link add vxlan-v6.calico address {node.vtep_mac} mtu 1430 type vxlan id 4096 dstport 4789 "
+            f"local {node.address6} nolearning udp6zerocsumrx",
+            "link set vxlan-v6.calico up",
+            "addr add fe80::ecee:eeff:feee:eeee/64 dev cali1 nodad",
+            f"route add {node.workload6} dev cali1 proto 179",
+            f"route add blackhole {node.block6} proto 179",
+            f"route add unreachable {POOL6} proto static",
+        )
         space.sysctl(
             {
                 "ip_forward": "1",
@@ -194,6 +246,8 @@ class Network:
             "link set eth0 up",
             "route add 169.254.1.1 dev eth0 scope link",
             "route add default via 169.254.1.1 dev eth0",
+            f"addr add {node.workload6}/128 dev eth0 nodad",
+            "route add default via fe80::ecee:eeff:feee:eeee dev eth0",
         )
         return node
 

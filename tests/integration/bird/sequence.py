@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Datagrams with sequence numbers, sent at a steady rate from one namespace to others and counted there.
 
-Run inside a namespace: `sequence.py send RATE BYTES ADDRESS...` or `sequence.py receive`. Both end at the end of their
-standard input and then print one line of JSON: {address of the other end: count}. The receiver counts distinct numbers,
-so a duplicate does not hide a loss, and says what its own socket dropped.
+Run inside a namespace: `sequence.py send RATE BYTES ADDRESS...` or `sequence.py receive ADDRESS`. Both end at the end
+of their standard input and then print one line of JSON: {address of the other end: count}. The receiver counts distinct
+numbers, so a duplicate does not hide a loss, and says what its own socket dropped.
 """
 
 from __future__ import annotations
@@ -24,11 +24,15 @@ PORT = 9179
 
 
 def send(rate: int, size: int, addresses: t.Sequence[str]) -> dict[str, int]:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    # Don't fragment: a packet that does not fit has to be seen as lost.
-    sock.setsockopt(socket.IPPROTO_IP, 10, 2)
+    family = _family(addresses[0])
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    # Don't fragment: a packet that does not fit has to be seen as lost. IP_MTU_DISCOVER or IPV6_MTU_DISCOVER, always.
+    if family == socket.AF_INET:
+        sock.setsockopt(socket.IPPROTO_IP, 10, 2)
+    else:
+        sock.setsockopt(socket.IPPROTO_IPV6, 23, 2)
     sock.setblocking(False)
-    padding = bytes(max(0, size - 28 - 8))
+    padding = bytes(max(0, size - (28 if family == socket.AF_INET else 48) - 8))
     sent = dict.fromkeys(addresses, 0)
     refused = 0
     number, start = 0, time.monotonic()
@@ -49,10 +53,16 @@ def send(rate: int, size: int, addresses: t.Sequence[str]) -> dict[str, int]:
     return sent
 
 
-def receive() -> dict[str, int]:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def receive(address: str) -> dict[str, int]:
+    """At `address`, which is its own: beside it another one may listen for the other IP version."""
+    family = _family(address)
+    sock = socket.socket(family, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
-    sock.bind(("0.0.0.0", PORT))
+    sock.bind((address, PORT))
     print("listening", flush=True)
     seen: dict[str, set[int]] = {}
     ending = False
@@ -61,12 +71,14 @@ def receive() -> dict[str, int]:
         if sys.stdin in readable:
             ending = True
         if sock in readable:
-            data, (source, _port) = sock.recvfrom(65535)
-            seen.setdefault(source, set()).add(struct.unpack("!Q", data[:8])[0])
+            data, source = sock.recvfrom(65535)
+            seen.setdefault(source[0], set()).add(struct.unpack("!Q", data[:8])[0])
         elif ending:
             break
     drops = 0
-    for line in pathlib.Path("/proc/net/udp").read_text().splitlines()[1:]:
+    for line in (
+        pathlib.Path("/proc/net/udp6" if family == socket.AF_INET6 else "/proc/net/udp").read_text().splitlines()[1:]
+    ):
         fields = line.split()
         if fields[1].endswith(f":{PORT:04X}"):
             drops = int(fields[-1])
@@ -96,7 +108,7 @@ class Streams:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self) -> Streams:
-        self._in = {address: self._start(space, "receive") for address, space in self._receivers.items()}
+        self._in = {address: self._start(space, "receive", address) for address, space in self._receivers.items()}
         for process in self._in.values():
             assert process.stdout and process.stdout.readline() == "listening\n"
         self._out = {
@@ -130,4 +142,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "send":
         print(json.dumps(send(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])))
     else:
-        print(json.dumps(receive()))
+        print(json.dumps(receive(sys.argv[2])))

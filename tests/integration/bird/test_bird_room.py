@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import time
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import client, configuration, status
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import ConfigurationRefused
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import (
+    ConfigurationRefused,
+    SnippetRefused,
+)
 
 from .daemons import Fleet, mesh, pool, render
 from .debian_bird import RELEASES
@@ -81,3 +85,40 @@ def test_a_session_that_restarts_is_waited_for(fleet: Fleet, network: Network) -
     assert (outcome.changed, outcome.reloaded) == (True, True)
     assert status.observe(daemon.socket).reconfiguring is False
     assert [session.local_as for session in status.observe(daemon.socket).sessions] == [64513]
+
+
+def test_snippets_of_the_operator(fleet: Fleet, network: Network, tmp_path: pathlib.Path) -> None:
+    """No folder, an empty one, a snippet, one that cannot be read, and none again: nothing of it resets a session."""
+    one = network.nodes[0]
+    birds = mesh(network.nodes[:2], pool("vxlan.calico"), include_dir=str(tmp_path / "bird.d"))
+    fleet.start(birds)
+    daemon, text = fleet["node1"], render(birds["node1"])
+    path, socket, program = str(daemon.config), daemon.socket, daemon.build.bird
+    wait_for("node2's block", lambda: one.space.routes("proto", "bird"))
+    time.sleep(0.01)
+
+    def run() -> configuration.Outcome:
+        return configuration.apply(text, path, socket, program)
+
+    assert run() == configuration.Outcome(False, False, text, text)
+    folder = tmp_path / "bird.d"
+    folder.mkdir()
+    snippet = folder / "mine.conf"
+    snippet.write_text("protocol static mine { ipv4; route 192.0.2.0/24 blackhole; }\n")
+    assert configuration.unread(path, socket)
+    assert run() == configuration.Outcome(False, True, text, text)
+    assert "192.0.2.0/24" in daemon.birdc("show", "route", "protocol", "mine")
+    assert run() == configuration.Outcome(False, False, text, text)
+
+    time.sleep(0.01)
+    snippet.write_text("protocol static mine {\n  ipv4; rote 192.0.2.0/24 blackhole;\n}\n")
+    for refused in (run, lambda: configuration.check(text, path, program)):
+        with pytest.raises(SnippetRefused) as caught:
+            refused()
+        assert f"It stands in {snippet}, line 2 (`ipv4; rote 192.0.2.0/24 blackhole;`)." in str(caught.value)
+    assert "192.0.2.0/24" in daemon.birdc("show", "route", "protocol", "mine")
+
+    snippet.unlink()
+    assert run() == configuration.Outcome(False, True, text, text)
+    assert "192.0.2.0/24" not in daemon.birdc("show", "route")
+    assert "Restarting protocol Mesh" not in daemon.log.read_text()

@@ -7,25 +7,36 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import pathlib
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import filters
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import (
+    Bird,
+    BirdPeer,
+    BirdPool,
+    Communities,
+    Vtep6,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration, version
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import ConfigurationRefused
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Bird, BirdPeer, BirdPool
 
 from .daemons import render
-from .debian_bird import RELEASES, Build, debian_bird
+from .debian_bird import ROOT, USABLE, Build, debian_bird
 
 pytestmark = pytest.mark.root
+
+CONFD = ROOT / "tests" / "unit" / "cases" / "confd_bird_cases.json"
 
 MESH = (
     BirdPeer("Mesh_10_10_1_12", "10.10.1.12", 64512, "mesh", node="node2"),
     BirdPeer("Mesh_10_10_2_13", "10.10.2.13", 64600, "mesh", passive=True, node="node3"),
 )
 REFLECTING = (
-    BirdPeer("Node_10_10_1_12", "10.10.1.12", 64512, "client", node="node2"),
+    BirdPeer("Node_10_10_1_12", "10.10.1.12", 64512, "client", node="node2", cluster_id="10.10.0.1"),
     BirdPeer("Node_10_10_2_13", "10.10.2.13", 64600, "client", node="node3"),
     BirdPeer("Mesh_10_10_2_14", "10.10.2.14", 64512, "mesh", passive=True, node="node4"),
 )
@@ -58,15 +69,56 @@ def shapes() -> t.Iterator[tuple[str, Bird]]:
     )
     yield "reflector", plain(pools=mixed, cluster_id="10.10.1.11", peers=REFLECTING)
     yield "client", plain(pools=mixed, peers=REFLECTED)
+    both = {"address6": "fd00:10:1::11", "subnet6": "fd00:10:1::/64"}
+    six = (
+        BirdPool("fd00:10:244::/48", "vxlan-v6.calico", block_size=122),
+        BirdPool("fd00:10:245::/48", "vxlan-v6.calico", True, 1400, block_size=122),
+        BirdPool("fd00:10:246::/48", export=False, block_size=128),
+    )
+    vteps = (Vtep6("fd00:10:1::12", "fe80::1"), Vtep6("fd00:10:2::13", "fe80::2"))
+    blocks = (*PLAIN.blocks, "fd00:10:244::40/122")
+    for reflector in (None, "10.10.1.11"):
+        shape = plain(pools=mixed + six, blocks=blocks, vteps6=vteps, cluster_id=reflector, **both)
+        yield f"dual-stack-{reflector}", shape
+    yield "dual-stack-alone", plain(pools=six, blocks=blocks[2:], **both)
+    yield "dual-stack-pure-reflector", plain(pools=mixed + six, blocks=(), workload_node=False, vteps6=vteps, **both)
+    yield "all-filters", filtered(mixed + six, **both)
     for severity in ("Debug", "Info", "Warning", "Error", "Fatal", "None"):
         yield severity, plain(pools=mixed, log_severity=severity)
+
+
+def filtered(pools: tuple[BirdPool, ...], **changes: t.Any) -> Bird:
+    """Every rule of Calico's own tests in both directions and families, and all else that filters can hold."""
+    every = {
+        document["metadata"]["name"]: resources.parse(document)
+        for case in json.loads(CONFD.read_text("utf-8"))["cases"]
+        for document in case["resources"] or ()
+        if document["kind"] == "BGPFilter"
+    }
+    peers = [dataclasses.replace(peer, filters=tuple(every)) for peer in MESH + EXTERNAL]
+    peers += [
+        dataclasses.replace(peer, name=f"{peer.name}_6", address=f"fd00::{number}", family=6)
+        for number, peer in enumerate(peers)
+    ]
+    return plain(
+        pools=pools,
+        peers=tuple(peers),
+        filters=tuple(one for resource in every.values() for one in filters.functions(resource)),
+        communities=(
+            Communities("10.244.0.0/16", ((65000, 1), (65000, 2)), ((4294967295, 0, 1),)),
+            Communities("fd00:10:244::/48", (), ((65000, 1, 1),)),
+        ),
+        ignored_interfaces=("docker*", "cni?", "a-b_c.d"),
+        include_dir="/nowhere/bird.d",
+        **changes,
+    )
 
 
 def plain(**changes: t.Any) -> Bird:
     return dataclasses.replace(PLAIN, **changes)
 
 
-@pytest.mark.parametrize("build", [*RELEASES], indirect=True)
+@pytest.mark.parametrize("build", USABLE, indirect=True)
 def test_bird_reads_every_shape(build: Build, tmp_path: pathlib.Path) -> None:
     for name, bird in shapes():
         try:
@@ -75,7 +127,7 @@ def test_bird_reads_every_shape(build: Build, tmp_path: pathlib.Path) -> None:
             pytest.fail(f"{name}: {error}")
 
 
-@pytest.mark.parametrize("build", [*RELEASES], indirect=True)
+@pytest.mark.parametrize("build", USABLE, indirect=True)
 def test_bird_says_what_it_cannot_read(build: Build, tmp_path: pathlib.Path) -> None:
     text = render(PLAIN).replace("merge paths off;", "merge paths perhaps;")
     line = 1 + [line.strip() for line in text.splitlines()].index("merge paths perhaps;")
@@ -85,7 +137,7 @@ def test_bird_says_what_it_cannot_read(build: Build, tmp_path: pathlib.Path) -> 
     assert f" It is for /etc/calico/bird.cfg, line {line} (`merge paths perhaps;`). " in str(caught.value)
 
 
-@pytest.mark.parametrize("release", [*RELEASES])
+@pytest.mark.parametrize("release", USABLE)
 def test_the_versions_are_those_that_will_do(release: str) -> None:
     found = version.installed(debian_bird(release).bird)
     assert found and found.has_onlink

@@ -9,7 +9,7 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Bird, BirdPool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPool
 
 from .daemons import Fleet, bird_of, peer, pool
 from .network import Network, Node, wait_for
@@ -24,7 +24,7 @@ def with_reflectors(network: Network, *pools: BirdPool) -> dict[str, Bird]:
     one, two, three, four = network.nodes
 
     def reflector(node: Node, other: Node) -> Bird:
-        peers = [peer(node, client, "client") for client in (two, three)] + [peer(node, other)]
+        peers = [peer(node, client, "client", cluster_id=CLUSTER) for client in (two, three)] + [peer(node, other)]
         return bird_of(node, peers, *pools, blocks=(), workload_node=False, cluster_id=CLUSTER)
 
     def client(node: Node) -> Bird:

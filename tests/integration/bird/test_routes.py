@@ -10,9 +10,10 @@ import re
 import subprocess
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import BirdPool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer, BirdPool
 
-from .daemons import Fleet, bird_of, mesh, peer, pool
+from . import stranger
+from .daemons import AS_NUMBER, Fleet, bird_of, mesh, peer, pool
 from .network import POOL, Network, wait_for
 
 pytestmark = pytest.mark.root
@@ -147,6 +148,8 @@ def test_a_route_mtu_comes_and_goes_in_place(fleet: Fleet, network: Network) -> 
     fleet.start(mesh(network.nodes, pool("vxlan.calico")))
     wait_for("three routes", lambda: len(one.space.routes("proto", "bird")) == 3)
     monitor = subprocess.Popen(one.space.command("ip", "monitor", "route"), stdout=subprocess.PIPE, text=True)
+    listening = f" {monitor.pid} "  # a netlink socket's port is its process's id
+    wait_for("the monitor listens", lambda: listening in one.space.run("cat", "/proc/net/netlink"))
     try:
         fleet.configure(mesh(network.nodes, pool("vxlan.calico", mtu=1400)))
         expected = [f"{line.replace(' proto bird', '')} mtu 1400" for line in via("vxlan.calico")]
@@ -183,23 +186,20 @@ def test_nodes_of_different_as_numbers(fleet: Fleet, network: Network) -> None:
     ]
 
 
-def test_a_router_outside_the_fleet_hears_blocks_and_is_not_believed(fleet: Fleet, network: Network) -> None:
-    from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import BirdPeer
-
+def test_a_router_outside_the_fleet_is_believed_blocks_of_the_pools_alone(fleet: Fleet, network: Network) -> None:
     one, two = network.nodes[:2]
     outside = BirdPeer("Global_10_10_1_12", two.address, 65001, "external", passive=True, multihop=False)
     fleet["node1"].write(bird_of(one, [outside], pool()))
     fleet["node1"].start()
-    fleet["node2"].config.write_text(
-        f'router id {two.address};\nprotocol device {{}}\nprotocol direct {{ ipv4; interface "eth0"; }}\n'
-        "protocol static { ipv4; route 10.244.9.0/26 blackhole; route 0.0.0.0/0 blackhole; }\n"
-        f"protocol bgp node1 {{ local as 65001; neighbor {one.address} as 64512; connect delay time 1;\n"
-        "  ipv4 { import all; export all; }; }\n"
-    )
+    said = ["10.244.9.0/26", "10.244.9.7/32", "10.244.0.0/16", "10.244.1.8/32", "192.168.7.0/24", "0.0.0.0/0"]
+    session = stranger.neighbor("node1", one.address, AS_NUMBER, 65001)
+    fleet["node2"].config.write_text(stranger.configuration(two, said, session, direct=True))
     fleet["node2"].start()
     wait_for("a session", lambda: fleet["node2"].established() == 1)
     wait_for("the block", lambda: one.block in fleet["node2"].birdc("show", "route", "protocol", "node1"))
     heard = fleet["node2"].birdc("show", "route", "protocol", "node1")
     assert re.findall(r"^(\d+\S+)", heard, re.MULTILINE) == [one.block]
-    assert "10.244.9.0/26" not in fleet["node1"].birdc("show", "route")
-    assert one.space.routes("proto", "bird") == []
+    wait_for("its block", lambda: one.space.routes("proto", "bird"))
+    assert one.space.routes("proto", "bird") == ["10.244.9.0/26 via 10.10.1.12 dev eth0"]
+    believed = fleet["node1"].birdc("show", "route", "protocol", "Global_10_10_1_12")
+    assert re.findall(r"^(\d+\S+)", believed, re.MULTILINE) == ["10.244.9.0/26"]

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import status
 
+from . import stranger
 from .daemons import AS_NUMBER, Fleet, mesh, pool
 from .network import Network, wait_for
 
@@ -30,15 +32,12 @@ def test_a_stale_peer_takes_nothing(fleet: Fleet, network: Network) -> None:
         "10.244.0.0/16",
         "192.168.1.0/24",
     ]
-    peers = "\n".join(
-        f"protocol bgp to_{other.name} {{ local {liar.address} as {AS_NUMBER}; neighbor {other.address} as {AS_NUMBER};"
-        " multihop; connect delay time 1; ipv4 { import all; export all; }; }"
+    options = f"multihop; source address {liar.address};"
+    sessions = [
+        stranger.neighbor(f"to_{other.name}", other.address, AS_NUMBER, AS_NUMBER, options)
         for other in network.nodes[:3]
-    )
-    fleet[liar.name].config.write_text(
-        f"router id {liar.address};\nprotocol device {{}}\n"
-        f"protocol static {{ ipv4; {' '.join(f'route {prefix} blackhole;' for prefix in claimed)} }}\n{peers}\n"
-    )
+    ]
+    fleet[liar.name].config.write_text(stranger.configuration(liar, claimed, *sessions))
     fleet[liar.name].start()
     wait_for("the liar's sessions", lambda: fleet[liar.name].established() == 3)
     fleet.wait_established()
@@ -54,6 +53,9 @@ def test_a_stale_peer_takes_nothing(fleet: Fleet, network: Network) -> None:
     log = fleet[one.name].log.read_text()
     for prefix in ("10.244.1.0/26", "10.244.1.2/32", "10.244.1.0/27"):
         assert f"calico: refused {prefix} from {liar.address}: it is inside a block of this node" in log
+    # All but its own block count as refused, what is said of ours and what is no block.
+    sessions = {session.description: session for session in status.observe(fleet[one.name].socket).sessions}
+    assert [sessions[name].refused for name in ("node2", "node3", "node4")] == [0, 0, len(claimed) - 1]
     exported = fleet[one.name].birdc("show", "route", "export", "Mesh_10_10_1_12")
     assert re.findall(r"^(\d+\S+)", exported, re.MULTILINE) == [one.block]
     # Others take the liar's block, and neither single workloads nor the whole pool nor what is outside.

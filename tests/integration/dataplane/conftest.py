@@ -42,7 +42,7 @@ def hold_socket(kernel: LinuxKernel) -> t.Callable[[str], t.ContextManager[None]
     @contextlib.contextmanager
     def hold(address: str) -> t.Iterator[None]:
         def listen() -> socket.socket:
-            held = socket.socket()
+            held = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
             held.bind((address, 4242))
             held.listen()
             return held

@@ -408,12 +408,13 @@ import dataclasses, sys
 sys.path.insert(0, {str(__file__).rpartition("/tests/")[0]!r})
 from plugins.module_utils.dataplane import attach, node
 from plugins.module_utils.dataplane.linux import LinuxKernel
-from plugins.module_utils.fleet.attachment import endpoint_route, endpoint_sysctls
+from plugins.module_utils.fleet.attachment import endpoint_routes, endpoint_sysctls
 from plugins.module_utils.fleet.node_state import NodeState, WorkloadEndpoint
 kernel = LinuxKernel(netns_folder={str(tmp_path / "netns")!r}, marker_folder={str(tmp_path / "markers")!r})
 web = WorkloadEndpoint("web-1", "cali111", "10.244.1.5", 1450, "pool", netns="web-1")
 db = WorkloadEndpoint("db-1", "cali222", "10.244.1.6", 1450, "pool", netns="db-1")
-states = [NodeState("node1", "{OWN}/24", workloads=found, routes=tuple(map(endpoint_route, found)),
+states = [NodeState("node1", "{OWN}/24", workloads=found,
+    routes=tuple(route for one in found for route in endpoint_routes(one)),
     sysctls=tuple(setting for one in found for setting in endpoint_sysctls(one)))
     for found in ((web, db), (dataclasses.replace(web, address="10.244.1.9", mtu=1400),), ())]
 attach.attach(kernel, web)

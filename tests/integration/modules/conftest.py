@@ -41,6 +41,15 @@ class RealKernel(HostKernel):
         }.items():
             output = json.loads(self.run(command.split()).output or "[]")
             seen[name] = sorted(json.dumps(_lasting(entry), sort_keys=True) for entry in output if not _passing(entry))
+        # Without what the kernel makes by itself, when a device has a carrier.
+        routes6 = json.loads(self.run("ip -j -6 route show table all".split()).output or "[]")
+        seen["routes6"] = sorted(json.dumps(_lasting(r), sort_keys=True) for r in routes6 if r["protocol"] != "kernel")
+        seen["addresses6"] = sorted(
+            (link["ifname"], address["local"], address["prefixlen"])
+            for link in json.loads(self.run("ip -j -6 address show scope global".split()).output or "[]")
+            for address in link.get("addr_info", ())
+            if address  # iproute2 6.1 has an empty one for each that it leaves out
+        )
         for program in ("iptables", "ip6tables"):
             saved = self.run([f"{program}-save"]).output.splitlines()
             builtin = ("#", ":INPUT", ":OUTPUT", ":FORWARD", ":PREROUTING", ":POSTROUTING")

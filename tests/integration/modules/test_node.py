@@ -16,13 +16,14 @@ import time
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
     UNDERLAY,
-    BirdRoute,
     Block,
     FdbEntry,
     Ipam,
+    IpSet,
     Neighbor,
     NodeState,
     Pool,
@@ -75,7 +76,7 @@ STATE = NodeState(
             )
         ),
     ),
-    ipsets=firewall.ipsets(["10.10.1.11", "10.10.1.12"]),
+    ipsets=(IpSet(firewall.ALL_HOSTS[4], "hash:net", ("10.10.1.11", "10.10.1.12")),),
     iptables=firewall.tables(POOLS, (VXLAN,)),
     bird_routes=(BirdRoute("10.244.7.0/26", "10.10.1.12", "vxlan.calico", True, "node2", next_hop="10.10.1.12"),),
 )

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 import stat
-import subprocess
 import sys
 
 import pytest
@@ -19,9 +17,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoi
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.remote_endpoints import load
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
 
+from tests.integration.ansible_playbook import PIPELINED, play
 from tests.unit.agent.node_under_test import with_state
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 NODES = ("node1", "node2", "node3")
 
 
@@ -60,16 +58,7 @@ class Sandbox:
             hosts["node3"] = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_connection": "ssh"}
         inventory = self.folder / "hosts.yml"
         inventory.write_text(yaml.safe_dump({"calico_nodes": {"hosts": hosts}}))
-        program = str(pathlib.Path(sys.executable).parent / "ansible-playbook")
-        done = subprocess.run(
-            [program, "playbooks/sync_workloads.yml", "-i", str(inventory), *options],
-            cwd=ROOT,
-            env={**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_PIPELINING": "1"},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = play("playbooks/sync_workloads.yml", inventory, *options, environment=PIPELINED)
         assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
         said = [line for line in done.stdout.splitlines() if re.match(r"! |synced |incomplete |to sync ", line)]
         assert said, done.stdout + done.stderr

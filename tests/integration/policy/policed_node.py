@@ -63,6 +63,13 @@ _QUIET = 0.02  # seconds in which what was let through would have arrived, behin
 _BETWEEN = 0.002  # seconds between the packets of a stream
 
 
+class _Node(t.NamedTuple):
+    """One of the fleet, as far as rules about tunnels go by it."""
+
+    address: str
+    address6: str = ""
+
+
 def udp(source: str, destination: str, port: int = 5000, source_port: int = 0) -> Flow:
     """With a source port of its own, if none is said: connection tracking has not seen it before."""
     return Flow(17, source, destination, source_port or next(_ports), port)
@@ -140,7 +147,7 @@ class PolicedNode:
             devices=tuple(devices),
             pools=tuple(pools),
             workloads=tuple(_workloads(found)),
-            ipsets=firewall.ipsets(fleet),
+            ipsets=firewall.ipsets(devices, [_Node(address) for address in fleet]),
             iptables=firewall.tables(pools, devices),
             policy=PolicyState(policy_set, tuple(_endpoints(found)), settings or PolicySettings()),
         )

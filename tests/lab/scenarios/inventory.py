@@ -56,11 +56,12 @@ def write(
     workloads: Sequence[Mapping[str, object]],
     nodes: Sequence[str] = ("node1", "node2", "node3", "node4"),
     labels: Mapping[str, Mapping[str, str]] = {},
+    reflectors: Sequence[str] = (),
     **variables: object,
 ) -> str:
     """Writes the inventory into `folder`, over one that stands there, and returns its path for `-i`. The lockfile of
-    the fleet lies beside it. `labels` are those of nodes, beside their racks; `variables` go without calico_ in
-    front."""
+    the fleet lies beside it. `labels` are those of nodes, beside their racks; `reflectors` are of `nodes`, or hosts
+    that do nothing else; `variables` go without calico_ in front."""
     group = folder / "group_vars" / "all"
     group.mkdir(parents=True, exist_ok=True)
     shutil.copy(CONNECTION, group / "connection.yml")
@@ -75,9 +76,12 @@ def write(
             "calico_node_address": f"{NODES[name].address}/24",
             "calico_node_labels": {"rack": f"rack{NODES[name].rack}", **labels.get(name, {})},
         }
-        for name in nodes
+        for name in {*nodes, *reflectors}
     }
+    groups = {"calico_nodes": {"hosts": {name: hosts[name] for name in nodes}}}
+    if reflectors:
+        groups["calico_rr"] = {"hosts": {name: hosts[name] for name in reflectors}}
     # YAML is a superset of JSON.
     (group / "calico.yml").write_text(json.dumps(fleet, indent=2) + "\n")
-    (folder / "hosts.yml").write_text(json.dumps({"calico_nodes": {"hosts": hosts}}, indent=2) + "\n")
+    (folder / "hosts.yml").write_text(json.dumps(groups, indent=2) + "\n")
     return str(folder / "hosts.yml")

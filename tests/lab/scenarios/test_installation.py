@@ -201,6 +201,10 @@ def test_every_phase_of_a_switch_is_planned_as_it_happens(plain: tuple[BaseLab, 
         by_hand(lab, path, f"pool=default-ipv4-ippool mode=vxlan phase={phase}")
         time.sleep(3)  # BIRD's routes follow
         after = read(lab)
+        if phase == "retire":
+            # The playbook knew that no session would change. By hand nobody does, and backup routes go now.
+            going = printed_plan.Line("~", "bird", "/etc/calico/bird.cfg", "", "")
+            planned = {name: [*planned.get(name, []), going] for name in NODES}
         try:
             check_truth(planned, before, after)
         except AssertionError as error:

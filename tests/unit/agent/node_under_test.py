@@ -14,10 +14,10 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.request import AddRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
-    Bird,
     Block,
     Ipam,
     NodeState,

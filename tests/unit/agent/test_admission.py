@@ -20,6 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     policy_set,
 )
 
+from tests.unit.agent.gate import Gate
 from tests.unit.agent.node_under_test import Node, with_state
 from tests.unit.agent.virtual_time import run
 
@@ -119,6 +120,36 @@ def test_many_adds_at_once_share_the_writing(tmp_path):
         addresses = await asyncio.gather(*(node.add(f"w{n}", labels={"app": "db"}) for n in range(5)))
         assert known(node) == set(addresses)
         assert programs.count("ipset") <= 3
+
+    run(scenario())
+
+
+def test_who_is_answered_while_sets_are_about_to_be_written_stays_in_them(tmp_path):
+    """The drivers' thread has the next workload's sets to write, and is late: the first one, which was coming when they
+    were asked for, stands when they are made."""
+
+    async def scenario():
+        node = Node(tmp_path, with_state(policy=POLICY), cleanup_grace=0.0)
+        plumbing, drivers = node.threads["plumbing"], node.threads["drivers"] = Gate(), Gate()
+        await node.start()
+        await node.settle()
+        plumbing.shut = True
+        first = asyncio.ensure_future(node.add("web", labels={"app": "web"}))
+        await node.settle()  # policy knows it, and it has no link yet
+        drivers.shut = True
+        second = asyncio.ensure_future(node.add("db", labels={"app": "db"}))
+        await node.settle()
+        assert not first.done() and len(drivers) == 1
+        plumbing.open()
+        address = await first
+        assert address in known(node) and not second.done()
+        seen = set()
+        node.kernel.watch(lambda dummy: seen.update(unguarded(node)))
+        drivers.open()
+        await second
+        await node.settle()
+        assert seen == set()
+        assert node.agent.in_sync and node.agent.drift.to_dict()["total"] == 0
 
     run(scenario())
 

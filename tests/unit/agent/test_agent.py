@@ -6,21 +6,21 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
+import os
+import re
 import time
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import workloads
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain
 
-from tests.unit.agent.node_under_test import BLOCK, SPARE, Node
+from tests.unit.agent.gate import Gate
+from tests.unit.agent.node_under_test import BLOCK, SPARE, STATE, Node, with_state
+from tests.unit.agent.refusal import refused
 from tests.unit.agent.virtual_time import run
-
-
-async def refused(awaitable) -> tuple[str, str]:
-    with pytest.raises(AgentError) as caught:
-        await awaitable
-    return caught.value.code, caught.value.message
 
 
 def test_an_added_workload_is_reachable_and_on_the_disk(tmp_path):
@@ -39,6 +39,25 @@ def test_an_added_workload_is_reachable_and_on_the_disk(tmp_path):
         assert [found.id for found in agent.list("app == 'web'")] == ["default/web"]
         assert agent.list("app == 'db'") == []
         assert await agent.check("default/web") == []
+
+    run(scenario())
+
+
+def test_a_drained_node_takes_no_new_workloads(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        first = await agent.add(node.request("web"))
+        drain.drain(str(tmp_path / "lib"), "admin@ctl")
+        code, message = await refused(agent.add(node.request("db")))
+        assert code == "unavailable" and re.sub(r"at \S+Z", "at TIME", message) == (
+            "no workload can be added to this node: it was drained at TIME by admin@ctl, to leave the fleet. Add it to "
+            "another node; playbooks/site.yml takes this one back into service."
+        )
+        assert (await agent.add(node.request("web"))).addresses == first.addresses
+        assert await agent.delete("default/web") is True
+        os.unlink(drain.path(str(tmp_path / "lib")))
+        await node.add("db")
 
     run(scenario())
 
@@ -252,6 +271,61 @@ def test_what_is_half_made_is_not_taken_for_a_leftover(tmp_path):
         assert (await agent.resync()).changes == ()
         await adding
         assert node.differences() == [] and agent.drift.to_dict()["total"] == 0
+
+    run(scenario())
+
+
+def test_a_plan_that_waited_for_an_add_has_what_was_added(tmp_path):
+    async def scenario():
+        node = Node(tmp_path, cleanup_grace=0.0)
+        disk = node.threads["disk"] = Gate()
+        agent = await node.start()
+        disk.shut = True
+        adding = asyncio.ensure_future(node.add("web"))
+        await node.settle()
+        planning = [asyncio.ensure_future(agent.plan(state)) for state in (None, STATE)]
+        await node.settle()
+        assert not any(task.done() for task in planning)  # half an attachment is nothing to tell of
+        disk.open()
+        await adding
+        assert [planned.changes for planned in await asyncio.gather(*planning)] == [(), ()]
+
+    run(scenario())
+
+
+def test_a_check_that_waited_for_a_delete_finds_nothing_rather_than_half_of_it(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        await node.add("web")
+        async with agent._turn:  # the reconciler is at something
+            deleting = asyncio.ensure_future(agent.delete("default/web"))
+            await node.settle()
+            checking = asyncio.ensure_future(agent.check("default/web"))
+            await node.settle()
+        assert await deleting
+        with pytest.raises(AgentError, match="there is no workload default/web on this node"):
+            await checking
+
+    run(scenario())
+
+
+def test_a_new_state_that_came_during_an_add_is_no_drift(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        disk = node.threads["disk"] = Gate()
+        agent = await node.start()
+        disk.shut = True
+        adding = asyncio.ensure_future(node.add("web"))
+        await node.settle()
+        smaller = dataclasses.replace(STATE.pools[0], workload_mtu=1300)
+        applying = asyncio.ensure_future(agent.node_apply(with_state(pools=(smaller,)), removals=True))
+        await node.settle()
+        disk.open()
+        await adding
+        outcome = await applying
+        assert [change.kind for change in outcome.changes] == ["workload"] and node.differences() == []
+        assert agent.drift.to_dict()["total"] == 0
 
     run(scenario())
 

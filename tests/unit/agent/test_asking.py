@@ -53,7 +53,21 @@ def test_what_is_left_out_has_a_default():
         ),
         (
             {"name": "web", "netns": "n", "address": "fd00::1"},
-            "address 'fd00::1' must be an IPv4 address: this release has no IPv6 for workloads yet.",
+            "address 'fd00::1' must be an IPv4 address: an IPv6 address goes into address6.",
+        ),
+        (
+            {"name": "web", "netns": "n", "address6": "10.244.0.7"},
+            "address6 '10.244.0.7' must be an IPv6 address: an IPv4 address goes into address.",
+        ),
+        (
+            {"name": "web", "netns": "n", "address6": "fd00::1/128"},
+            "address6 'fd00::1/128' must be an IP address without a prefix length, such as fd00:10:244::7.",
+        ),
+        ({"name": "web", "netns": "n", "families": [4, 5]}, "families (4, 5) must be a list of IP versions, 4 and 6."),
+        ({"name": "web", "netns": "n", "families": "6"}, "families '6' must be a list of IP versions, 4 and 6."),
+        (
+            {"name": "web", "netns": "n", "families": [4], "address6": "fd00::1"},
+            "families (4,) lacks 6, of which address6 fd00::1 is asked for.",
         ),
         (
             {"name": "web", "netns": "n", "mac": "01:00:5e:00:00:01"},
@@ -77,8 +91,8 @@ def test_what_is_left_out_has_a_default():
         ),
         (
             {"name": "web", "container": "c"},
-            "container 'c' is not a parameter. There are: address, id, labels, mac, mtu, name, namespace, netns,"
-            " netns_owned, peer_interface, pools.",
+            "container 'c' is not a parameter. There are: address, address6, families, id, labels, mac, mtu, name,"
+            " namespace, netns, netns_owned, peer_interface, pools.",
         ),
     ],
 )

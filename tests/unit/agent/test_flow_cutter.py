@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import errno
 import pathlib
@@ -27,6 +28,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remot
     Collected,
     RemoteEndpoints,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import remote_endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.remote_endpoints import Known
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.marks import marks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
     Entity,
@@ -37,6 +41,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     policy_set,
 )
 
+from tests.unit.agent.gate import Gate
 from tests.unit.agent.node_under_test import Node, with_state
 from tests.unit.agent.virtual_time import run
 
@@ -141,22 +146,131 @@ def test_an_agent_that_starts_does_what_the_last_one_may_not_have_done(tmp_path:
     run(scenario())
 
 
-def test_what_is_known_of_other_nodes_counts(tmp_path: pathlib.Path) -> None:
-    """A node that tells no more of the client's workload is believed."""
-    client = Endpoint("WorkloadEndpoint", "default/c", "node2", "cali1", ("10.244.2.9",), (("app", "client"),))
+CLIENT = Endpoint("WorkloadEndpoint", "default/c", "node2", "cali1", ("10.244.2.9",), (("app", "client"),))
+
+
+def for_clients() -> NodeState:
+    """Workloads that are clients may connect to workloads."""
     rule = Rule("Allow", source=Entity(selector='app == "client"'))
     policies = policy_set(policies=[Policy("web", ingress=(rule,))], profiles=[allow_all()])
-    state = with_state(policy=PolicyState(policies, settings=PolicySettings(cut_denied_flows=True)))
-    connection = Connection(*[Flow(6, "10.244.2.9", "10.244.1.2", 40000, 80)] * 2, b"one", b"one")
+    return with_state(policy=PolicyState(policies, settings=PolicySettings(cut_denied_flows=True)))
+
+
+def of_client(address: str) -> Connection:
+    return Connection(*[Flow(6, address, "10.244.1.2", 40000, 80)] * 2, address.encode(), address.encode())
+
+
+def test_what_is_known_of_other_nodes_counts(tmp_path: pathlib.Path) -> None:
+    """A node that tells no more of the client's workload is believed."""
+    connection = of_client("10.244.2.9")
 
     async def scenario() -> None:
-        node = await settled(tmp_path, state)
+        node = await settled(tmp_path, for_clients())
         node.kernel.machine.tracked = [connection]
-        remote = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (client,))})
+        remote = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (CLIENT,))})
         for known, ended in ((remote, []), (remote, []), (RemoteEndpoints(), [connection]), (remote, [])):
             node.agent.knowledge.remote = known
             await node.agent.resync()
             assert cut(node) == ended
+
+    run(scenario())
+
+
+def test_not_before_sets_have_what_is_known_of_other_nodes(tmp_path: pathlib.Path) -> None:
+    connection = of_client("10.244.2.9")
+
+    async def scenario() -> None:
+        node = Node(tmp_path, for_clients())
+        drivers = node.threads["drivers"] = Gate()
+        agent = await node.start()
+        await node.add("web", address="10.244.1.2")
+        told = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (CLIENT,))})
+        remote_endpoints.save(node.machine.store, Known(told))
+        await agent.reload_remote_endpoints()
+        node.kernel.machine.tracked = [connection]
+        drivers.shut = True
+        remote_endpoints.save(node.machine.store, Known(RemoteEndpoints()))
+        reloading = asyncio.ensure_future(agent.reload_remote_endpoints())
+        await asyncio.sleep(15)
+        assert cut(node) == []
+        drivers.open()
+        await reloading
+        assert cut(node) == [connection]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_who_came_while_connections_were_looked_through_keeps_them(tmp_path: pathlib.Path, answered: bool) -> None:
+    """A connection is not judged by what its ends were before it was there. `answered`: the add that brought one."""
+    allowed, denied = of_client("10.244.1.3"), of_client("10.244.1.4")
+    cut_before = of_client("10.244.1.5")._replace(mark=marks(PolicySettings().mark_mask).cut)
+
+    async def late(work: t.Callable[[], t.Any]) -> t.Any:
+        """A thread of whose work the loop hears after a while."""
+        result = work()
+        await asyncio.sleep(5)
+        return result
+
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        await node.add("d", address="10.244.1.5", labels={"app": "client"})
+        flows = node.threads["flows"] = Gate()
+        node.threads["plumbing"] = late
+        await node.restart()
+        flows.shut = True
+        applying = asyncio.ensure_future(node.agent.node_apply(for_clients(), removals=True))
+        await node.settle()
+        assert len(flows) == 1
+        adding = asyncio.ensure_future(node.add("c", address="10.244.1.3", labels={"app": "client"}))
+        await asyncio.sleep(30 if answered else 3)
+        assert adding.done() == answered
+        node.kernel.machine.tracked = [allowed, denied, cut_before]
+        flows.open()
+        await applying
+        assert cut(node) == [denied]
+
+    run(scenario())
+
+
+def test_what_newer_knowledge_of_other_nodes_allows_goes_on(tmp_path: pathlib.Path) -> None:
+    async def scenario() -> None:
+        node = Node(tmp_path)
+        flows = node.threads["flows"] = Gate()
+        agent = await node.start()
+        await node.add("web", address="10.244.1.2")
+        node.kernel.machine.tracked = [of_client("10.244.2.9")]
+        flows.shut = True
+        applying = asyncio.ensure_future(agent.node_apply(for_clients(), removals=True))
+        await node.settle()
+        agent.knowledge.remote = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (CLIENT,))})
+        flows.open()
+        await applying
+        await agent.resync()
+        assert agent.instruments.flows_cut.value() == 0
+
+    run(scenario())
+
+
+def test_what_a_newer_policy_allows_goes_on(tmp_path: pathlib.Path) -> None:
+    """That one is not in force yet, and the former has no say any more."""
+
+    async def scenario() -> None:
+        node = Node(tmp_path)
+        flows = node.threads["flows"] = Gate()
+        await node.start()
+        await node.add("web", address="10.244.1.2")
+        node.kernel.machine.tracked = [ALLOWED, DENIED]
+        flows.shut = True
+        first = asyncio.ensure_future(node.agent.node_apply(with_policy(), removals=True))
+        await node.settle()
+        node.store.save(dataclasses.replace(t.cast("t.Any", node.store.load()), state=with_policy(port=23)))
+        node.agent.reload()
+        flows.open()
+        await first
+        await node.settle()
+        assert cut(node) == [ALLOWED]
+        assert node.agent.instruments.flows_cut.value() == 1
 
     run(scenario())
 

@@ -27,9 +27,14 @@ from tests.unit.bird.conftest import FakeBird, bird  # noqa: F401  a fixture
 
 BGP = """\
 1002-bgp_node2  BGP        ---        up     2026-11-21    Established
-1006-  BGP state:          Established
+1006-  Description:    node2
+       BGP state:          Established
+       Import updates:              3          0          %d          0          1
 1002-bgp_node3  BGP        ---        start  2026-11-21    Active
 1006-  BGP state:          Active
+1002-tor        BGP        ---        up     2026-11-21    Established
+1006-  BGP state:          Established
+       Import updates:              9          0          7          0          2
 1002-kernel1    Kernel     master4    up     2026-11-21
 0000 .
 """
@@ -133,12 +138,14 @@ def test_a_loop_that_is_late(instruments: Instruments) -> None:
 
 def test_sessions(bird: FakeBird, instruments: Instruments) -> None:  # noqa: F811
     bird.answers["show status"] = [[b"1011-Router ID is 10.0.0.1\n0013 Daemon is up and running\n"]]
-    bird.answers["show protocols all"] = [[BGP.encode()]]
-    asyncio.run(bgp_figures.look(instruments, bird.path))
-    figures = instruments.bird_up, instruments.bgp_sessions, instruments.bgp_established
-    assert [figure.value() for figure in figures] == [1, 2, 1]
-    asyncio.run(bgp_figures.look(instruments, f"{bird.path}.gone"))
-    assert [figure.value() for figure in figures] == [0, None, None]
+    bird.answers["show protocols all"] = [[(BGP % refused).encode()] for refused in (2, 2, 3, 1)]
+    figures = instruments.bird_up, instruments.bgp_sessions, instruments.bgp_established, instruments.bgp_refused
+    counted = bgp_figures.Refused()
+    for total in (2, 2, 3, 4):  # the last one is of a session that began anew
+        asyncio.run(bgp_figures.look(instruments, bird.path, refused=counted))
+        assert [figure.value() for figure in figures] == [1, 3, 2, total]
+    asyncio.run(bgp_figures.look(instruments, f"{bird.path}.gone", refused=counted))
+    assert [figure.value() for figure in figures] == [0, None, None, 4]
 
 
 def test_a_node_that_is_to_have_no_bird(instruments: Instruments) -> None:

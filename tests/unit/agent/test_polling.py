@@ -214,9 +214,9 @@ def test_namespaces_are_looked_into_by_turns():
         turns = {}
         look = node.kernel.look_inside
 
-        def noted(netns):
+        def noted(netns, families):
             turns.setdefault(round(asyncio.get_running_loop().time()), []).append(netns)
-            return look(netns)
+            return look(netns, families)
 
         node.kernel.look_inside = noted
         await asyncio.sleep(5)

@@ -741,7 +741,7 @@ def test_a_plan_of_another_state_changes_nothing():
         node = Node()
         await node.start()
         before = state_of(node.kernel)
-        plan = await node.reconciler.plan(dataclasses.replace(STATE, rules=()))
+        plan = await node.reconciler.plan(lambda: dataclasses.replace(STATE, rules=()))
         assert plan.lines()[0] == "- rule     179            fwmark 0xca11 lookup 179"
         assert state_of(node.kernel) == before
 
@@ -781,9 +781,9 @@ def test_what_is_broken_while_all_namespaces_are_looked_into_does_not_wait_for_t
         await node.start()
         look, visited, seen = node.kernel.look_inside, [], []
 
-        def slow(netns):
+        def slow(netns, families):
             visited.append(netns)
-            return look(netns)
+            return look(netns, families)
 
         async def worker(work):
             before = len(visited)
@@ -862,7 +862,7 @@ def test_of_many_workloads_the_one_that_is_broken_is_read_again():
         node = Node(dataclasses.replace(STATE, workloads=workloads, routes=STATE.routes[:1], sysctls=STATE.sysctls[:2]))
         await node.start()
         look, visited = node.kernel.look_inside, []
-        node.kernel.look_inside = lambda netns: (visited.append(netns), look(netns))[1]
+        node.kernel.look_inside = lambda netns, families: (visited.append(netns), look(netns, families))[1]
         node.kernel.link_delete("cali007")
         node.reconciler.mark("workload")
         await asyncio.sleep(0.05)

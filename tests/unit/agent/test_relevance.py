@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import dataclasses
-import socket
 import struct
+import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.relevance import YOUNG, Relevance, device
@@ -15,6 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
     UNDERLAY,
     UNDERLAY_GATEWAY,
+    Pool,
     Route,
 )
 from hypothesis import given, settings
@@ -23,6 +24,12 @@ from hypothesis import strategies as st
 from tests.unit.dataplane.suite_node import STATE
 
 MARK = "calico: workload default/web-1"
+DUAL = dataclasses.replace(
+    STATE,
+    address6="fd00:10::11/64",
+    pools=(*STATE.pools, Pool("six", "fd00:10:244::/64", 122, "None")),
+    routes=(*STATE.routes, Route("fd00:10:244::80/122", gateway="{via fd00:10::12}")),
+)
 NEWLINK, DELLINK, NEWROUTE, DELROUTE, NEWADDR, DELNEIGH, DELRULE, NEWNETCONF, DELNETCONF = (
     16, 17, 24, 25, 20, 29, 33, 80, 81,
 )  # fmt: skip
@@ -41,12 +48,13 @@ def link(
 
 
 def route(
-    destination: str, protocol: int, table: int = 254, kind: int = NEWROUTE, family: int = socket.AF_INET
+    destination: str, protocol: int, table: int = 254, kind: int = NEWROUTE, family: t.Optional[int] = None
 ) -> bytes:
     address, _slash, bits = destination.partition("/")
+    family = rt.family_of(address) if family is None else family
     body = rt.RTMSG.pack(family, int(bits), 0, 0, table if table < 256 else 0, protocol, 0, 1, 0)
     body += rt.attribute(15, struct.pack("=I", table))
-    return message(kind, body + (rt.attribute(1, socket.inet_aton(address)) if bits != "0" else b""))
+    return message(kind, body + (rt.attribute(1, rt.packed_address(address)) if bits != "0" else b""))
 
 
 def netconf(index: int, kind: int = NEWNETCONF, **values: bool) -> bytes:
@@ -56,7 +64,7 @@ def netconf(index: int, kind: int = NEWNETCONF, **values: bool) -> bytes:
 
 
 class Ear:
-    def __init__(self, state=STATE, **options):
+    def __init__(self, state=DUAL, **options):
         self.now = 100.0
         self.relevance = Relevance(lambda: state, lambda: {"eth0"}, **options)
         known = link(2, "eth0", alias=""), link(3, "vxlan.calico", alias="calico: tunnel"), link(4, "cali111")
@@ -85,7 +93,11 @@ class Ear:
         (route("10.244.0.0/14", 3), set()),
         (route("0.0.0.0/0", 3), set()),
         (route("198.51.100.0/24", 188), set()),
-        (route("10.244.1.5/32", 179, family=socket.AF_INET6), set()),
+        (route("10.244.1.5/32", 179, family=rt.AF_BRIDGE), set()),
+        (route("fd00:10:244::45/128", 179, kind=DELROUTE), {"route"}),
+        (route("fd00:10:244::45/128", 3), {"route"}),
+        (route("fd00:10:245::45/128", 3), set()),
+        (route("::/0", 9), {"route"}),
         (link(2, "eth0", up=False, alias=""), {"route"}),
         (link(2, "eth0", alias=""), set()),
         (link(9, "docker0", alias=""), set()),
@@ -109,7 +121,11 @@ class Ear:
         (netconf(-2, forwarding=False), set()),
         (message(DELNEIGH, struct.pack("=BxxxiHBB", 2, 3, 0, 0, 1)), {"neighbor"}),
         (message(DELNEIGH, struct.pack("=BxxxiHBB", 7, 3, 0, 0, 1)), {"neighbor"}),
-        (message(DELNEIGH, struct.pack("=BxxxiHBB", 10, 3, 0, 0, 1)), set()),
+        (message(DELNEIGH, struct.pack("=BxxxiHBB", 10, 3, 0, 0, 1)), {"neighbor"}),
+        (message(DELNEIGH, struct.pack("=BxxxiHBB", 12, 3, 0, 0, 1)), set()),
+        (message(DELRULE, struct.pack("=BBBBBxxBI", 10, 0, 0, 0, 0, 1, 0) + rt.attribute(21, b"\xb3")), {"rule"}),
+        (message(NEWADDR, struct.pack("=BBBBI", 10, 128, 0, 0, 3) + rt.attribute(1, bytes(16))), {"tunnel", "route"}),
+        (message(NEWADDR, struct.pack("=BBBBI", 10, 64, 0, 253, 3) + rt.attribute(1, bytes(16))), set()),
         (message(DELRULE, struct.pack("=BBBBBxxBI", 2, 0, 0, 0, 0, 1, 0) + rt.attribute(21, b"\xb3")), {"rule"}),
         (message(DELRULE, struct.pack("=BBBBBxxBI", 2, 0, 0, 0, 0, 1, 0) + rt.attribute(21, b"\x03")), set()),
         (message(NEWADDR, struct.pack("=BBBBI", 2, 32, 0, 0, 3) + rt.attribute(2, b"\1\2\3\4")), {"tunnel", "route"}),
@@ -125,9 +141,10 @@ def test_one_notification(one, marks):
 
 
 def test_the_nodes_own_address_concerns_everything():
-    own = socket.inet_aton("10.10.1.11")
-    marks = Ear().hears(message(NEWADDR, struct.pack("=BBBBI", 2, 24, 0, 0, 2) + rt.attribute(2, own)))
-    assert marks == {"tunnel", "workload", "sysctl", "neighbor", "rule", "route"}
+    for family, bits, kind, address in ((2, 24, 2, "10.10.1.11"), (10, 64, 1, "fd00:10::11")):
+        own = rt.attribute(kind, rt.packed_address(address))
+        marks = Ear().hears(message(NEWADDR, struct.pack("=BBBBI", family, bits, 0, 0, 2) + own))
+        assert marks == {"tunnel", "workload", "sysctl", "neighbor", "rule", "route"}
 
 
 def test_several_messages_in_a_datagram_all_count():

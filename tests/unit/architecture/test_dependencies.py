@@ -22,17 +22,21 @@ ALLOWED: dict[str, set[str]] = {
     "resources": {"selectors", "naming"},
     "ipam": {"resources", "selectors", "naming"},
     "policy": {"resources", "selectors", "naming"},
-    "fleet": {"ipam", "policy", "resources", "selectors", "naming"},
+    "bgp": {"resources", "selectors", "naming"},
+    "fleet": {"bgp", "ipam", "policy", "resources", "selectors", "naming"},
     # Drivers consume NodeState, the contract; of the compiler they know nothing (see KNOWN_OF_FLEET).
-    "dataplane": {"fleet", "policy", "naming"},
-    "bird": {"dataplane", "fleet", "naming"},
-    "preflight": {"bird", "dataplane", "fleet", "naming"},
-    "node": {"dataplane", "bird", "preflight", "ipam", "policy", "fleet", "naming"},
-    "agent": {"node", "dataplane", "bird", "preflight", "ipam", "policy", "fleet", "resources", "selectors", "naming"},
+    "dataplane": {"bgp", "fleet", "policy", "naming"},
+    "bird": {"bgp", "dataplane", "fleet", "naming"},
+    "preflight": {"bgp", "bird", "dataplane", "fleet", "naming"},
+    "node": {"bgp", "dataplane", "bird", "preflight", "ipam", "policy", "fleet", "naming"},
+    "agent": {
+        "node", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "fleet", "resources", "selectors", "naming",
+    },
     # Of the agent it knows how to ask it, see KNOWN_OF_AGENT.
     "cli": {
         "agent",
         "node",
+        "bgp",
         "dataplane",
         "bird",
         "preflight",
@@ -55,7 +59,7 @@ KNOWN_OF_FLEET = {
 # What rooms beside the drivers may import from them: the port through which a host is read, and the word for a change.
 KNOWN_OF_DATAPLANE = {"kernel", "change"}
 
-PURE = {"selectors", "naming", "resources", "ipam", "policy", "fleet"}
+PURE = {"selectors", "naming", "resources", "bgp", "ipam", "policy", "fleet"}
 # Modules with which code reads clocks, files, the kernel or chance. `time` and `random` are out for good.
 IMPURE = {
     "asyncio", "fcntl", "glob", "http", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets",

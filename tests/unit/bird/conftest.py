@@ -16,7 +16,8 @@ GREETING = b"0001 BIRD 2.0.12 ready.\n"
 
 
 class FakeBird:
-    """`answers` maps a command to what is sent for it, in pieces; a list of lists is used up answer by answer."""
+    """`answers` maps a command, or its first word, to what is sent for it, in pieces; a list of lists is used up answer
+    by answer."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -43,7 +44,7 @@ class FakeBird:
         for line in connection.makefile("r"):
             command = line.rstrip("\n")
             self.asked.append(command)
-            answers = self.answers[command]
+            answers = self.answers.get(command) or self.answers[command.split()[0]]
             for piece in answers.pop(0) if len(answers) > 1 else answers[0]:
                 if piece == b"hang up":
                     return

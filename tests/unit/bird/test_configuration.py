@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import socket
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration, secrets_file
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import (
     BirdError,
     ConfigurationRefused,
@@ -133,6 +134,19 @@ def test_bird_3_words_its_errors_otherwise(tmp_path: pathlib.Path, checker: str,
     assert caught.value.source == "protocol bgp x {"
 
 
+def test_warnings_are_not_what_bird_refuses_for(tmp_path: pathlib.Path, checker: str, config: str) -> None:
+    program = tmp_path / "bird3"
+    program.write_text(
+        "#!/bin/sh\n"
+        'echo "bird: $3:1:9 Missing authentication option, assuming MD5" >&2\n'
+        'echo "bird: $3:2:1 Multihop BGP with BFD requires specified local address" >&2\n'
+        "exit 1\n"
+    )
+    program.chmod(0o755)
+    with pytest.raises(ConfigurationRefused, match=r"Multihop BGP .* line 2 "):
+        configuration.check("one\ntwo\n", config, str(program))
+
+
 def test_a_refusal_of_the_running_bird_brings_the_old_file_back(bird, checker: str, config: str) -> None:
     bird.answers["configure"] = [[b"0002-Reading configuration\n8002 /etc/calico/bird.cfg:1:1 no such thing\n"]]
     with pytest.raises(ConfigurationRefused) as caught:
@@ -172,3 +186,106 @@ def test_a_reload_without_an_end(bird) -> None:
         f"Its control socket is {bird.path}. Look at `birdc -s {bird.path} show protocols` for a protocol that is in "
         "state `stop`, and run again."
     )
+
+
+SECRETS = {"tor-a:password": "hunter2", "mesh:password": "hunter1"}
+# Reads what bird.cfg includes from beside it, and keeps a copy of what it read.
+READER = """#!/bin/sh
+folder=$(dirname "$3")
+cat "$folder/bird.secrets.conf" >> {log}
+for name in $(sed -n "s/^password '\\(.*\\)';/\\1/p" "$3"); do
+  grep -q "define '$name'" "$folder/bird.secrets.conf" && continue
+  echo "bird: $3:1:1 syntax error, unexpected CF_SYM_UNDEFINED" >&2; exit 1
+done
+"""
+
+
+class TestPasswords:
+    @pytest.fixture
+    def reader(self, tmp_path: pathlib.Path) -> str:
+        path = tmp_path / "reader"
+        path.write_text(READER.format(log=tmp_path / "read"))
+        path.chmod(0o755)
+        return str(path)
+
+    def config_with(self, name: str) -> str:
+        return f"{NEW}include \"bird.secrets.conf\";\npassword 'calico_secret_{name}';\n"
+
+    def test_they_stand_in_a_file_of_their_own_that_bird_alone_may_read(self, bird, reader, config) -> None:
+        bird.answers["configure"] = [[DONE]]
+        text = self.config_with("tor-a:password")
+        outcome = configuration.apply(text, config, bird.path, reader, passwords=SECRETS)
+        assert (outcome.changed, outcome.reloaded) == (True, True)
+        file = pathlib.Path(config).parent / "bird.secrets.conf"
+        assert secrets_file.current(config) == SECRETS
+        assert file.stat().st_mode & 0o777 == 0o640
+        assert "hunter" not in configuration.current(config) + repr(outcome)
+        assert sorted(os.listdir(file.parent)) == ["bird.cfg", "bird.secrets.conf"]
+
+    def test_a_check_of_bird_cfg_is_told_no_password(self, reader, config, tmp_path) -> None:
+        configuration.check(self.config_with("tor-a:password"), config, reader, ["tor-a:password"])
+        assert "tor-a:password" in (tmp_path / "read").read_text()
+        assert "hunter" not in (tmp_path / "read").read_text()
+        with pytest.raises(ConfigurationRefused):
+            configuration.check(self.config_with("tor-a:password"), config, reader, ["mesh:password"])
+
+    def test_another_password_alone_is_read_anew(self, bird, reader, config) -> None:
+        bird.answers["configure"] = [[DONE]]
+        bird.answers["show status"] = [[at(time.time() + 1)]]
+        configuration.apply(NEW, config, bird.path, reader, passwords=SECRETS)
+        again = configuration.apply(NEW, config, bird.path, reader, passwords=SECRETS)
+        assert (again.changed, again.reloaded) == (False, False)
+        other = configuration.apply(NEW, config, bird.path, reader, passwords={**SECRETS, "tor-a:password": "x"})
+        assert (other.changed, other.reloaded) == (True, True)
+        assert bird.asked.count("configure") == 2
+
+    def test_what_is_no_longer_used_goes_and_bird_is_not_told(self, bird, reader, config) -> None:
+        bird.answers["configure"] = [[DONE]]
+        configuration.apply(self.config_with("tor-a:password"), config, bird.path, reader, passwords=SECRETS)
+        bird.answers["show status"] = [[at(time.time() + 1)]]
+        configuration.apply(NEW, config, bird.path, reader, passwords={})
+        assert not os.path.exists(secrets_file.beside(config))
+        assert not configuration.unread(config, bird.path)
+
+    def test_a_file_that_others_can_read_is_closed(self, bird, reader, config) -> None:
+        bird.answers["configure"] = [[DONE]]
+        configuration.apply(NEW, config, bird.path, reader, passwords=SECRETS)
+        os.chmod(secrets_file.beside(config), 0o644)
+        assert secrets_file.open_to_others(config) == "0644"
+        configuration.apply(NEW, config, bird.path, reader, passwords=SECRETS)
+        assert secrets_file.open_to_others(config) is None
+
+    def test_on_the_way_both_files_fit_whichever_bird_cfg_is_there(self, bird, reader, config, tmp_path) -> None:
+        bird.answers["configure"] = [[DONE]]
+        configuration.apply(
+            self.config_with("mesh:password"), config, bird.path, reader, passwords={"mesh:password": "hunter1"}
+        )
+        (tmp_path / "read").write_text("")
+        configuration.apply(
+            self.config_with("tor-a:password"), config, bird.path, reader, passwords={"tor-a:password": "hunter2"}
+        )
+        assert {"mesh:password", "tor-a:password"} <= set(
+            re.findall(r"secret_([^']+)", (tmp_path / "read").read_text())
+        )
+        assert secrets_file.current(config) == {"tor-a:password": "hunter2"}
+
+    @pytest.mark.parametrize("refused_by", ["parser", "running BIRD"])
+    def test_a_refusal_brings_the_old_passwords_back(self, bird, reader, config, refused_by: str) -> None:
+        bird.answers["configure"] = [[DONE]]
+        configuration.apply(NEW, config, bird.path, reader, passwords=SECRETS)
+        if refused_by == "running BIRD":
+            bird.answers["configure"] = [[b"0002-Reading configuration\n8002 bird.cfg:1:1 no such thing\n"]]
+        name = "missing:x" if refused_by == "parser" else "tor-a:password"
+        with pytest.raises(ConfigurationRefused):
+            configuration.apply(
+                self.config_with(name), config, bird.path, reader, passwords={"tor-a:password": "other"}
+            )
+        assert secrets_file.current(config) == SECRETS
+        assert configuration.current(config) == NEW
+
+    def test_a_run_that_was_stopped_before_the_reload_is_completed(self, bird, reader, config) -> None:
+        os.utime(config, (time.time() - 7200, time.time() - 7200))
+        bird.answers["show status"] = [[at(time.time() - 3600)]]
+        assert not configuration.unread(config, bird.path)
+        secrets_file.install(config, SECRETS)
+        assert configuration.unread(config, bird.path)

@@ -9,12 +9,11 @@ import pathlib
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
-    Bird,
-    BirdPeer,
     Block,
     FleetMember,
     Ipam,
@@ -101,6 +100,7 @@ class Node:
         (folder / "run").mkdir()
         self.machine = Machine(
             FakeKernel(),
+            watched=0.0,
             root=str(folder / "root"),
             store=str(folder / "calico"),
             engine=str(folder / "engine"),

@@ -11,10 +11,15 @@ import json
 import pytest
 import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import filters
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import (
+    BirdPeer,
+    Communities,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import kinds
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Ipam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import KINDS, parse
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import KINDS, parse, parse_flat
 
 from tests.unit.cli.conftest import POD, STATE, WEB, Node
 
@@ -134,6 +139,34 @@ def test_documents_are_calicos(node: Node, kind: str) -> None:
             assert parse(document).to_document() == document
 
 
+def test_filters_and_communities_of_the_node(node: Node) -> None:
+    """What the inventory takes as documents; of a BGPFilter what sessions of this node go by."""
+    document = {
+        "name": "tor",
+        "importV4": [{"action": "Accept", "cidr": "0.0.0.0/0", "matchOperator": "Equal", "priority": 9}],
+        "exportV6": [{"action": "Reject"}],
+    }
+    resource = parse_flat("BGPFilter", document)
+    bird = dataclasses.replace(
+        STATE.bird,
+        peers=(dataclasses.replace(STATE.bird.peers[0], filters=("tor",)),),
+        filters=tuple(one for one in filters.functions(resource) if one.family == 4),
+        communities=(Communities("10.244.0.0/16", ((65000, 1),), ((65000, 1, 2),)),),
+        ignored_interfaces=("docker*",),
+    )
+    node.store(dataclasses.replace(STATE, bird=bird))
+    assert node.run("get", "bgpf") == (0, "NAME\ntor\n\n", "")
+    shown = yaml.safe_load(node.run("get", "bgpfilter", "tor", "-o", "yaml")[1])
+    assert parse(shown) == parse_flat("BGPFilter", {"name": "tor", "importV4": document["importV4"]})
+    (peer,) = yaml.safe_load(node.run("get", "bgppeers", "-o", "yaml")[1])["items"]
+    assert peer["spec"]["filters"] == ["tor"]
+    spec = json.loads(node.run("get", "bgpconfig", "default", "-o", "json")[1])["spec"]
+    assert spec["prefixAdvertisements"] == [{"cidr": "10.244.0.0/16", "communities": ["65000:1", "65000:1:2"]}]
+    assert spec["ignoredInterfaces"] == ["docker*"]
+    node.store(dataclasses.replace(STATE, bird=None))
+    assert node.run("get", "bgpfilters") == (0, "NAME\n\n", "")
+
+
 def test_the_own_node_has_its_tunnels(node: Node) -> None:
     node.store(dataclasses.replace(STATE, ipam=Ipam(tunnels={"ipip": "10.244.3.0", "vxlan": "10.244.3.5"})))
     document = json.loads(node.run("get", "node", "node1", "-o", "json")[1])
@@ -157,6 +190,46 @@ def test_without_bgp_there_is_nothing_of_bgp(node: Node) -> None:
     assert node.run("get", "bgpp") == (0, "NAME   PEERIP   NODE   ASN\n\n", "")
     assert node.run("get", "bgpconfig") == (0, "NAME   LOGSEVERITY   MESHENABLED   ASNUMBER\n\n", "")
     assert node.run("get", "nodes", "-o", "wide")[1].splitlines()[1] == "node1   64512   10.10.1.11/24"
+
+
+def test_a_peer_with_all_that_calico_has_a_field_for(node: Node) -> None:
+    assert STATE.bird is not None
+    peer = BirdPeer(
+        "Node_fd00_10__1_port_1179",
+        "fd00:10::1",
+        65001,
+        "external",
+        family=6,
+        port=1179,
+        local_as=64600,
+        source_address="",
+        password="tor:password",
+        ttl_security=2,
+        hold_time=9,
+        graceful_restart_time=60,
+        next_hop="keep",
+        allow_local_as=1,
+        reachable_by="fd00:10::2",
+        filters=("no-default",),
+    )
+    node.store(dataclasses.replace(STATE, bird=dataclasses.replace(STATE.bird, peers=(peer,))))
+    (found,) = json.loads(node.run("get", "bgppeers", "-o", "json")[1])["items"]
+    assert found["spec"] == {
+        "node": "node1",
+        "peerIP": "[fd00:10::1]:1179",
+        "asNumber": 65001,
+        "localASNumber": 64600,
+        "keepOriginalNextHop": False,
+        "nextHopMode": "Keep",
+        "password": {"secretKeyRef": {"name": "tor", "key": "password"}},
+        "sourceAddress": "None",
+        "maxRestartTime": "60s",
+        "numAllowedLocalASNumbers": 1,
+        "ttlSecurity": 2,
+        "reachableBy": "fd00:10::2",
+        "filters": ["no-default"],
+        "reversePeering": "Auto",
+    }
 
 
 def test_workloads_without_the_agent(node: Node) -> None:
@@ -204,6 +277,7 @@ def test_a_state_that_is_damaged(node: Node) -> None:
         (
             "ippol",
             "resource type 'ippol' is not supported. Did you mean ippool? Here are: nodes, ippools, bgppeers, "
+            "bgpfilters, "
             "bgpconfigurations, ipreservations, workloadendpoints, globalnetworkpolicies, networkpolicies, "
             "stagedglobalnetworkpolicies, stagednetworkpolicies, tiers, profiles, globalnetworksets, networksets, "
             "hostendpoints.",

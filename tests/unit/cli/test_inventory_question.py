@@ -1,15 +1,15 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl policy explain -i`, with a program in the place of ansible-playbook; the real one is asked in
-tests/integration/fleet/test_explain_page.py."""
+"""`calicoctl policy explain -i` and `validate -i`, with a program in the place of ansible-playbook; the real one is
+asked in tests/integration/fleet/test_explain_page.py."""
 
 from __future__ import annotations
 
 import pathlib
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import inventory_question
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import inventory_playbook
 
 from tests.unit.cli.conftest import Node
 
@@ -58,9 +58,30 @@ def test_what_has_no_answer(node: Node, program: pathlib.Path, monkeypatch: pyte
         "",
         "calicoctl: ansible-playbook is not found. -i has Ansible read the inventory: run this where Ansible is.\n",
     )
-    monkeypatch.setattr(inventory_question, "COLLECTION", str(node.folder))
+    monkeypatch.setattr(inventory_playbook, "COLLECTION", str(node.folder))
     assert explain(node) == (
         2,
         "",
         "calicoctl: -i is for the controller: this is a node, which has no inventory. Leave -i out here.\n",
     )
+
+
+def test_what_is_found_in_an_inventory(node: Node, program: pathlib.Path) -> None:
+    place = str(node.folder / "hosts")
+    found = '{"lines": ["SEVERITY", "1 error"], "answer": {"good": false, "errors": 1}}'
+    program.write_text(answering(found))
+    assert node.run("validate", "-i", place) == (1, "SEVERITY\n1 error\n", "")
+    assert node.run("validate", "-i", place, "-o", "json") == (1, '{\n  "good": false,\n  "errors": 1\n}\n', "")
+    program.write_text(answering(found.replace("false", "true")))
+    assert node.run("validate", "-i", place)[0] == 0
+    program.write_text('#!/bin/sh\necho "$5"; exit 4\n')
+    assert '"strict": true, "output": "none", "answer_file": ' in node.run("validate", "-i", place, "--strict")[2]
+
+
+def test_one_of_both_is_checked(node: Node) -> None:
+    say = "calicoctl: say what to check: -f FILE for resources, or -i INVENTORY for a whole inventory.\n"
+    assert node.run("validate") == (2, "", say)
+    assert node.run("validate", "-f", "x", "-i", "y") == (2, "", say)
+    assert node.run("validate", "-f", "x", "--strict") == (
+        2, "", "calicoctl: --strict and -o are about an inventory (-i INVENTORY).\n",
+    )  # fmt: skip

@@ -11,9 +11,9 @@ import json
 import pathlib
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.status import Session
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import node_status
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import BirdPeer
 
 from tests.unit.cli.conftest import STATE, Node
 
@@ -77,10 +77,16 @@ def test_all_up(node: Node) -> None:
     assert node.run("node", "status") == (0, UP, "")
 
 
+WHY = (
+    "\n! 10.10.1.1: nobody listens at 10.10.1.1 port 179. See that BGP runs there, on this port, and that no firewall "
+    "rejects it.\n"
+)
+
+
 def test_some_are_not(node: Node) -> None:
     node.store()
     node.bird(protocols(Mesh_10_10_1_12="Established", Global_10_10_1_1="Active/Socket: Connection refused"))
-    assert node.run("node", "status") == (1, SOME, "")
+    assert node.run("node", "status") == (1, SOME + WHY, "")
 
 
 def test_as_json(node: Node) -> None:

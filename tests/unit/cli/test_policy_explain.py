@@ -11,10 +11,10 @@ import re
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import age, packet_way, policy_explain, sources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address, NewLink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
-    BirdRoute,
     FdbEntry,
     FleetMember,
     Neighbor,

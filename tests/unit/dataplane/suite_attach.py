@@ -18,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import (
-    endpoint_route,
+    endpoint_routes,
     endpoint_sysctls,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
@@ -42,7 +42,7 @@ def state(*endpoints):
         node="node1",
         address=f"{OWN}/24",
         workloads=endpoints,
-        routes=(BLOCK, *map(endpoint_route, endpoints)),
+        routes=(BLOCK, *(route for found in endpoints for route in endpoint_routes(found))),
         sysctls=(Sysctl("net/ipv4/ip_forward", "1"), *(s for found in endpoints for s in endpoint_sysctls(found))),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, ObserveError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
@@ -20,7 +21,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
     UNDERLAY,
     UNDERLAY_GATEWAY,
-    BirdRoute,
     Block,
     FdbEntry,
     Hook,

@@ -10,13 +10,10 @@ import dataclasses
 import errno
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
-    BirdRoute,
-    Pool,
-    WorkloadEndpoint,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Pool, WorkloadEndpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,10 +25,12 @@ NAMES = ("a", "b", "c")
 @st.composite
 def endpoints(draw, name=None):
     name = name or draw(st.sampled_from(NAMES))
+    families = draw(st.sampled_from([(4,), (6,), (4, 6)]))
     return WorkloadEndpoint(
         name=name,
         interface=f"cali{name}",
-        address=f"10.244.1.{10 + NAMES.index(name)}",
+        address=f"10.244.1.{10 + NAMES.index(name)}" if 4 in families else "",
+        address6=f"fd00:10:244::{10 + NAMES.index(name)}" if 6 in families else "",
         mtu=draw(st.sampled_from([1400, 1450])),
         pool="pool",
         netns=draw(st.sampled_from([name, f"{name}-other"])),
@@ -60,7 +59,8 @@ def ready_for(kernel, endpoint):
 @settings(max_examples=40, deadline=None)
 @given(endpoints("a"), endpoints("b"), endpoints("b"))
 def test_after_attach_the_drivers_want_nothing_and_after_detach_nothing_is_left(other, endpoint, changed):
-    """`changed` is the same workload asked for in another way, attached over the first."""
+    """`changed` is the same workload asked for in another way, at the same addresses, attached over the first."""
+    changed = dataclasses.replace(changed, address=endpoint.address, address6=endpoint.address6)
     kernel = machine(other)
     for one in (endpoint, changed):
         ready_for(kernel, one)
@@ -97,12 +97,19 @@ REFUSALS = [
     ("sysctl_write", "net/ipv4/conf/calib/proxy_arp"),
     ("sysctl_write", "net/ipv4/conf/calib/forwarding"),
 ]
-ONE = WorkloadEndpoint("b", "calib", "10.244.1.11", 1450, "pool", netns="b")
+REFUSALS6 = [
+    ("address_add", "fd00:10:244::11"),
+    ("route_batch", "::/0"),
+    ("sysctl_write", "net/ipv6/conf/eth0/accept_dad"),
+    ("sysctl_write", "net/ipv6/conf/calib/accept_dad"),
+    ("sysctl_write", "net/ipv6/conf/calib/disable_ipv6"),
+]
+ONE = WorkloadEndpoint("b", "calib", "10.244.1.11", 1450, "pool", netns="b", address6="fd00:10:244::11")
 POD = dataclasses.replace(ONE, netns_owned=False)
 
 
 @pytest.mark.parametrize("endpoint", [ONE, POD], ids=["ours", "theirs"])
-@pytest.mark.parametrize(("operation", "subject"), REFUSALS)
+@pytest.mark.parametrize(("operation", "subject"), REFUSALS + REFUSALS6)
 def test_whatever_is_refused_nothing_is_left(operation, subject, endpoint):
     kernel = machine()
     ready_for(kernel, endpoint)

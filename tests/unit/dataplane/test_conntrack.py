@@ -147,6 +147,38 @@ def test_a_kernel_that_tracks_nothing_has_nothing_to_forget():
     assert conntrack.flush(made, ["10.244.1.5"]) == 0
 
 
+def ends6(kind, source, destination):
+    ip = attribute(3, socket.inet_pton(10, source)) + attribute(4, socket.inet_pton(10, destination))
+    icmp = attribute(1, b"\x3a") + attribute(7, b"\0\7") + attribute(8, b"\x80") + attribute(9, b"\0")
+    return attribute(0x8000 | kind, attribute(0x8001, ip) + attribute(0x8002, icmp))
+
+
+PING6 = (
+    bytes([10, 0, 0, 0])
+    + ends6(1, "fd00::5", "fd00:9::9")
+    + ends6(2, "fd00:9::9", "fd00::5")
+    + attribute(12, struct.pack("!I", 9)),
+    ends6(1, "fd00::5", "fd00:9::9") + attribute(12, struct.pack("!I", 9)),
+)
+
+
+def test_those_of_ipv6_are_deleted_by_their_family():
+    made, wires = channel([MANY, listed(PING6), listed(), acknowledged(1)])
+    assert conntrack.flush(made, ["fd00::5"]) == 1
+    _count, first, _second, batch = wires[0].sent
+    assert first[16] == batch[16] == socket.AF_INET6
+    assert first[24:32] == bytes.fromhex("1800018014000300")  # CTA_TUPLE_IP, CTA_IP_V6_SRC
+    assert deleted(batch) == [PING6[1]]
+    made, wires = channel([counted(2), listed(PING6, OUT), acknowledged(2)])
+    assert conntrack.flush(made, ["fd00::5", "10.244.1.5"]) == 2
+
+
+def test_those_of_ipv6_are_told():
+    made, _wires = channel([listed(PING6)])
+    (found,) = conntrack.connections(made)
+    assert found.sent == found.flow == Flow(58, "fd00::5", "fd00:9::9", icmp_type=128, icmp_code=0)
+
+
 def told(number, protocol, *, ports=(40000, 80), answered=None, state=None, master=b"", zone=None, icmp=None, mark=0):
     """A connection as the kernel tells all of it, and its ends."""
 

@@ -101,6 +101,15 @@ def test_group_and_deletions(link, name, group):
     assert links_packed.link_delete(name) == (17, 0, link({}, named))
 
 
+@settings(max_examples=10, deadline=None)
+@given(st.ip_addresses(v=6).map(lambda one: socket.inet_ntop(10, one.packed)), st.integers(0, 128), indexes)
+def test_address_of_ipv6_serves_at_once(address, local, bits, index):
+    header = {"family": 10, "prefixlen": bits, "flags": 2, "index": index}  # IFA_F_NODAD
+    body = address(header, ("IFA_LOCAL", local), ("IFA_ADDRESS", local))
+    assert links_packed.address_add(Address("eth0", local, bits), index) == (20, 0x600, body)
+    assert links_packed.address_delete(Address("eth0", local, bits), index) == (21, 0, body)
+
+
 @settings(max_examples=15, deadline=None)
 @given(addresses, st.integers(0, 32), st.sampled_from([0, 253, 254]), indexes)
 def test_address(address, local, bits, scope, index):

@@ -35,6 +35,33 @@ def test_longest_prefix_then_lowest_metric(table, number):
     assert (found and found.device) == (min(matching)[2] if matching else None)
 
 
+BASES = (int(ipaddress.ip_address("fd00::10.0.0.0")), 0x0A000000)  # which would be one number without their family
+either = st.builds(
+    lambda base, number, length: str(
+        ipaddress.ip_network(
+            ((ipaddress.IPv6Address if base >> 32 else ipaddress.IPv4Address)(base + number), length), strict=False
+        )
+    ),
+    st.sampled_from(BASES),
+    st.integers(0, 255),
+    st.integers(0, 32),
+)
+
+
+@given(st.lists(either, unique=True), st.sampled_from(BASES), st.integers(0, 255))
+def test_families_are_kept_apart(table, base, number):
+    address = (ipaddress.IPv6Address if base >> 32 else ipaddress.IPv4Address)(base + number)
+    matching = [one for one in map(ipaddress.ip_network, table) if one.version == address.version and address in one]
+    found = Lookup((one, RouteAttributes(device=one)) for one in table).route(str(address))
+    assert (found and found.device) == (str(max(matching, key=lambda one: one.prefixlen)) if matching else None)
+
+
+@given(either, either)
+def test_within_tells_families_apart(inner, outer):
+    one, other = ipaddress.ip_network(inner), ipaddress.ip_network(outer)
+    assert within(inner, network(outer)) == (one.version == other.version and one.subnet_of(other))
+
+
 @given(networks, networks)
 def test_within_is_subnet_of(inner, outer):
     assert within(inner, network(outer)) == ipaddress.ip_network(inner).subnet_of(ipaddress.ip_network(outer))

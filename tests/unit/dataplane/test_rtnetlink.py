@@ -189,3 +189,29 @@ def test_old_kernels_that_do_not_filter_are_filtered_here():
     made, _wires = channel([[lambda s: route_message("10.0.0.1", 5, s), done]] * 2)
     assert rtnetlink.dump_routes(made, {}, protocol=12) == []
     assert len(rtnetlink.dump_routes(made, {}, protocol=179)) == 1
+
+
+def test_a_kernel_without_ipv6_has_none_of_it():
+    """It answers for all families that it has, and of rules that it does not have this one."""
+
+    def unsupported(sequence):
+        return message(ERROR, 0, sequence, struct.pack("=i", -errno.EAFNOSUPPORT) + bytes(16))
+
+    made, _wires = channel([[lambda s: route_message("10.0.0.1", 5, s), done], [unsupported], [unsupported]])
+    assert rtnetlink.dump_routes(made, {}, family=6) == []
+    assert rtnetlink.dump_rules(made, 6) == []
+    with pytest.raises(KernelError, match="list rules: Address family not supported by protocol"):
+        rtnetlink.dump_rules(made, 4)
+
+
+def test_routes_of_ipv6_are_packed_with_their_own_destination():
+    made, wires = channel([[lambda sequence: message(ERROR, 0, 1, struct.pack("=i", 0) + bytes(16))]])
+    wanted = RouteAttributes(gateway="fe80::1", device="v6", onlink=True, metric=1024, protocol=179)
+    assert rtnetlink.write_routes(made, {"v6": 7}, [RouteOperation("add", "fd00::40/122", wanted)]) == []
+    assert (
+        wires[0].sent[0][16:48]
+        == bytes.fromhex(
+            "0a7a0000" + "feb30001" + "04000000"  # inet6, /122, table main, protocol 179, universe, unicast, onlink
+            "14000100" + "fd000000000000000000000000000040"  # RTA_DST
+        )
+    )

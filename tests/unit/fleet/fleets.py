@@ -22,6 +22,13 @@ LAB = {
     "node3": "10.10.2.13/24",
     "node4": "10.10.2.14/24",
 }
+#: The same hosts' variables for IPv6.
+ADDRESSES6 = {
+    "node1": {"calico_node_address_ipv6": "fd00:10:10:1::11/64"},
+    "node2": {"calico_node_address_ipv6": "fd00:10:10:1::12/64"},
+    "node3": {"calico_node_address_ipv6": "fd00:10:10:2::13/64"},
+    "node4": {"calico_node_address_ipv6": "fd00:10:10:2::14/64"},
+}
 #: What `mode` means in the fields of a pool.
 MODES: dict[str, dict[str, str]] = {
     "ipip": {"ipipMode": "Always"},

@@ -9,6 +9,7 @@ It reads NodeStates the way a kernel and BIRD would, and knows nothing of how th
 from __future__ import annotations
 
 import dataclasses
+import functools
 import ipaddress
 import typing as t
 
@@ -19,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     WorkloadEndpoint,
 )
 
-OVERHEAD = {"": 0, "tunl0": 20, "vxlan.calico": 50}
+OVERHEAD = {"": 0, "tunl0": 20, "vxlan.calico": 50, "vxlan-v6.calico": 70}
 LARGE = 1 << 16
 
 
@@ -47,29 +48,18 @@ class Reception:
     them, and {address: MTU} of its workloads that others know a route to."""
 
     node: str
-    own_address: str
+    own_addresses: frozenset[str]
     tunnels: frozenset[tuple[str, str, t.Optional[int], t.Optional[int]]]
     workloads: frozenset[tuple[str, int]]
 
 
-_NETWORKS: dict[str, tuple[int, int]] = {}
-
-
-def _number(address: str) -> int:
-    a, b, c, d = address.split(".")
-    return int(a) << 24 | int(b) << 16 | int(c) << 8 | int(d)
-
-
+@functools.cache
 def inside(address: str, cidr: str) -> bool:
-    if cidr not in _NETWORKS:
-        network = ipaddress.IPv4Network(cidr)
-        _NETWORKS[cidr] = int(network.network_address), int(network.broadcast_address)
-    first, last = _NETWORKS[cidr]
-    return first <= _number(address) <= last
+    return ipaddress.ip_address(address) in ipaddress.ip_network(cidr)
 
 
-def own_address(state: NodeState) -> str:
-    return state.address.partition("/")[0]
+def own_address(state: NodeState, version: int = 4) -> str:
+    return (state.address if version == 4 else state.address6).partition("/")[0]
 
 
 def _way(sender: NodeState, address: str, next_hop: str) -> tuple[str, str, int, int]:
@@ -78,13 +68,18 @@ def _way(sender: NodeState, address: str, next_hop: str) -> tuple[str, str, int,
     if sender.bird is not None:
         for pool in sender.bird.pools:
             if inside(address, pool.cidr):
-                device = "" if pool.cross_subnet and inside(next_hop, sender.bird.subnet) else pool.device
-                return device, next_hop, pool.mtu or LARGE, sender.underlay_mtu - OVERHEAD[pool.device]
+                subnet = sender.bird.subnet6 if ":" in address else sender.bird.subnet
+                device = "" if pool.cross_subnet and inside(next_hop, subnet) else pool.device
+                gateway = next_hop
+                if device == "vxlan-v6.calico":
+                    gateway = {vtep.next_hop: vtep.gateway for vtep in sender.bird.vteps6}.get(next_hop, "nobody")
+                return device, gateway, pool.mtu or LARGE, sender.underlay_mtu - OVERHEAD[pool.device]
         raise Lost(f"{address} is in no pool of BIRD's on {sender.node}")
     for route in sender.routes:
         if route.table == TABLE_MAIN and route.gateway and inside(address, route.destination):
             device = "" if route.device == "{underlay}" else str(route.device)
-            return device, route.gateway, route.mtu or LARGE, sender.underlay_mtu - OVERHEAD["vxlan.calico"]
+            tunnel = "vxlan-v6.calico" if ":" in address else "vxlan.calico"
+            return device, route.gateway, route.mtu or LARGE, sender.underlay_mtu - OVERHEAD[tunnel]
     raise Lost(f"{sender.node} has no route to {address}")
 
 
@@ -116,21 +111,24 @@ def sent(sender: NodeState, address: str, next_hop: str, size: t.Optional[int] =
 
 
 def reception(receiver: NodeState, sender: str) -> Reception:
-    """`sender`: the address of the node that the packets come from."""
+    """`sender`: the address of the node that the packets come from; tunnels over the other IP version are none."""
     interfaces = {endpoint.interface: endpoint for endpoint in receiver.workloads}
     workloads = set()
     for route in receiver.routes:
         endpoint = interfaces.get(route.device or "")
-        if route.table == TABLE_MAIN and endpoint is not None and route.destination == f"{endpoint.address}/32":
-            known = receiver.bird is None or any(inside(endpoint.address, block) for block in receiver.bird.blocks)
+        address, dummy, length = route.destination.partition("/")
+        if route.table == TABLE_MAIN and endpoint is not None and address in endpoint.addresses:
+            assert length == ("128" if ":" in address else "32")
+            known = receiver.bird is None or any(inside(address, block) for block in receiver.bird.blocks)
             if known:
-                workloads.add((endpoint.address, min(endpoint.mtu, route.mtu or LARGE)))
+                workloads.add((address, min(endpoint.mtu, route.mtu or LARGE)))
     tunnels = {
         (device.name, device.mac or "", device.vni, device.port)
         for device in receiver.devices
-        if _accepts(receiver, device, sender)
+        if (":" in device.local) == (":" in sender) and _accepts(receiver, device, sender)
     }
-    return Reception(receiver.node, own_address(receiver), frozenset(tunnels), frozenset(workloads))
+    own = frozenset(own_address(receiver, version) for version in (4, 6))
+    return Reception(receiver.node, own, frozenset(tunnels), frozenset(workloads))
 
 
 def _accepts(state: NodeState, device: TunnelDevice, sender: str) -> bool:
@@ -138,7 +136,8 @@ def _accepts(state: NodeState, device: TunnelDevice, sender: str) -> bool:
     match = "-p 4 " if device.kind == "ipip" else f"-p udp -m udp --dport {device.port} "
     members = {ipset.name: ipset.members for ipset in state.ipsets}
     for table in state.iptables:
-        if table.name == "filter" and any(hook.chain == "INPUT" for hook in table.hooks):
+        family = 6 if ":" in device.local else 4
+        if (table.name, table.family) == ("filter", family) and any(hook.chain == "INPUT" for hook in table.hooks):
             for rule in table.chains["cali-INPUT"]:
                 if rule.startswith(match):
                     words = rule.split()
@@ -150,7 +149,7 @@ def _accepts(state: NodeState, device: TunnelDevice, sender: str) -> bool:
 
 def arrives(packet: Packet, receiver: Reception) -> None:
     """Raises Lost."""
-    if packet.end != receiver.own_address:
+    if packet.end not in receiver.own_addresses:
         raise Lost(f"{packet} goes to another node than {receiver.node}")
     if packet.device and (packet.device, packet.mac, packet.vni, packet.port) not in receiver.tunnels:
         raise Lost(f"{packet} in a tunnel that {receiver.node} does not take")
@@ -175,7 +174,7 @@ _KEYS: dict[str, t.Callable[[t.Any], t.Any]] = {
     "neighbors": lambda entry: (entry.device, entry.address),
     "fdb": lambda entry: (entry.device, entry.mac),
     "routes": lambda route: (route.table, route.destination),
-    "rules": lambda rule: rule.priority,
+    "rules": lambda rule: (rule.family, rule.priority),
 }
 
 
@@ -187,7 +186,9 @@ def steps(before: NodeState, after: NodeState) -> list[NodeState]:
         if part == "iptables":
             # A table is replaced at once, what is no longer wanted in it included.
             merged: t.Any = after.iptables + tuple(
-                table for table in before.iptables if table.name not in {new.name for new in after.iptables}
+                table
+                for table in before.iptables
+                if (table.name, table.family) not in {(new.name, new.family) for new in after.iptables}
             )
         else:
             key = _KEYS[part]

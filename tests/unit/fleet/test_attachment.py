@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 from tests.unit.fleet.fleets import build, pool, stored, workload
 
 POOL = Pool("default", "10.244.0.0/16", 26, "IPIP", workload_mtu=1480)
+POOL6 = Pool("six", "fd00::/64", 122, "None", workload_mtu=1500)
 CONTAINER = Workload(
     "podman.3f2a.eth0",
     "web",
@@ -98,9 +99,31 @@ def test_no_more_than_the_pool_allows(asked: t.Optional[int], mtu: int, route: i
     assert (found.mtu, found.route_mtu) == (mtu, route)
 
 
-def test_an_endpoint_needs_an_ipv4_address() -> None:
-    with pytest.raises(ValueError, match=r"^workload podman.3f2a.eth0 has no IPv4 address$"):
-        attachment.endpoint(dataclasses.replace(CONTAINER, addresses=("fd00::1",)), POOL)
+def test_an_endpoint_needs_an_address() -> None:
+    with pytest.raises(ValueError, match=r"^workload podman.3f2a.eth0 has no address$"):
+        attachment.endpoint(dataclasses.replace(CONTAINER, addresses=()), POOL)
+
+
+def test_an_endpoint_of_both_families_fits_both_pools() -> None:
+    pool6 = dataclasses.replace(POOL6, workload_mtu=1430, route_mtu=1400)
+    found = attachment.endpoint(CONTAINER, POOL, pool6)
+    assert (found.address, found.address6, found.pool, found.pool6) == ("10.244.228.200", "fd00::1", "default", "six")
+    assert (found.mtu, found.route_mtu) == (1430, 1400)
+    assert attachment.endpoint(dataclasses.replace(CONTAINER, mtu=1390), POOL, pool6).route_mtu == 1390
+    alone = attachment.endpoint(dataclasses.replace(CONTAINER, addresses=("fd00::1",)), POOL6)
+    assert (alone.address, alone.address6, alone.pool, alone.pool6) == ("", "fd00::1", "", "six")
+
+
+def test_pools_are_found_by_name_first_and_then_by_address() -> None:
+    pools = (POOL, dataclasses.replace(POOL, name="other", cidr="10.0.0.0/8"), POOL6)
+    state = NodeState("node1", "10.10.1.11/24", pools=pools)
+    assert [one.name for one in attachment.pools_of(state, CONTAINER)] == ["default", "six"]
+    asked = dataclasses.replace(CONTAINER, pool="other")
+    assert [one.name for one in attachment.pools_of(state, asked)] == ["other", "six"]
+    six = dataclasses.replace(CONTAINER, addresses=("fd00::1",), pool="six")
+    assert [one.name for one in attachment.pools_of(state, six)] == ["six"]
+    gone = dataclasses.replace(CONTAINER, addresses=("fd01::1", "10.244.228.200"))
+    assert [(one.name, one.workload_mtu) for one in attachment.pools_of(state, gone)] == [("default", 1480), ("", 1430)]
 
 
 # --- the node's state with them -------------------------------------------------------------------------------------
@@ -159,9 +182,32 @@ def test_what_the_inventory_has_is_not_taken_from_it() -> None:
     assert attachment.with_workloads(before, [same_interface, same_address], ()) == before
 
 
-def test_a_workload_without_an_ipv4_address_has_nothing_here() -> None:
+def test_a_workload_without_an_address_has_nothing_here() -> None:
     before = state()
-    assert attachment.with_workloads(before, [Workload("default/d1", "d1", addresses=("fd00::1",))], ()) is before
+    assert attachment.with_workloads(before, [Workload("default/d1", "d1")], ()) is before
+
+
+def test_a_workload_of_both_families_has_a_way_for_each() -> None:
+    before = dataclasses.replace(state(), pools=(*state().pools, POOL6))
+    both = dataclasses.replace(attached(1, "10.244.228.210"), addresses=("10.244.228.210", "fd00::2"))
+    found = attachment.with_workloads(before, [both], ())
+    added = [route for route in found.routes if route not in before.routes]
+    assert added == [Route("10.244.228.210/32", device="calid1"), Route("fd00::2/128", device="calid1")]
+    assert [sysctl.key for sysctl in found.sysctls[len(before.sysctls) :]] == [
+        "net/ipv4/neigh/calid1/proxy_delay",
+        "net/ipv4/conf/calid1/proxy_arp",
+        "net/ipv4/conf/calid1/forwarding",
+        "net/ipv6/conf/calid1/accept_dad",
+        "net/ipv6/conf/calid1/accept_ra",
+        "net/ipv6/conf/calid1/addr_gen_mode",
+        "net/ipv6/conf/calid1/forwarding",
+        "net/ipv6/conf/calid1/disable_ipv6",
+    ]
+    # Where the inventory has one of its addresses, all of it stays away.
+    planned = dataclasses.replace(found, workloads=found.workloads[-1:])
+    other = dataclasses.replace(both, id="default/d2", name="d2", interface="calid2", addresses=("10.9.9.9", "fd00::2"))
+    assert attachment.with_workloads(planned, [other], ()) == planned
+    assert attachment.address_conflicts(planned, [other])[0].startswith("fd00::2, planned for workload default/d1 of")
 
 
 def test_nothing_more_is_the_state_itself() -> None:

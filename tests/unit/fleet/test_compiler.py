@@ -384,9 +384,9 @@ def test_external_peers_by_selector_and_by_node() -> None:
         if state.bird
     }
     assert external == {
-        "node1": [("Global_10_10_1_1", "10.10.1.1", 65000, False)],
+        "node1": [("Node_10_10_1_1", "10.10.1.1", 65000, False)],
         "node2": [],
-        "node3": [("Global_192_0_2_1", "192.0.2.1", 65001, True)],
+        "node3": [("Node_192_0_2_1", "192.0.2.1", 65001, True)],
         "node4": [],
     }
 

@@ -15,6 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.naming import vtep_mac
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ RACKS = ["a", "b"]
 @st.composite
 def inventories(draw: st.DrawFn) -> list[Host]:
     """Up to seven nodes in up to three subnets, up to three pools of any mode, size and selector, workloads, maybe
-    reflectors."""
+    reflectors; maybe one more pool, of IPv6, and nodes that have no IPv6 where they need none."""
     bgp = draw(st.booleans())
     count = draw(st.integers(1, 7))
     names = [f"n{index}" for index in range(count)]
@@ -51,6 +52,16 @@ def inventories(draw: st.DrawFn) -> list[Host]:
     workloads = [workload(f"w{index}", owner, labels={"app": owner}) for index, owner in enumerate(owners)]
     own = {name: {"calico_node_labels": {"rack": draw(st.sampled_from(RACKS))}} for name in names}
     reflectors = {"rr1": "10.10.1.2/24", names[0]: nodes[names[0]]} if bgp and draw(st.booleans()) else {}
+    if draw(st.booleans()):
+        selector = draw(st.sampled_from(["all()", "rack == 'a'"]))
+        mode = draw(st.sampled_from(["vxlan", "vxlan-crosssubnet", *(["direct"] if bgp else [])]))
+        size = draw(st.integers(118, 128))
+        pools.append(pool(mode, "six", "fd00:10:244::/64", blockSize=size, natOutgoing=True, nodeSelector=selector))
+        own["rr1"] = {"calico_node_address_ipv6": "fd00:10:10:1::2/64"}
+        for index, (name, subnet) in enumerate(zip(names, subnets)):
+            selected = selector == "all()" or own[name]["calico_node_labels"]["rack"] == "a"
+            if selected or name in reflectors or draw(st.booleans()):
+                own[name]["calico_node_address_ipv6"] = f"fd00:10:10:{subnet}::{index + 16:x}/64"
     return fleets.hosts(
         *pools,
         nodes=nodes,
@@ -79,7 +90,8 @@ def test_every_block_is_owned_once_and_routed_once_by_everybody_else(hosts: list
         for block in state.ipam.blocks + state.ipam.spare_blocks:
             assert owners.setdefault(block.cidr, name) == name
     networks = [ipaddress.ip_network(cidr) for cidr in owners]
-    assert all(not one.overlaps(other) for one in networks for other in networks if one is not other)
+    pairs = [(one, other) for one in networks for other in networks if one is not other]
+    assert not any(one.version == other.version and one.overlaps(other) for one, other in pairs)
     for name, state in nodes.items():
         if not name.startswith("n"):
             assert (state.routes, state.bird_routes) == ((), ())
@@ -90,6 +102,7 @@ def test_every_block_is_owned_once_and_routed_once_by_everybody_else(hosts: list
             if other != name
             for block in peer.ipam.blocks + (() if state.bird else peer.ipam.spare_blocks)
             if state.bird is None or block.pool in exported
+            if state.address6 or ":" not in block.cidr
         ]
         remote = [r.destination for r in state.bird_routes] + [r.destination for r in state.routes if r.gateway]
         assert sorted(remote) == sorted(wanted)
@@ -108,13 +121,21 @@ def test_every_workload_has_an_address_in_a_block_of_its_node(hosts: list[Host])
     seen: dict[str, str] = {}
     for state in nodes.values():
         blocks = [ipaddress.ip_network(block.cidr) for block in state.ipam.blocks]
-        assert {endpoint.name for endpoint in state.workloads} == set(state.ipam.workloads)
+        by_name = {found.name: found for found in state.pools}
+        assert {endpoint.name: endpoint.address for endpoint in state.workloads} == state.ipam.workloads
+        with_six = {endpoint.name: endpoint.address6 for endpoint in state.workloads if endpoint.address6}
+        assert with_six == state.ipam.workloads6
+        # One of each version of which there is a pool for the node.
+        holds_six = any(block.pool == "six" for block in state.ipam.blocks)
+        assert len(with_six) == (len(state.workloads) if holds_six else 0)
         for endpoint in state.workloads:
-            address = ipaddress.ip_address(endpoint.address)
-            assert any(address in block for block in blocks)
-            assert seen.setdefault(endpoint.address, endpoint.name) == endpoint.name
-            pool_of = next(found for found in state.pools if found.name == endpoint.pool)
-            assert address in ipaddress.ip_network(pool_of.cidr)
+            for text, pool_name in ((endpoint.address, endpoint.pool), (endpoint.address6, endpoint.pool6)):
+                if text:
+                    address = ipaddress.ip_address(text)
+                    assert any(address in block for block in blocks)
+                    assert seen.setdefault(text, endpoint.name) == endpoint.name
+                    assert address in ipaddress.ip_network(by_name[pool_name].cidr)
+                    assert endpoint.mtu <= by_name[pool_name].workload_mtu
         for device in state.devices:
             assert device.address is None or device.address not in seen
 
@@ -164,13 +185,30 @@ def test_neighbours_fdb_and_sets_name_every_other_node_once(hosts: list[Host]) -
     workers = {name for name in nodes if name.startswith("n")}
     for name in workers:
         state = nodes[name]
-        if any(device.kind == "vxlan" for device in state.devices):
-            assert len(state.neighbors) == len({(n.device, n.address) for n in state.neighbors}) == len(workers) - 1
-            assert len(state.fdb) == len({e.mac for e in state.fdb}) == len(workers) - 1
-        else:
-            assert (state.neighbors, state.fdb) == ((), ())
+        others = {"vxlan.calico": workers - {name}}
+        others["vxlan-v6.calico"] = {other for other in workers - {name} if nodes[other].address6}
+        expected = [(d.name, vtep_mac(other)) for d in state.devices for other in others.get(d.name, ())]
+        assert sorted((n.device, n.mac) for n in state.neighbors) == sorted(expected)
+        assert len({(n.device, n.address) for n in state.neighbors}) == len(state.neighbors)
+        assert sorted((e.device, e.mac) for e in state.fdb) == sorted(expected)
+        assert len({(e.device, e.destination) for e in state.fdb}) == len(state.fdb)
         for ipset in state.ipsets:
-            assert set(ipset.members) == {other.address.partition("/")[0] for other in nodes.values()}
+            addresses = [
+                other.address6 if ipset.name.startswith("cali60") else other.address for other in nodes.values()
+            ]
+            assert set(ipset.members) == {address.partition("/")[0] for address in addresses if address}
+
+
+@settings(max_examples=30, deadline=None)
+@given(inventories())
+def test_what_is_without_ipv6_knows_nothing_of_it(hosts: list[Host]) -> None:
+    for state in compiled(hosts)[1].values():
+        if not state.address6:
+            parts = (state.devices, state.neighbors, state.fdb, state.routes, state.bird_routes, state.sysctls)
+            assert "fd00" not in str([*parts, state.workloads, state.ipam, state.iptables, state.ipsets])
+            assert "ipv6" not in str(state.sysctls)
+            assert all(table.family == 4 for table in state.iptables)
+            assert state.bird is None or "fd00" not in str((state.bird.pools, state.bird.peers, state.bird.vteps6))
 
 
 # --- what a plan's name depends on ----------------------------------------------------------------------------------
@@ -228,6 +266,10 @@ def test_a_plans_name_changes_with_everything_that_a_node_gets() -> None:
         digest(bgp_peers=[{"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65001}]),
         digest(bgp_peers=[{"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000, "nodeSelector": "has(x)"}]),
         digest(own={"node1": {"calico_node_labels": {"rack": "a"}}}),
+        digest(own=fleets.ADDRESSES6),
+        digest(own={"node1": fleets.ADDRESSES6["node1"]}),
+        digest(own=fleets.ADDRESSES6, pools=[pool("ipip"), pool("direct", "six", "fd00:10:244::/64")]),
+        digest(own=fleets.ADDRESSES6, pools=[pool("ipip"), pool("vxlan", "six", "fd00:10:244::/64")]),
     ]
     assert len(set(found)) == len(found)
 

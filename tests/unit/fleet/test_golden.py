@@ -18,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 
-from tests.unit.fleet.fleets import LAB, WORKLOADS, build, pool, states, workload
+from tests.unit.fleet.fleets import ADDRESSES6, LAB, WORKLOADS, build, pool, states, workload
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 
@@ -49,6 +49,23 @@ def direct_with_reflectors() -> Fleet:
     )
 
 
+def dual_stack() -> Fleet:
+    return build(
+        pool("ipip-crosssubnet", natOutgoing=True),
+        pool("vxlan-crosssubnet", "six", "fd00:10:244::/64", natOutgoing=True),
+        own=ADDRESSES6,
+        workloads=[*WORKLOADS, workload("six-1", "node1", ip_families=["IPv6"], address_ipv6="fd00:10:244::1234")],
+        ip_reservations=["fd00:10:244::/112", "10.244.0.0/28"],
+    )
+
+
+def flip6(before: str, after: str) -> dict[str, NodeState]:
+    current = build(pool("direct"), pool(before, "six", "fd00:10:244::/64"), own=ADDRESSES6)
+    target = build(pool("direct"), pool(after, "six", "fd00:10:244::/64"), own=ADDRESSES6, previous=current.allocation)
+    old, new = states(current), states(target)
+    return {"node1": transition.phase_state(old["node1"], new["node1"], "prepare")}
+
+
 def flip(before: str, after: str) -> dict[str, NodeState]:
     current = build(pool(before))
     target = build(pool(after), previous=current.allocation)
@@ -58,6 +75,8 @@ def flip(before: str, after: str) -> dict[str, NodeState]:
 
 CASES: dict[str, tuple[t.Callable[[], dict[str, NodeState]], tuple[str, ...]]] = {
     "ipip-crosssubnet": (lambda: states(ipip_crosssubnet()), ("node1", "node4")),
+    "dual-stack": (lambda: states(dual_stack()), ("node1",)),
+    "ipv6-from-vxlan-to-direct": (lambda: flip6("vxlan", "direct"), ("node1",)),
     "vxlan-and-direct": (lambda: states(vxlan_and_direct_with_spare_blocks()), ("node1",)),
     "vxlan-without-bgp": (lambda: states(vxlan_without_bgp()), ("node1",)),
     "direct-with-reflectors": (lambda: states(direct_with_reflectors()), ("node1", "rr1")),

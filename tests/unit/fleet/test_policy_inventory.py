@@ -214,6 +214,22 @@ def test_nobody_is_locked_out() -> None:
     assert Failsafe("tcp", 2222) not in read.settings_of("node2").failsafe_inbound
 
 
+def test_no_policy_closes_the_ways_of_bgp() -> None:
+    found = policy_of(
+        "node1",
+        policies=[WEB],
+        bgp_listen_port=1179,
+        bgp_bfd=True,
+        bgp_peers=[{"peerIP": "192.0.2.1:1180", "asNumber": 65000, "listenPort": 1181}],
+    ).settings
+    added = {Failsafe("tcp", port) for port in (1179, 1180, 1181)} | {Failsafe("udp", 4784)}
+    for own, default in (
+        (found.failsafe_inbound, chains.FAILSAFE_INBOUND),
+        (found.failsafe_outbound, chains.FAILSAFE_OUTBOUND),
+    ):
+        assert set(own) == {*default} - {Failsafe("tcp", 179)} | added
+
+
 def test_an_empty_list_is_no_failsafe_at_all() -> None:
     """Not even Ansible's own port, of a host that is reached by another one either."""
     moved = [host_at(2222, host) for host in hosts(policies=[WEB], failsafe_inbound_host_ports=[])]

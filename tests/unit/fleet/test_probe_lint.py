@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probe_lint
 
-from tests.unit.fleet.fleets import build, pool
+from tests.unit.fleet.fleets import ADDRESSES6, build, pool
 
 ALLOW_TCP = {"action": "Allow", "protocol": "TCP"}
 ALLOW_ECHO = {"action": "Allow", "protocol": "ICMP", "icmp": {"type": 8}}
@@ -53,6 +53,21 @@ def test_a_policy_without_icmp_is_told_of_for_each_host_endpoint() -> None:
         "{action: Allow, protocol: ICMP, icmp: {type: 8}}, with the pools as source nets if you like."
         for node, peer in (("node1", "node4"), ("node3", "node2"))
     ]
+
+
+def test_probes_of_ipv6_are_told_of_as_well() -> None:
+    six = pool("vxlan", "six", "fd00:10:244::/64")
+    refused = [endpoint("node1"), hosts([ALLOW_TCP, ALLOW_ECHO])]
+    found = probe_lint.findings(build(pool("vxlan"), six, policies=refused, own=ADDRESSES6))
+    assert [one.text for one in found] == [
+        "keeps node1 and node4 from proving the path between them: ICMPv6 echo between their tunnel addresses is "
+        "denied by the default of tier default (ingress, HostEndpoint node1-all), so that every run and every change "
+        "of mode takes it for broken. Allow it both ways: {action: Allow, protocol: ICMPv6, icmp: {type: 128}}, with "
+        "the pools as source nets if you like."
+    ]
+    echo6 = {"action": "Allow", "protocol": "ICMPv6", "icmp": {"type": 128}}
+    allowed = [endpoint("node1"), hosts([ALLOW_TCP, ALLOW_ECHO, echo6])]
+    assert probe_lint.findings(build(pool("vxlan"), six, policies=allowed, own=ADDRESSES6)) == []
 
 
 def test_the_remedy_is_one() -> None:

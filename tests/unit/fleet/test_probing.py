@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing, transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 
-from tests.unit.fleet.fleets import LAB, build, pool, states, workload
+from tests.unit.fleet.fleets import ADDRESSES6, LAB, build, pool, states, workload
 
 
 def paths(fleet: Fleet, node: str = "node1", sample: int = 0) -> list[tuple[str, str, int]]:
@@ -21,6 +21,17 @@ def paths(fleet: Fleet, node: str = "node1", sample: int = 0) -> list[tuple[str,
 def test_tunnel_addresses_are_probed_at_full_size(mode: str, kind: str, size: int) -> None:
     fleet = build(pool(mode))
     assert paths(fleet) == [(name, fleet.ipam_of(name).tunnels[kind], size) for name in ("node2", "node3", "node4")]
+
+
+def test_paths_of_both_versions_are_probed_and_none_from_a_node_without_ipv6() -> None:
+    six = pool("vxlan", "six", "fd00:10:244::/64", nodeSelector="has(six)")
+    labels = {"calico_node_labels": {"six": "yes"}}
+    own = {name: {**ADDRESSES6[name], **labels} for name in ("node1", "node2")}
+    fleet = build(pool("ipip"), six, own=own)
+    tunnels = fleet.ipam_of("node2").tunnels
+    four = [(f"node{n}", fleet.ipam_of(f"node{n}").tunnels["ipip"], 1480) for n in (2, 3, 4)]
+    assert paths(fleet) == [four[0], ("node2", tunnels["vxlan6"], 1430), *four[1:]]
+    assert all(":" not in address for dummy, address, dummy in paths(fleet, "node3"))
 
 
 def test_without_tunnels_a_workload_answers_and_a_node_without_any_is_passed_over() -> None:

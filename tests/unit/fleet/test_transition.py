@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.fleet import forwarding
-from tests.unit.fleet.fleets import LAB, MODES, build, pool, states, stored, workload
+from tests.unit.fleet.fleets import ADDRESSES6, LAB, MODES, build, pool, states, stored, workload
 
 NODES = {name: LAB[name] for name in ("node1", "node2", "node3")}
 POOLS = {"a": "10.244.0.0/16", "b": "10.245.0.0/16"}
@@ -73,20 +73,31 @@ def changes(draw: st.DrawFn, count: int = 2) -> list[Wish]:
 
 @dataclasses.dataclass(frozen=True)
 class Lasting:
-    """A workload that is there from beginning to end, and the MTU that fits all modes that its pool has meanwhile."""
+    """An address of a workload that is there from beginning to end, and the MTU that fits all modes that its pools have
+    meanwhile. `shared`: the workload has one of the other IP version as well, and one MTU."""
 
     name: str
     node: str
     address: str
     pool: str
     floor: int
+    shared: bool = False
 
 
 def check(senders: t.Sequence[NodeState], receivers: t.Sequence[NodeState], targets: t.Iterable[Lasting]) -> None:
     """Every packet of one node arrives at every lasting workload of another, whichever of these states both are in.
 
     What goes from one pool into another is no larger than the floor, as path MTU discovery sees to at rest too."""
-    next_hop = forwarding.own_address(receivers[0])
+    for version in (4, 6):
+        of_version = [target for target in targets if (":" in target.address) == (version == 6)]
+        if of_version:
+            check_version(version, senders, receivers, of_version)
+
+
+def check_version(
+    version: int, senders: t.Sequence[NodeState], receivers: t.Sequence[NodeState], targets: t.Iterable[Lasting]
+) -> None:
+    next_hop = forwarding.own_address(receivers[0], version)
     packets = set()
     for target in targets:
         if target.node != receivers[0].node:
@@ -97,13 +108,14 @@ def check(senders: t.Sequence[NodeState], receivers: t.Sequence[NodeState], targ
                 continue
             host = forwarding.sent(sender, target.address, next_hop)
             assert host.size >= target.floor
-            packets.add(host)
+            packets.add(dataclasses.replace(host, size=target.floor) if target.shared else host)
             for source in sender.workloads:
                 size = forwarding.largest(source)
-                assert source.pool != target.pool or size >= target.floor
-                size = size if source.pool == target.pool else min(size, target.floor)
+                same = target.pool in (source.pool, source.pool6)
+                assert not same or size >= target.floor
+                size = size if same else min(size, target.floor)
                 packets.add(forwarding.sent(sender, target.address, next_hop, size))
-    address = forwarding.own_address(senders[0])
+    address = forwarding.own_address(senders[0], version)
     for receiver in {forwarding.reception(receiver, address) for receiver in receivers}:
         for packet in packets:
             forwarding.arrives(packet, receiver)
@@ -122,7 +134,7 @@ def lasting(fleets: t.Sequence[Fleet], wanted: t.Sequence[Wish]) -> list[Lasting
 
 
 def walk(
-    actual: States, known: States, target: Fleet, targets: t.Sequence[Lasting], stop: int = 4, stepwise: bool = True
+    actual: States, known: States, target: Fleet, targets: t.Sequence[Lasting], stop: int = 9, stepwise: bool = True
 ) -> tuple[States, States]:
     """All nodes through the phases, each phase on all nodes before the next. Every pair is checked in all steps that
     both can be in meanwhile. `actual`: what the nodes have; `known`: what they stored. Returns both at the end."""
@@ -137,6 +149,112 @@ def walk(
             check(ways[one], ways[other], targets)
         actual, known = dict(reached), dict(reached)
     return actual, known
+
+
+# --- both IP versions -----------------------------------------------------------------------------------------------
+
+SIX = "fd00:10:244::/64"
+OVERHEADS6 = {None: 0, "vxlan": 70, "vxlan-crosssubnet": 70, "direct": 0}
+BOTH = [workload(f"w{n}a", f"node{n}") for n in (1, 2, 3)]
+
+
+def dual(mode: str, mode6: t.Optional[str], mtu: int = 1500, previous: t.Optional[Fleet] = None) -> Fleet:
+    """`mode6` None: without an IPv6 pool, or with one that is retired where there was one."""
+    pools = [pool(mode, "a", POOLS["a"])]
+    if mode6 is not None:
+        pools.append(pool(mode6, "six", SIX))
+    elif previous is not None and len(previous.pools) > 1:
+        modes = {"vxlanMode": previous.pools[1].vxlanMode}
+        pools.append(pool("direct", "six", SIX, disabled=True, nodeSelector="!all()", **modes))
+    return build(
+        *pools,
+        nodes=NODES,
+        workloads=BOTH,
+        own=ADDRESSES6,
+        underlay_mtu=mtu,
+        previous=previous.allocation if previous else None,
+    )
+
+
+Modes = tuple[str, t.Optional[str], int]
+
+
+def lasting_of_both(fleets: t.Sequence[Fleet], modes: t.Sequence[Modes]) -> list[Lasting]:
+    least = min(mtu for dummy, dummy, mtu in modes)
+    floor = least - max(max(OVERHEADS[one], OVERHEADS6[six]) for one, six, dummy in modes)
+    found = []
+    for node, part in fleets[0].allocation.nodes.items():
+        other = fleets[1].allocation.nodes[node]
+        for name, address in (*part.workloads.items(), *part.workloads6.items()):
+            if address in (other.workloads.get(name), other.workloads6.get(name)):
+                found.append(Lasting(name, node, address, "six" if ":" in address else "a", floor, shared=True))
+    return found
+
+
+_SIXES: list[t.Optional[str]] = ["vxlan", "vxlan-crosssubnet", "direct", None]
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.permutations(_SIXES, 2)))
+@pytest.mark.parametrize("mode", ["ipip", "direct"])
+def test_every_switch_of_an_ipv6_pool_loses_nothing_of_either_version(
+    mode: str, before: t.Optional[str], after: t.Optional[str]
+) -> None:
+    modes = [(mode, before, 1500), (mode, after, 1500)]
+    current = dual(mode, before)
+    target = dual(mode, after, previous=current)
+    old = states(current)
+    if OVERHEADS6[before] != OVERHEADS6[after]:
+        assert all(transition.needed(state, target.pools, 1500) for state in old.values())
+    actual, dummy = walk(old, old, target, lasting_of_both([current, target], modes))
+    assert {name: dataclasses.replace(state, phase="converge") for name, state in actual.items()} == states(target)
+
+
+_MODES: st.SearchStrategy[Modes] = st.tuples(
+    st.sampled_from(sorted(MODES)), st.sampled_from(_SIXES), st.sampled_from([1450, 1500, 9000])
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(_MODES, _MODES, st.booleans())
+def test_any_change_of_both_versions_loses_nothing(one: Modes, other: Modes, stepwise: bool) -> None:
+    current = dual(*one)
+    target = dual(*other, previous=current)
+    old = states(current)
+    walk(old, old, target, lasting_of_both([current, target], [one, other]), stepwise=stepwise)
+
+
+@pytest.mark.parametrize("stepwise", [True, False])
+def test_a_pool_that_only_shares_links_with_one_that_changes_holds_its_workloads_and_not_its_routes(
+    stepwise: bool,
+) -> None:
+    """BIRD 3.4 would not take the hold from its routes again."""
+    current = dual("direct", "vxlan")
+    start = now = states(current)["node1"]
+    target = states(dual("direct", "direct", previous=current))["node1"]
+    for phase in ("prepare", "links"):
+        now = transition.phase_state(now if stepwise else start, target, phase)
+        assert now.bird is not None
+        assert [pool.mtu for pool in now.bird.pools] == [None, 1430]
+        assert [pool.route_mtu for pool in now.pools] == [1430, 1430]
+        assert {route.mtu for route in now.bird_routes if ":" not in route.destination} == {None}
+
+
+@settings(max_examples=15, deadline=None)
+@given(_MODES, _MODES)
+def test_workloads_of_the_agent_with_both_versions_get_what_those_of_the_inventory_get(
+    one: Modes, other: Modes
+) -> None:
+    current = dual(*one)
+    target = dual(*other, previous=current)
+    for name, start in states(current).items():
+        for phase in transition.PHASES:
+            reached = transition.phase_state(start, states(target)[name], phase)
+            for planned in reached.workloads:
+                own = attachment.Workload("d", "d", addresses=planned.addresses, pool=planned.pool)
+                agents = attachment.endpoint(own, *attachment.pools_of(reached, own))
+                both = len({len(state.workloads[0].addresses) for state in (start, reached)}) == 1
+                if both:  # else it gets or loses an address, as an agent's never does
+                    assert (agents.mtu, agents.route_mtu) == (planned.mtu, planned.route_mtu)
 
 
 # --- walks ----------------------------------------------------------------------------------------------------------
@@ -160,7 +278,7 @@ def test_any_change_loses_nothing(wanted: list[Wish], stepwise: bool) -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(changes(3), st.integers(0, 3), st.booleans(), st.data())
+@given(changes(3), st.integers(0, len(transition.PHASES) - 1), st.booleans(), st.data())
 def test_a_run_that_was_stopped_anywhere_can_be_completed_undone_or_replaced(
     wanted: list[Wish], stop: int, stepwise: bool, data: st.DataObject
 ) -> None:
@@ -234,7 +352,7 @@ def pair(before: str = "ipip", after: str = "vxlan", **rest: t.Any) -> tuple[Nod
     return compiler.node_state(current, "node1"), compiler.node_state(target, "node1")
 
 
-@pytest.mark.parametrize("phase", ["prepare", "links", "flip"])
+@pytest.mark.parametrize("phase", ["prepare", "links", "divert", "flip"])
 def test_receive_paths_of_both_modes_stand_until_the_end(phase: str) -> None:
     current, target = pair()
     state = transition.phase_state(current, target, phase)
@@ -251,7 +369,7 @@ def test_receive_paths_of_both_modes_stand_until_the_end(phase: str) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("phase", ["prepare", "links", "flip"])
+@pytest.mark.parametrize("phase", ["prepare", "links", "divert", "flip"])
 def test_nodes_that_come_and_nodes_that_go_are_both_let_in(phase: str) -> None:
     without3 = {name: address for name, address in LAB.items() if name != "node3"}
     without4 = {name: address for name, address in LAB.items() if name != "node4"}
@@ -278,6 +396,7 @@ def test_where_packets_are_held_towards_a_smaller_mtu() -> None:
     assert held == {
         "prepare": (1500, 1450, 1450),
         "links": (1450, 1450, 1450),
+        "divert": (1450, 1450, 1450),
         "flip": (1450, 1450, None),
         "retire": (1450, None, None),
     }
@@ -293,6 +412,7 @@ def test_where_packets_are_held_towards_a_larger_mtu() -> None:
     assert held == {
         "prepare": (1450, 1450, 1450),
         "links": (1500, 1450, 1450),
+        "divert": (1500, 1450, 1450),
         "flip": (1500, 1450, None),
         "retire": (1500, None, None),
     }
@@ -318,10 +438,10 @@ def test_tunnels_change_their_mtu_with_the_links() -> None:
     for current, target in ((big, small), (small, big)):
         before, after = states(current)["node1"], states(target)["node1"]
         mtus = [transition.phase_state(before, after, phase).devices[0].mtu for phase in transition.PHASES]
-        assert mtus == [before.devices[0].mtu] + [after.devices[0].mtu] * 3
+        assert mtus == [before.devices[0].mtu] + [after.devices[0].mtu] * 4
 
 
-@pytest.mark.parametrize("phase", ["prepare", "links"])
+@pytest.mark.parametrize("phase", ["prepare", "links", "divert"])
 def test_before_the_flip_live_packets_take_the_old_mode_and_marked_ones_the_new(phase: str) -> None:
     current, target = pair("ipip-crosssubnet", "vxlan")
     state = transition.phase_state(current, target, phase)
@@ -387,7 +507,7 @@ def test_a_pure_reflector_gets_no_rule_for_probes() -> None:
 
 def test_an_unknown_phase_is_refused() -> None:
     current, target = pair()
-    with pytest.raises(ValueError, match=r"^phase 'flop' is not one of prepare, links, flip, retire$"):
+    with pytest.raises(ValueError, match=r"^phase 'flop' is not one of prepare, links, divert, flip, retire$"):
         transition.phase_state(current, target, "flop")
 
 

@@ -43,7 +43,7 @@ class Reference:
         self.nodes = sorted(nodes, key=lambda node: node.name)
         self.names = [node.name for node in self.nodes]
         self.previous = previous or AllocationPlan()
-        self.workloads = sorted(workloads, key=lambda workload: workload.name)
+        self.workloads = sorted(workloads, key=lambda workload: (workload.name, workload.version))
         self.tunnels = tunnels
         self.spare_blocks = spare_blocks
         self.released = released
@@ -66,7 +66,8 @@ class Reference:
         self.freed = {
             address
             for node, part in self.previous.nodes.items()
-            for address in map(netaddr.IPAddress, [*part.tunnels.values(), *part.workloads.values()])
+            for held in (part.tunnels, part.workloads, part.workloads6)
+            for address in map(netaddr.IPAddress, held.values())
             if self._holder(address) is None and any(who == node and address in b for who, b, _ in self.open)
         }
         self._declared()
@@ -132,19 +133,23 @@ class Reference:
                 ]
                 if self._selects(pool, node) or (wanted and not (pool.disabled and elsewhere)):
                     self.addresses.append((node, "tunnel", kind, netaddr.IPAddress(text)))
-            for name, text in sorted(self._part(node).workloads.items()):
+            part = self._part(node)
+            held = [(name, 4, text) for name, text in part.workloads.items()]
+            held += [(name, 6, text) for name, text in part.workloads6.items()]
+            for name, version, text in sorted(held):
                 pool = self._pool_of_held(node, text)
-                request = next((w for w in self.workloads if w.name == name and w.node == node), None)
+                key = (name, version, node)
+                request = next((w for w in self.workloads if (w.name, w.version, w.node) == key), None)
                 if pool is None or request is None or self._holder(netaddr.IPAddress(text)):
                     continue
                 if request.address not in (None, text) or (
                     request.address is None and request.pool not in (None, pool.name)
                 ):
                     continue
-                self.addresses.append((node, "workload", name, netaddr.IPAddress(text)))
+                self.addresses.append((node, f"workload{version}", name, netaddr.IPAddress(text)))
         for request in self.workloads:
             holder = self._holder(netaddr.IPAddress(request.address)) if request.address else None
-            if holder is not None and holder[1:3] != ("workload", request.name):
+            if holder is not None and holder[1:3] != (f"workload{request.version}", request.name):
                 raise Impossible
 
     def _keep_blocks(self) -> None:
@@ -177,7 +182,7 @@ class Reference:
                 raise Impossible
             if not self._usable(pool, self._node(request.node)) or self._holder(address):
                 raise Impossible
-            block = netaddr.IPNetwork((address.value, pool.block_size)).cidr
+            block = netaddr.IPNetwork(f"{address}/{pool.block_size}").cidr
             grant = (request.node, block, pool.name)
             mine = next(
                 (e for e in self.quarantine if e.cidr == str(block) and e.node == request.node and e.spare), None
@@ -192,24 +197,25 @@ class Reference:
                 if not self._is_free(block):
                     raise Impossible
                 self.open.append(grant)
-            self.addresses.append((request.node, "workload", request.name, address))
+            self.addresses.append((request.node, f"workload{request.version}", request.name, address))
 
     def _new_tunnels(self) -> None:
         for node in self.nodes:
             for kind, wanted in sorted(self.tunnels.get(node.name, {}).items()):
                 if any(a[:3] == (node.name, "tunnel", kind) for a in self.addresses):
                     continue
-                usable = [p for p in self.pools if self._usable(p, node, "Tunnel")]
+                family = [p for p in self.pools if (":" in p.cidr) == kind.endswith("6")]
+                usable = [p for p in family if self._usable(p, node, "Tunnel")]
                 best = [p for p in usable if p.name in wanted]
                 order = [
                     name for who, _, name in self.open if who == node.name and "Tunnel" in self._pool(name).allowed_uses
                 ]
-                own = [self._pool(name) for name in dict.fromkeys(order)]
+                own = [self._pool(name) for name in dict.fromkeys(order) if self._pool(name) in family]
                 address = self._find(node.name, [p for p in own if p in best]) or self._find_new(node.name, best)
                 address = address or self._find(node.name, own) or self._find_new(node.name, usable)
                 if address is not None:
                     self.addresses.append((node.name, "tunnel", kind, address))
-                elif usable or any(who == node.name for who, _, _ in self.open):
+                elif usable or any(who == node.name and self._pool(name) in family for who, _, name in self.open):
                     raise Impossible
 
     def _new_workloads(self) -> None:
@@ -218,10 +224,11 @@ class Reference:
                 continue
             usable = [p for p in self.pools if self._usable(p, self._node(request.node))]
             usable = [p for p in usable if p.name == request.pool or (request.pool is None and p.automatic)]
+            usable = [p for p in usable if (":" in p.cidr) == (request.version == 6)]
             address = self._find(request.node, usable) or self._find_new(request.node, usable)
             if address is None:
                 raise Impossible
-            self.addresses.append((request.node, "workload", request.name, address))
+            self.addresses.append((request.node, f"workload{request.version}", request.name, address))
 
     def _spares(self) -> None:
         for pool in self.pools:
@@ -321,7 +328,8 @@ class Reference:
         return next((entry for entry in self.addresses if entry[3] == address), None)
 
     def _has(self, request) -> bool:
-        return any(entry[:3] == (request.node, "workload", request.name) for entry in self.addresses)
+        what = f"workload{request.version}"
+        return any(entry[:3] == (request.node, what, request.name) for entry in self.addresses)
 
     def _nodes(self) -> dict:
         return {
@@ -329,7 +337,8 @@ class Reference:
                 [(str(block), pool) for who, block, pool in self.open if who == node],
                 [(str(block), pool) for who, block, pool in self.spare if who == node],
                 {name: str(a) for who, what, name, a in self.addresses if (who, what) == (node, "tunnel")},
-                {name: str(a) for who, what, name, a in self.addresses if (who, what) == (node, "workload")},
+                {name: str(a) for who, what, name, a in self.addresses if (who, what) == (node, "workload4")},
+                {name: str(a) for who, what, name, a in self.addresses if (who, what) == (node, "workload6")},
             )
             for node in self.names
         }

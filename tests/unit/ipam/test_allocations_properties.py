@@ -23,12 +23,14 @@ POOLS = {
     "p": PoolUse("10.0.0.0/28"),
     "q": PoolUse("10.0.1.0/30"),
     "m": PoolUse("10.0.2.0/31", assignment_mode="Manual"),
+    "six": PoolUse("fd00::/125"),
 }
 BLOCKS = {f"10.0.0.{first}/30": "p" for first in (0, 4, 8, 12)} | {"10.0.1.0/31": "q", "10.0.1.2/31": "q"}
 BLOCKS["10.0.2.0/31"] = "m"
+BLOCKS.update(dict.fromkeys(("fd00::/126", "fd00::4/127", "fd00::6/127"), "six"))
 UNIVERSE = [str(address) for cidr in BLOCKS for address in netaddr.IPNetwork(cidr)]
 HANDLES = [f"h{number}" for number in range(12)]
-RESERVATIONS = ["10.0.0.0/31", "10.0.0.5/32", "10.0.0.4/30", "10.0.1.0/24"]
+RESERVATIONS = ["10.0.0.0/31", "10.0.0.5/32", "10.0.0.4/30", "10.0.1.0/24", "fd00::2/127"]
 
 
 class Model:
@@ -57,12 +59,18 @@ class Model:
             if cidr not in self.opened and any(address in netaddr.IPNetwork(cidr) for address in self.held):
                 self.opened.append(cidr)
 
-    def assign(self, handle, now, address, pool):
-        """The address, or None for a refusal."""
-        mine = [held for held, owner in self.held.items() if owner == handle]
+    def assign(self, handle, now, address, pool, version):
+        """The address, or None for a refusal. One of the other IP version is somebody else's."""
+        if address is not None:
+            version = 6 if ":" in address else 4
+
+        def is_of(text):
+            return (":" in text) == (version == 6)
+
+        mine = [held for held, owner in self.held.items() if owner == handle and is_of(held)]
         if mine:
             return mine[0] if address in (None, mine[0]) else None
-        own = [cidr for cidr in self.blocks + self.spares if pool in (None, BLOCKS[cidr])]
+        own = [cidr for cidr in self.blocks + self.spares if pool in (None, BLOCKS[cidr]) and is_of(cidr)]
         if address is not None:
             if address in self.held or address in self.fixed:
                 return None
@@ -135,22 +143,24 @@ class Node(RuleBasedStateMachine):
         handle=st.sampled_from(HANDLES),
         address=st.none() | st.sampled_from(UNIVERSE),
         pool=st.none() | st.sampled_from(sorted(POOLS)),
+        version=st.sampled_from([4, 4, 6]),
     )
-    def assign(self, handle, address, pool):
-        expected = self.model.assign(handle, self.now, address, pool)
+    def assign(self, handle, address, pool, version):
+        expected = self.model.assign(handle, self.now, address, pool, version)
+        how = {"address": address, "version": version}
         pools = () if pool is None else (pool,)
         if expected is None:
             with pytest.raises(AllocationError):
-                self.real.assign(handle, {}, self.now, address=address, pools=pools)
+                self.real.assign(handle, {}, self.now, pools=pools, **how)
             assert self.keep() == []
         else:
-            assert self.real.assign(handle, {}, self.now, address=address, pools=pools).address == expected
+            assert self.real.assign(handle, {}, self.now, pools=pools, **how).address == expected
             self.keep()
 
     @rule(count=st.integers(1, 6))
     def assign_several(self, count):
         for handle in [handle for handle in HANDLES if handle not in self.model.held.values()][:count]:
-            self.assign(handle, None, None)
+            self.assign(handle, None, None, 4)
 
     @rule(handle=st.sampled_from(HANDLES))
     def release(self, handle):

@@ -30,8 +30,9 @@ PLAN = AllocationPlan(
         "node1": NodePlan(
             (BlockGrant("10.244.3.0/26", "main"), BlockGrant("fd00::40/122", "six")),
             (BlockGrant("10.244.3.64/26", "main"),),
-            {"vxlan": "10.244.3.1", "ipip": "10.244.3.0"},
-            {"web-1": "10.244.3.2", "db": "fd00::41"},
+            {"vxlan": "10.244.3.1", "ipip": "10.244.3.0", "vxlan6": "fd00::40"},
+            {"web-1": "10.244.3.2", "db": "10.244.3.3"},
+            {"db": "fd00::41"},
         ),
         "on": NodePlan(),
     },
@@ -61,9 +62,12 @@ nodes:
     tunnels:
       ipip: 10.244.3.0
       vxlan: 10.244.3.1
+      vxlan6: "fd00::40"
     workloads:
-      db: "fd00::41"
+      db: 10.244.3.3
       web-1: 10.244.3.2
+    workloads6:
+      db: "fd00::41"
   "on": {}
 quarantine:
   - {cidr: 10.244.9.0/26, pool: main, node: node9, generation: 6}
@@ -236,6 +240,12 @@ BROKEN = {
         }),
         "has workload web-1 twice, at node1 and at on.",
     ),
+    "workload of IPv6 on two nodes": (
+        changed("nodes.on", {
+            "blocks": [{"cidr": "fd00::80/122", "pool": "six"}], "workloads6": {"db": "fd00::81"},
+        }),
+        "has workload db twice, at node1 and at on.",
+    ),
     "quarantine without its node": (changed("quarantine.1.node", "del"), "has no node at quarantine[1]."),
 }  # fmt: skip
 
@@ -278,7 +288,7 @@ def test_an_unfinished_merge_is_refused() -> None:
 
 
 def test_a_key_that_stands_twice_is_refused() -> None:
-    assert refusal(TEXT.replace('"on": {}', "node1: {}")) == f"lockfile lock has node1 twice (line 23). {RESTORE}"
+    assert refusal(TEXT.replace('"on": {}', "node1: {}")) == f"lockfile lock has node1 twice (line 26). {RESTORE}"
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import json
 import pathlib
 import time
@@ -187,7 +188,36 @@ def test_ipv6_pools() -> None:
         [pool, POOL], nodes("node1"), workloads=[WorkloadRequest("w", "node1"), WorkloadRequest("s", "node1", "a-six")]
     )
     assert found.nodes["node1"].workloads["w"].startswith("10.244.0.")
-    assert found.nodes["node1"].workloads["s"].startswith("fd00::")
+    assert found.nodes["node1"].workloads6["s"].startswith("fd00::")
+
+
+def test_a_workload_has_one_address_of_each_ip_version() -> None:
+    pools = [PoolRange("six", "fd00::/64", 122), POOL]
+    both = [WorkloadRequest("w", "node1"), WorkloadRequest("w", "node1", version=6)]
+    found = plan(pools, nodes("node1"), workloads=both, tunnels={"node1": {"vxlan": ["main"], "vxlan6": ["six"]}})
+    part = found.nodes["node1"]
+    assert sorted(part.tunnels) == ["vxlan", "vxlan6"]
+    assert part.tunnels["vxlan6"] in part.blocks[1].cidr.replace("/122", "")  # its block's first address
+    assert ":" not in part.workloads["w"]
+    assert ":" in part.workloads6["w"]
+    assert plan(pools, nodes("node1"), found, workloads=both, tunnels={"node1": {}}) == found
+    fewer = plan(pools, nodes("node1"), found, workloads=both[:1], tunnels={"node1": {}}).nodes["node1"]
+    assert (fewer.workloads, fewer.workloads6) == (part.workloads, {})
+
+
+def test_an_ipv6_tunnel_has_no_address_of_an_ipv4_pool() -> None:
+    found = plan([POOL], nodes("node1"), tunnels={"node1": {"vxlan6": ["six"]}})
+    assert found.nodes["node1"].tunnels == {}
+
+
+def test_most_of_a_large_ipv6_pool_may_be_reserved() -> None:
+    """Half of it is 2**57 blocks: nobody can look at them one after the other."""
+    pool = PoolRange("six", "fd00::/64", 122)
+    found = plan([pool], nodes(*(f"node{n}" for n in range(8))), reservations=["fd00::/65", "fd00:0:0:0:8000::/66"])
+    quarter = ipaddress.IPv6Network("fd00:0:0:0:c000::/66")
+    granted = [grant.cidr for part in found.nodes.values() for grant in (*part.blocks, *part.spare_blocks)]
+    assert len(granted) == 16
+    assert all(ipaddress.IPv6Network(cidr).subnet_of(quarter) for cidr in granted)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ from tests.unit.ipam.reference_planner import Impossible, Reference
 
 NODES = [f"node{number}" for number in range(1, 6)]
 WORKLOADS = [f"web-{number}" for number in range(1, 7)]
-RANGES = {"alpha": "10.0.0.0/28", "beta": "10.0.1.0/28", "gamma": "10.0.2.0/29"}
-ENCAPSULATIONS = {"alpha": "ipip", "beta": "vxlan", "gamma": None}
+RANGES = {"alpha": "10.0.0.0/28", "beta": "10.0.1.0/28", "gamma": "10.0.2.0/29", "six": "fd00::10/124"}
+ENCAPSULATIONS = {"alpha": "ipip", "beta": "vxlan", "gamma": None, "six": "vxlan6"}
 SELECTORS: dict[str, t.Callable[[t.Mapping[str, str]], bool]] = {
     "all": lambda labels: True,
     "rack a": lambda labels: labels.get("rack") == "a",
@@ -39,9 +39,11 @@ SELECTORS: dict[str, t.Callable[[t.Mapping[str, str]], bool]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
+    """`workloads` are by name and IP version."""
+
     pools: t.Mapping[str, PoolRange]
     nodes: t.Mapping[str, NodeEntry]
-    workloads: t.Mapping[str, WorkloadRequest]
+    workloads: t.Mapping[tuple[str, int], WorkloadRequest]
     spare_blocks: int = 1
     reservations: tuple[str, ...] = ()
     allocated: t.Mapping[str, t.Sequence[str]] = dataclasses.field(default_factory=dict)
@@ -108,7 +110,7 @@ def owners(found: AllocationPlan) -> dict[str, str]:
 
 class Fleet(RuleBasedStateMachine):
     @initialize(
-        sizes=st.tuples(st.integers(29, 32), st.integers(30, 32), st.integers(30, 32)),
+        sizes=st.tuples(st.integers(29, 32), st.integers(30, 32), st.integers(30, 32), st.integers(125, 128)),
         uses=st.sampled_from([("Workload", "Tunnel"), ("Tunnel",), ("Workload",)]),
         racks=st.lists(st.sampled_from("ab"), min_size=2, max_size=len(NODES)),
         workloads=st.lists(st.integers(0, 1), max_size=len(WORKLOADS)),
@@ -117,7 +119,7 @@ class Fleet(RuleBasedStateMachine):
     )
     def start(
         self,
-        sizes: tuple[int, int, int],
+        sizes: tuple[int, int, int, int],
         uses: tuple[str, ...],
         racks: list[str],
         workloads: list[int],
@@ -134,7 +136,7 @@ class Fleet(RuleBasedStateMachine):
             self.add_or_move_node(name, rack, 1)
         for name, node in zip(WORKLOADS, workloads):
             if NODES[node] in self.inventory.nodes:  # the pools may have been too small for it
-                self.run(workloads={**self.inventory.workloads, name: WorkloadRequest(name, NODES[node])})
+                self.run(workloads={**self.inventory.workloads, (name, 4): WorkloadRequest(name, NODES[node])})
 
     def run(self, seed: int = 0, released: t.Collection[str] = (), **changes: t.Any) -> None:
         """One run after a change of the inventory; a change that cannot be planned is taken back."""
@@ -153,6 +155,7 @@ class Fleet(RuleBasedStateMachine):
                 [(grant.cidr, grant.pool) for grant in part.spare_blocks],
                 dict(part.tunnels),
                 dict(part.workloads),
+                dict(part.workloads6),
             )
             for name, part in after.nodes.items()
         }
@@ -178,8 +181,8 @@ class Fleet(RuleBasedStateMachine):
             for grant in part.blocks:
                 assert grant in new.blocks or not changed.pools[grant.pool].selects(labels)
             given = changed.allocated.get(name, ())
-            for workload, address in part.workloads.items():
-                request = changed.workloads.get(workload)
+            for workload, address in part.addresses():
+                request = changed.workloads.get((workload, 6 if ":" in address else 4))
                 if (
                     request
                     and address not in given
@@ -187,7 +190,7 @@ class Fleet(RuleBasedStateMachine):
                     and request.address in (None, address)
                     and request.pool is None
                 ):
-                    assert new.workloads[workload] == address
+                    assert (workload, address) in new.addresses()
             for kind, address in part.tunnels.items():
                 pool = next(
                     p for p in changed.pools.values() if netaddr.IPAddress(address) in netaddr.IPNetwork(p.cidr)
@@ -221,8 +224,10 @@ class Fleet(RuleBasedStateMachine):
         pool = data.draw(st.sampled_from(sorted(self.inventory.pools)))
         offset = data.draw(st.integers(0, 7))
         address = str(netaddr.IPNetwork(RANGES[pool])[offset])
-        request = WorkloadRequest(name, node, pool if how == "pool" else None, address if how == "address" else None)
-        self.run(seed, workloads={**self.inventory.workloads, name: request})
+        version = netaddr.IPNetwork(RANGES[pool]).version
+        chosen = pool if how == "pool" else None
+        request = WorkloadRequest(name, node, chosen, address if how == "address" else None, version)
+        self.run(seed, workloads={**self.inventory.workloads, (name, version): request})
 
     @precondition(lambda self: self.inventory.workloads)
     @rule(data=st.data())
@@ -248,12 +253,13 @@ class Fleet(RuleBasedStateMachine):
 
     @rule(
         chosen=st.sets(st.tuples(st.sampled_from(sorted(RANGES)), st.integers(0, 3)), max_size=3),
-        length=st.integers(29, 32),
+        longer=st.integers(0, 3),
         seed=st.integers(0, 9),
     )
-    def change_reservations(self, chosen: set[tuple[str, int]], length: int, seed: int) -> None:
-        ranges = {str(netaddr.IPNetwork(f"{netaddr.IPNetwork(RANGES[pool])[offset]}/{length}").cidr)
-                  for pool, offset in chosen}  # fmt: skip
+    def change_reservations(self, chosen: set[tuple[str, int]], longer: int, seed: int) -> None:
+        places = [(netaddr.IPNetwork(RANGES[pool]), offset) for pool, offset in chosen]
+        ranges = {str(netaddr.IPNetwork(f"{pool[offset]}/{(29 if pool.version == 4 else 125) + longer}").cidr)
+                  for pool, offset in places}  # fmt: skip
         self.run(seed, reservations=tuple(sorted(ranges)))
 
     @precondition(lambda self: any(part.blocks for part in self.found.nodes.values()))
@@ -298,7 +304,7 @@ class Fleet(RuleBasedStateMachine):
         seen = set()
         for name, part in self.found.nodes.items():
             own = [netaddr.IPNetwork(grant.cidr) for grant in part.blocks]
-            for text in (*part.tunnels.values(), *part.workloads.values()):
+            for text in (*part.tunnels.values(), *part.workloads.values(), *part.workloads6.values()):
                 assert text not in seen
                 assert text not in self.inventory.allocated.get(name, ())
                 seen.add(text)
@@ -307,8 +313,9 @@ class Fleet(RuleBasedStateMachine):
             for pool in self.inventory.pools.values():
                 if pool.automatic and not pool.disabled and pool.selects(labels):
                     assert any(grant.pool == pool.name for grant in part.blocks)
-        placed = {(node, name) for node, part in self.found.nodes.items() for name in part.workloads}
-        assert placed == {(entry.node, entry.name) for entry in self.inventory.workloads.values()}
+        placed = {(node, name, 4) for node, part in self.found.nodes.items() for name in part.workloads}
+        placed |= {(node, name, 6) for node, part in self.found.nodes.items() for name in part.workloads6}
+        assert placed == {(entry.node, entry.name, entry.version) for entry in self.inventory.workloads.values()}
 
 
 TestFleet = Fleet.TestCase

@@ -49,6 +49,7 @@ def copy_of(found: AllocationPlan, node: str) -> Ipam:
         tuple(Block(grant.cidr, grant.pool) for grant in part.spare_blocks),
         dict(part.tunnels),
         dict(part.workloads),
+        workloads6=dict(part.workloads6),
     )
 
 
@@ -284,6 +285,17 @@ def test_a_block_set_aside_while_its_node_was_down_is_not_taken_back() -> None:
     lock = AllocationPlan(5, FIRST.pools, {"node1": NodePlan((block,))}, (aside,))
     stale = Ipam(4, (Block(block.cidr, "main"), Block(aside.cidr, "main")))
     assert both(lock, {"node1": stale}, ["node1"]) == Reconciled(lock)
+
+
+def test_addresses_of_both_ip_versions_are_read_back() -> None:
+    pools = [POOL, PoolRange("six", "fd00::/112", 122)]
+    needs = {"node1": {"ipip": ["main"], "vxlan6": ["six"]}}
+    workloads = [WorkloadRequest("w", "node1"), WorkloadRequest("w", "node1", version=6)]
+    found = plan(pools, [NodeEntry("node1")], workloads=workloads, tunnels=needs)
+    again = both(None, copies(found), ["node1"]).plan
+    assert again is not None
+    assert again.nodes == found.nodes
+    assert plan(pools, [NodeEntry("node1")], again, workloads=workloads, tunnels=needs).nodes == found.nodes
 
 
 # Nodes that return

@@ -52,6 +52,8 @@ class Host:
             bird_config=str(folder / "bird.cfg"),
             bird_socket=str(folder / "bird.ctl"),
             bird_program=str(bird),
+            netstat=str(folder / "netstat"),
+            watched=0.0,
             workloads=str(folder / "run" / "workloads"),
             ipam=str(folder / "calico" / "ipam"),
             cni_deleted=str(folder / "calico" / "cni" / "deleted"),

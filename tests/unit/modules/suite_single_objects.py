@@ -32,6 +32,11 @@ def routes_of(host):
     return {destination for destination, attributes in host.kernel.routes(protocol=179)}
 
 
+def addresses6(host, netns):
+    held = host.kernel.inside(netns).addresses("eth0", 6)
+    return [entry.address for entry in held if not entry.address.startswith("fe80")]
+
+
 class TestRoute:
     def test_one(self, host):
         planned, dummy = host.four_times(route, destination="172.19.2.0/24", gateway="10.10.1.12")
@@ -83,9 +88,36 @@ class TestRoute:
         assert host.run(route, destination="172.19.2.0/24", state="absent")["changed"] is False
         assert host.snapshot() == before
 
+    def test_both_ip_versions(self, host):
+        host.kernel.address_add(Address("eth0", "fd00:10:10::11", 64))
+        host.run(route, destination="172.19.2.0/24", gateway="10.10.1.12")
+        params = {"destination": "fd00:19:0::40/122", "gateway": "fd00:10:10:0::12"}
+        planned, dummy = host.four_times(route, **params)
+        assert planned["plan"] == ["+ route    fd00:19::40/122  via fd00:10:10::12 dev eth0"]
+        assert routes_of(host) == {"172.19.2.0/24"}
+        (found,) = host.run(route_info, prefix="fd00:19::/64")["routes"]
+        assert (found["destination"], found["gateway"]) == ("fd00:19::40/122", "fd00:10:10::12")
+        (found,) = host.run(route_info, prefix="172.19.0.0/16")["routes"]
+        assert found["destination"] == "172.19.2.0/24"
+        host.four_times(route, destination="fd00:19::40/122", state="absent")
+        assert [entry["destination"] for entry in host.run(route_info)["routes"]] == ["172.19.2.0/24"]
+        assert host.run(route_info, prefix="fd00:19::1/64")["msg"] == (
+            "prefix is not an IPv6 network: fd00:19::1/64 has host bits set. Write it as fd00:10:244::40/122."
+        )
+
     @pytest.mark.parametrize(
         ("params", "message"),
         [
+            (
+                {"destination": "fd00:19::2/64", "device": "eth0"},
+                "destination fd00:19::2/64 is not an IPv6 network: fd00:19::2/64 has host bits set. Write it as "
+                "fd00:10:244::40/122.",
+            ),
+            (
+                {"destination": "fd00:19::/64", "gateway": "10.10.1.12"},
+                "gateway 10.10.1.12 is not an IPv6 address, as destination fd00:19::/64 needs one. Write it as "
+                "fd00:10:10:1::12.",
+            ),
             (
                 {"destination": "172.19.2.1/24", "device": "eth0"},
                 "destination 172.19.2.1/24 is not an IPv4 network: 172.19.2.1/24 has host bits set. Write it as "
@@ -129,6 +161,28 @@ class TestTunnelDevice:
         host.four_times(tunnel_device, remotes=remotes[:1], **params)
         assert len(host.run(tunnel_device_info)["devices"][0]["remotes"]) == 1
 
+    def test_vxlan_over_ipv6(self, host):
+        host.kernel.address_add(Address("eth0", "fd00:10:10::11", 64))
+        host.kernel.link_set("eth0", mtu=9000)
+        remotes = [
+            {"node": "node2", "address": "fd00:10:10:0::12"},
+            {"mac": "66:00:00:00:00:03", "address": "fd00:10:10::13", "gateway": "fe80::3"},
+        ]
+        params = {"kind": "vxlan6", "local": "fd00:10:10:0::11", "node": "node1", "address": "fd00:19::1"}
+        host.four_times(tunnel_device, remotes=remotes, **params)
+        (device,) = host.run(tunnel_device_info)["devices"]
+        assert (device["name"], device["kind"], device["mtu"]) == ("vxlan-v6.calico", "vxlan", 8930)
+        assert (device["local"], device["addresses"]) == ("fd00:10:10::11", ["fd00:19::1/128"])
+        assert [(r["address"], r["gateway"]) for r in device["remotes"]] == [
+            ("fd00:10:10::12", naming.vtep_link_local("node2")),
+            ("fd00:10:10::13", "fe80::3"),
+        ]
+        # Beside that of IPv4, which has the same port.
+        host.run(tunnel_device, kind="vxlan", local="10.10.1.11", node="node1")
+        assert host.run(tunnel_device, remotes=remotes, **params)["changed"] is False
+        host.four_times(tunnel_device, kind="vxlan6", state="absent")
+        assert [device["name"] for device in host.run(tunnel_device_info)["devices"]] == ["vxlan.calico"]
+
     def test_absent(self, host):
         host.run(tunnel_device, kind="vxlan", local="10.10.1.11")
         host.four_times(tunnel_device, kind="vxlan", state="absent")
@@ -154,6 +208,9 @@ class TestTunnelDevice:
         assert answer["msg"] == (
             "remotes: 10.10.1.12 has neither node nor mac, so frames to it have no destination. Name one."
         )
+        assert host.run(tunnel_device, kind="vxlan6", local="10.10.1.11")["msg"] == (
+            "local: 10.10.1.11 is not an IPv6 address, and kind vxlan6 needs one. Write it as fd00:10:10:1::11."
+        )
 
 
 class TestWorkloadEndpoint:
@@ -178,6 +235,38 @@ class TestWorkloadEndpoint:
             }
         ]
         assert host.run(workload_endpoint_info, name="other")["workloads"] == []
+
+    def test_with_both_ip_versions(self, host):
+        done = host.four_times(workload_endpoint, name="net1", address="172.19.1.2", address_ipv6="fd00:19:0::2")[1]
+        settings = {
+            key: host.kernel.sysctl_read(f"net/ipv6/conf/{done['interface']}/{key}")
+            for key in ("accept_dad", "accept_ra", "disable_ipv6", "forwarding")
+        }
+        assert settings == {"accept_dad": "0", "accept_ra": "0", "disable_ipv6": "0", "forwarding": "1"}
+        assert addresses6(host, "net1") == ["fd00:19::2"]
+        (found,) = host.run(workload_endpoint_info)["workloads"]
+        assert found["addresses"] == ["172.19.1.2/32", "fd00:19::2/128"]
+        host.four_times(workload_endpoint, name="net1", address="172.19.1.2", address_ipv6="fd00:19::3")
+        assert addresses6(host, "net1") == ["fd00:19::3"]
+        host.four_times(workload_endpoint, name="net1", state="absent")
+        assert host.run(route_info)["routes"] == []
+
+    def test_with_ipv6_alone(self, host):
+        done = host.four_times(workload_endpoint, name="net1", address_ipv6="fd00:19::2")[1]
+        assert host.kernel.sysctl_read(f"net/ipv4/conf/{done['interface']}/proxy_arp") == "0"
+        assert host.kernel.inside("net1").addresses("eth0") == []
+        assert addresses6(host, "net1") == ["fd00:19::2"]
+
+    def test_an_address_of_the_other_ip_version(self, host):
+        assert host.run(workload_endpoint, name="net1", address="fd00:19::2")["msg"] == (
+            "address: fd00:19::2 is not an IPv4 address. Write it as 172.19.1.2."
+        )
+        assert host.run(workload_endpoint, name="net1", address_ipv6="172.19.1.2")["msg"] == (
+            "address_ipv6: 172.19.1.2 is not an IPv6 address. Write it as fd00:19::2."
+        )
+        assert host.run(workload_endpoint, name="net1")["msg"] == (
+            "state is present but any of the following are missing: address, address_ipv6"
+        )
 
     def test_the_pair_alone(self, host):
         done = host.four_times(workload_endpoint, name="net1", address="172.19.1.2", routed=False)[1]

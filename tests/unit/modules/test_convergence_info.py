@@ -10,17 +10,17 @@ import threading
 import time
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import (
+    BackupRoute,
+    Bird,
+    BirdPeer,
+    BirdRoute,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
-    Bird,
-    BirdPeer,
-    BirdRoute,
-    NodeState,
-    Pool,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, Pool
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.modules import bgp_session_info, convergence_info, tunnel_device
 
@@ -84,21 +84,26 @@ def test_a_converged_node(node):
     }
 
 
+SILENT = (
+    "nothing at all came back from 10.10.1.12 port 179. Possible causes: the peer, or its BGP, does not run; it has no "
+    "neighbor with the address of this node; a firewall drops TCP between them"
+)
+
+
 def test_what_is_missing_is_named(node):
     write(node, DIRECT, ROUTED)
     node.bird.answers["show protocols all"] = [[protocols(Mesh_10_10_1_12="Active")]]
     answer = node.run(convergence_info, state=STATE.to_dict(), timeout=0)
     assert answer["failed"] is True
     assert answer["missing"] == [
-        "session with node2 (10.10.1.12) is Active since 2026-11-21 07:13:29",
+        f"session with node2 (10.10.1.12) is Active since 2026-11-21 07:13:29: {SILENT}.",
         "session with node3 (10.10.1.13) is not in BIRD's configuration",
         "route 10.244.7.0/26 of node2 is missing, expected via 10.10.1.12 dev tunl0 onlink",
     ]
     assert answer["msg"] == (
-        "not converged after 0 s: session with node2 (10.10.1.12) is Active since 2026-11-21 07:13:29; session "
-        "with node3 "
-        "(10.10.1.13) is not in BIRD's configuration; route 10.244.7.0/26 of node2 is missing, expected via 10.10.1.12 "
-        "dev tunl0 onlink. See `birdc -s /run/calico/bird.ctl show protocols all` there."
+        f"not converged after 0 s: session with node2 (10.10.1.12) is Active since 2026-11-21 07:13:29: {SILENT}; "
+        "session with node3 (10.10.1.13) is not in BIRD's configuration; route 10.244.7.0/26 of node2 is missing, "
+        "expected via 10.10.1.12 dev tunl0 onlink. See `birdc -s /run/calico/bird.ctl show protocols all` there."
     )
     assert (answer["sessions"], answer["routes"]) == (
         {"expected": 2, "established": 0},
@@ -175,3 +180,23 @@ def test_sessions_can_be_read_alone(node):
 def test_sessions_of_no_bird(host):
     answer = host.run(bgp_session_info)
     assert (answer["running"], answer["sessions"]) == (False, [])
+
+
+def test_what_a_backup_route_holds_is_not_there_by_bgp(node):
+    write(node, TUNNEL, DIRECT, ROUTED)
+    backups = tuple(BackupRoute(route.destination, route.next_hop) for route in STATE.bird_routes)
+    state = dataclasses.replace(STATE, phase="flip", bird=dataclasses.replace(STATE.bird, backups=backups))
+    question = 'show route primary where proto ~ "calico_backup*"'
+    node.bird.answers[question] = [[b"0000 \n"]]
+    assert node.run(convergence_info, state=state.to_dict(), timeout=0)["converged"] is True
+    held = (
+        b"1007-Table master4:\n 10.244.7.0/26        unicast [calico_backup4 12:48:17.522] * (5)\n"
+        b" \tvia 10.10.1.12 on eth0\n 10.245.0.0/26        unreachable [calico_backup4 12:48:17.522] * (5)\n0000 \n"
+    )
+    node.bird.answers[question] = [[held]]
+    answer = node.run(convergence_info, state=state.to_dict(), timeout=0, fail=False)
+    assert answer["missing"] == ["route 10.244.7.0/26 of node2 stands as a backup route alone, not by BGP"]
+    assert answer["routes"] == {"expected": 3, "present": 2}
+    node.bird.answers[question] = [[b"9001 syntax error\n"]]
+    answer = node.run(convergence_info, state=state.to_dict(), timeout=0, fail=False)
+    assert answer["converged"] is False

@@ -11,6 +11,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import iptables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
@@ -20,9 +21,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
     UNDERLAY,
     UNDERLAY_GATEWAY,
-    Bird,
-    BirdPeer,
-    BirdRoute,
     Block,
     Hook,
     Ipam,
@@ -315,6 +313,25 @@ class TestRefusals:
         bird.unlink()  # nothing installed yet: the plan can be made all the same
         assert host.run(node, check=True, **PARAMS)["changed"] is True
 
+    def test_a_snippet_that_bird_cannot_read_stops_the_run_before_anything_is_changed(self, host, monkeypatch):
+        host.run(node, **PARAMS)
+        monkeypatch.setattr(apply.configuration, "unread", lambda *_: True)
+        snippet = host.folder / "bird.d" / "mine.conf"
+        snippet.parent.mkdir()
+        snippet.write_text("protocol static {\n  rote;\n}\n")
+        bird = pathlib.Path(host.machine.bird_program)
+        bird.write_text(
+            f'#!/bin/sh\necho "bird: {snippet}:2:3 syntax error, unexpected CF_SYM_UNDEFINED" >&2\nexit 1\n'
+        )
+        before = host.snapshot()
+        for check in (True, False):
+            assert host.run(node, check=check, **PARAMS)["msg"] == (
+                "BIRD cannot read a snippet of its configuration: syntax error, unexpected CF_SYM_UNDEFINED. It stands "
+                f"in {snippet}, line 2 (`rote;`). The configuration in force was left as it is; correct that file, or "
+                "take it away, and run again."
+            )
+            assert host.snapshot() == before
+
     def test_no_address_of_the_node(self, host):
         answer = host.run(node, **params(dataclasses.replace(STATE, address="10.10.1.99/24")))
         assert answer["msg"] == (
@@ -329,6 +346,16 @@ class TestRefusals:
     def test_no_state(self, host):
         answer = host.run(node, bird_config="x")
         assert answer["msg"] == "state is missing. It is worked out by the module's action, on the controller."
+
+
+def test_what_bird_has_not_read_yet_is_a_change(host, monkeypatch):
+    host.run(node, **PARAMS)
+    monkeypatch.setattr(apply.configuration, "unread", lambda *_: True)
+    for check in (True, False):
+        answer = host.run(node, check=check, **PARAMS)
+        assert answer["changed"] is True
+        (line,) = [line for line in answer["plan"] if line.startswith("~ bird")]
+        assert line.endswith("bird.cfg  read before  ->  and its snippets as they are now    soft reload")
 
 
 def test_phases_are_planned_in_check_mode_only(host, monkeypatch):

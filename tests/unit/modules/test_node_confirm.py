@@ -240,7 +240,7 @@ def test_a_change_that_is_cut_short_is_gone_back_from(settled, monkeypatch):
     """Killed in the middle: nobody begins its time anew."""
     before = as_it_is(settled)
 
-    def killed(*arguments):
+    def killed(*arguments, **more):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

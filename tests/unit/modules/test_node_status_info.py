@@ -80,6 +80,7 @@ def test_a_node_that_is_well(node):
         "state": "Established",
         "since": "2026-11-21 07:13:29",
         "error": "",
+        "reason": "",
         "routes_kept": False,
     }
 

@@ -11,7 +11,7 @@ import errno
 import hashlib
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import hand_over
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import hand_over, reconcile
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
     NewLink,
     RouteAttributes,
@@ -157,7 +157,7 @@ def test_bird_is_told_between_additions_and_removals(host, agent, monkeypatch):
     host.run(node, **PARAMS)
     agent.asked.clear()
 
-    def told(*dummy):
+    def told(*dummy, **more):
         agent.asked.append("bird")
 
     monkeypatch.setattr(node.apply.configuration, "apply", told)
@@ -171,7 +171,9 @@ def test_another_plan_with_the_same_state_reaches_the_agent(host, agent):
     assert agent.state.plan == "other"
 
 
-def test_what_the_agent_could_not_do_fails_the_run_and_is_completed_by_the_next(host, agent):
+def test_what_the_agent_could_not_do_fails_the_run_and_is_completed_by_the_next(host, agent, monkeypatch):
+    for name in ("_FIRST_RETRY", "_LAST_RETRY"):  # not by itself in between
+        monkeypatch.setattr(reconcile, name, 60.0)
     host.run(node, **PARAMS)
     host.kernel.fail_next("route_batch", errno.ENOBUFS, "10.244.3.64/26")
     failed = host.run(node, **params(MORE))

@@ -96,6 +96,11 @@ def test_vtep_macs_are_those_of_felix() -> None:
     assert naming.vtep_mac("node1") == "66:f9:37:c3:7e:94"
 
 
+def test_a_vtep_has_the_link_local_address_that_its_mac_makes() -> None:
+    # 66 with its second bit the other way, ff:fe in the middle
+    assert naming.vtep_link_local("node1") == "fe80::64f9:37ff:fec3:7e94"
+
+
 @pytest.mark.parametrize("name", ["a", "cali0123456789a", "vxlan.calico", "vxlan-v6.calico", "eth0@x", "a" * 15])
 def test_device_names_that_the_kernel_takes(name: str) -> None:
     assert naming.check_device_name(name) == name

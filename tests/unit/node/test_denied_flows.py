@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import random
 import typing as t
 
@@ -79,11 +80,13 @@ def kernel(*connections: Connection) -> FakeKernel:
         made.link_add(NewLink(name, "veth", peer_name=f"w{name}"))
         for link in (name, f"w{name}"):
             made.link_set(link, up=True)
-        made.address_add(Address(name, addresses[0], 24))
+        for address, length in zip(addresses, (24, 64)):
+            made.address_add(Address(name, address, length))
     write_route(made, "0.0.0.0/0", RouteAttributes(device="eth0", gateway="10.65.2.9"))
+    write_route(made, "::/0", RouteAttributes(device="eth0", gateway="fd65:0:0:2::9"))
     for net in BY_ETH1:
-        if ":" not in net:
-            write_route(made, net, RouteAttributes(device="eth1", gateway="10.65.3.9"))
+        gateway = "fd65:0:0:3::9" if ":" in net else "10.65.3.9"
+        write_route(made, net, RouteAttributes(device="eth1", gateway=gateway))
     made.machine.tracked = list(connections)
     return made
 
@@ -102,11 +105,12 @@ def ended(*connections: Connection, rules: tuple[Rule, ...], **more: t.Any) -> l
 @given(st.integers(0, 1 << 30))
 def test_as_asking_about_each_by_itself(seed: int) -> None:
     rng = random.Random(seed)
-    world = random_world(rng, families=(4,))
+    world = random_world(rng)
     flows = [flow for dummy in range(30) if (flow := _flow(rng, world))]
     connections = []
     for flow in flows:
-        sent = dataclasses.replace(flow, destination="10.65.2.1") if rng.random() < 0.1 else None
+        own = OWN["eth0"][":" in flow.destination]
+        sent = dataclasses.replace(flow, destination=own) if rng.random() < 0.1 else None
         connections.append(tracked(flow, sent))
     found = denied_flows.judged(kernel(*connections), state(world.policy_set, world.endpoints))
     evaluator, chain_settings = Evaluator(world.policy_set, world.endpoints), Settings()
@@ -122,7 +126,12 @@ def test_as_asking_about_each_by_itself(seed: int) -> None:
 def _flow(rng: random.Random, world: World) -> Flow | None:
     endpoint = rng.choice([*world.local_workloads, *world.local_workloads, *world.local_host_endpoints])
     flow = random_flow(rng, world, endpoint, rng.choice(("Ingress", "Egress")), rng.choice(HOOKS))
-    return flow if flow and int(flow.destination.partition(".")[0]) < 224 else None
+    return flow if flow and not ipaddress.ip_address(flow.destination).is_multicast else None
+
+
+def test_multicast_of_both_ip_versions_goes_on() -> None:
+    groups = [Flow(17, "10.65.0.1", "224.0.0.251", 5353, 5353), Flow(17, "fd65::1", "ff02::fb", 5353, 5353)]
+    assert ended(*map(tracked, groups), rules=(to_port("Allow", 80),)) == []
 
 
 def test_what_is_denied_now_and_nothing_else() -> None:

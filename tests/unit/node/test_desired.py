@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload, with_workloads
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
-    Bird,
     Block,
     Ipam,
     NodeState,

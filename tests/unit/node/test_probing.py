@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 
 import pytest
@@ -71,6 +72,27 @@ def error(kind, code, run=RUN, address=b"\x0a\xf4\x07\x00"):
 def test_an_icmp_error_is_the_reason_of_its_target(kind, code, text):
     lost = tally(1)
     probing._note(error(kind, code), {"10.244.7.0": [lost]}, RUN, "10.10.1.12")
+    assert lost.answer(0.2).reason == text
+
+
+def error6(kind, code, address="fd00:10:244::7"):
+    quoted = bytes(24) + socket.inet_pton(socket.AF_INET6, address) + struct.pack("!BBH2sH", 128, 0, 0, RUN[:2], 1)
+    return struct.pack("!BBHI", kind, code, 0, 0) + quoted
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "text"),
+    [
+        (1, 0, "network unreachable, says fd00::1"),
+        (2, 0, "too large for the path, says fd00::1"),
+        (3, 0, "time to live exceeded (a loop), says fd00::1"),
+        (1, 99, "ICMP type 1 code 99, says fd00::1"),
+    ],
+)
+def test_an_icmpv6_error_is_the_reason_of_its_target(kind, code, text):
+    lost = tally(1, address="fd00:10:244::7")
+    probing._note(error6(kind, code), {"fd00:10:244::7": [lost]}, RUN, "fd00::1", probing._ICMPV6)
+    probing._note(error6(1, 0, "fd00::8"), {"fd00:10:244::7": [lost]}, RUN, "fd00::2", probing._ICMPV6)
     assert lost.answer(0.2).reason == text
 
 

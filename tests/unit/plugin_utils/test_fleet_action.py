@@ -97,7 +97,7 @@ def test_stored_states(tmp_path: pathlib.Path, stored: dict[str, t.Any]) -> None
     now = {name: {"state": state} for name, state in stored.items()}
     both_kept = {
         "node1": {"seen": now["node1"], "kept": generation},
-        "node2": {"seen": now["node2"], "kept": generation},
+        "node2": {"seen": now["node2"], "kept": {"generation": {"state": stored["node2"]}}},
     }
     one_kept = {"node1": {"seen": now["node1"], "kept": generation}, "node2": {"seen": now["node2"], "kept": {}}}
     run = [
@@ -190,3 +190,44 @@ def test_results_can_be_told_apart() -> None:
     """The harness itself: an action that touches the host is caught."""
     with pytest.raises(AssertionError, match=r"a host was to be touched: connection\.exec_command"):
         controller._NoConnection().exec_command("true")
+
+
+def test_a_run_that_goes_too_far_is_asked_for(tmp_path: pathlib.Path) -> None:
+    """All sessions of the fleet change their AS number: by phases, and only when somebody approved of just that."""
+    running = build(pool("ipip"), nodes=NODES, workloads=[], bgp_as_number=64999)
+    both = answers(**{name: {"state": state.to_dict()} for name, state in states(running).items()})
+    folder = folder_with(tmp_path, "limits")
+
+    def run(registered: t.Mapping[str, t.Any] = both, check: bool = False, **args: t.Any) -> controller.Run:
+        return controller.Run("fleet", {"observed": "seen", **args}, str(folder / "hosts.yml"), registered, check)
+
+    none, enough = {"session_resets": 0}, {"session_resets": 1}
+    (refused,) = controller.run([run(limits=none)])
+    name = refused["variable"] and refused["msg"].split()[1]
+    text = (
+        f"plan {name} goes further than a run may unasked: it would reset 1 session and calico_node_max_session_resets "
+        "is 0 (node1 with node2 restarts: AS number, own AS number). Look at it with --check --diff. If it is what you "
+        f"want, run it with -e approve={name}. Nothing was changed."
+    )
+    assert refused["msg"] == text
+    assert not (folder / ".calico.lock.yml").exists()
+    checked, other, returning, approved, allowed, alone = controller.run(
+        [
+            run(check=True, limits=none),
+            run(limits=none, approve="0123456789ab"),
+            run(as_observed=True, hold=True),
+            run(limits=none, approve=name),
+            run(limits=enough),
+            run({"node1": both["node1"]}, limits=enough),
+        ]
+    )
+    assert text in checked["warnings"] and checked["approval"] == name
+    assert "What was approved, 0123456789ab, is another plan. Look" in other["msg"]
+    assert alone["msg"] == (
+        "plan interrupts BGP sessions (node1 with node2 restarts: AS number, own AS number), and node2 cannot take "
+        "part in it. All nodes go through it in step: run it without --limit, and bring back or remove nodes that are "
+        "down. Nothing was changed."
+    )
+    for result in (approved, allowed):
+        assert (result["change"], result["hold"], result["fresh"]) == (True, True, [])
+    assert (returning["change"], returning["hold"]) == (False, True)

@@ -36,7 +36,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.inventory_n
 
 from tests.unit.dataplane.drivers import write_route
 from tests.unit.fleet.bad_inventories import ALL, HOSTS, Case
-from tests.unit.fleet.fleets import build, pool, workload
+from tests.unit.fleet.fleets import ADDRESSES6, build, pool, workload
 from tests.unit.plugin_utils import controller
 from tests.unit.plugin_utils.test_policy_notices import variables_in
 
@@ -90,6 +90,27 @@ def test_from_one_node_to_another() -> None:
 )
 def test_ways(mode: str, line: str, way: str) -> None:
     assert way in explain(fleet(DB, mode=mode), line)
+
+
+@pytest.mark.parametrize(
+    ("mode", "line", "way"),
+    [
+        ("vxlan", "fd00:10:244::1 db icmp", "node1 -> vxlan-v6.calico (VXLAN to fd00:10:10:2::13) -> node3 -> "),
+        ("vxlan-crosssubnet", "fd00:10:244::1 fd00:10:10:1::12 22/tcp", "node1 -> direct to fd00:10:10:1::12 -> node2"),
+        ("direct", "web fd00:10:244::103 icmp", "node1 -> by the underlay's routing to fd00:10:10:2::13 -> node3 -> "),
+        ("direct", "web 2001:db8::7 53/udp", "node1 -> the underlay -> 2001:db8::7   mtu 1480"),
+        ("direct", "web 2001:db8::7 53/udp", "note   natOutgoing: beyond node1 it comes from fd00:10:10:1::11"),
+        ("direct", "fd00:10:10:1::12 node1 22/tcp", "path   node2 -> direct to fd00:10:10:1::11 -> node1"),
+        ("vxlan", "node1 db 5432/tcp", "node1 -> tunl0 (IPIP to 10.10.2.13) -> node3"),
+    ],
+)
+def test_ways_of_ipv6(mode: str, line: str, way: str) -> None:
+    six = [{**one, "address_ipv6": f"fd00:10:244::{n}"} for one, n in zip(WORKLOADS, ("1", "103", "2"))]
+    made = build(
+        pool("ipip"), pool(mode, "six", "fd00:10:244::/64", natOutgoing=True), workloads=six, own=ADDRESSES6,
+        policies=[DB],
+    )  # fmt: skip
+    assert way in explain(made, line)
 
 
 def test_a_node_sends_from_the_address_of_its_tunnel() -> None:

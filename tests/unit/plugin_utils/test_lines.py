@@ -179,9 +179,9 @@ def test_a_plan_counts_what_it_would_disturb() -> None:
 
 def test_a_plan_of_a_change_has_a_line_for_each_phase() -> None:
     def steps(*counts: int) -> list[dict[str, t.Any]]:
-        kept = {"action": "="}
+        others = [{"kind": "address", "action": "="}, {"kind": "session", "action": "!"}]
         return [
-            {"phase": phase, "changes": [{"action": "+"}] * count + [kept]}
+            {"phase": phase, "changes": [{"kind": "route", "action": "+"}] * count + others}
             for phase, count in zip(("prepare", "links"), counts)
         ]
 
@@ -226,3 +226,48 @@ def test_how_many_nodes_answered_a_new_connection():
     lines = report_lines.converged(["a", "b"], plans, dict.fromkeys("ab", answer), {}, None)
     assert lines == ["! b: b went back.", "confirm  1/2 nodes answered a new connection", "incomplete  1/2 nodes"]
     assert report_lines.converged(["c"], {"c": {}}, {"c": answer}, {}, None) == ["converged  1/1 nodes"]
+
+
+def test_whom_a_new_node_touches() -> None:
+    """A node that comes to a fleet behind reflectors: of those, one more session each."""
+
+    def change(kind: str, action: str = "+", by: str = "node") -> dict[str, t.Any]:
+        return {"kind": kind, "action": action, "subject": "x", "by": by}
+
+    client = {"changed": True, "sessions_begun": 1, "changes": [change("bird", "~"), change("file", "~")]}
+    others: dict[str, t.Any] = {
+        f"node{n}": {"changed": False, "changes": [change("route", by="bird")]} for n in range(9)
+    }
+    plans = {"node9": {"changed": True, "new": True, "sessions_begun": 2}, "rr1": client, "rr2": client, **others}
+    assert report_lines.plan([*plans], plans) == [
+        "touched  node9: new · rr1, rr2: 1 more session · 9 nodes: unchanged",
+        "fleet  3 of 12 nodes change · 0 BGP sessions reset · 0 routes withdrawn",
+    ]
+    tunnels = {"changed": True, "changes": [change("fdb"), change("neighbor"), change("ipset", "~"), change("session")]}
+    reset = {**client, "sessions_reset": 2}
+    assert report_lines.touched({"node9": plans["node9"], "rr1": reset, "node1": tunnels}) == [
+        "touched  node9: new · rr1: 1 more session, 2 interrupted · node1: FDB, neighbours, sets"
+    ]
+    assert report_lines.touched({"node1": tunnels, "node2": {"changed": False}}) == []
+
+
+def test_a_change_of_sessions_is_told_in_its_own_words() -> None:
+    hold, done = Targets(hold=True), dict.fromkeys(HOSTS, OK)
+    assert [phase_lines.phase(name, HOSTS, done, hold) for name in ("prepare", "flip", "retire")] == [
+        ("prepare   3/3  backup routes in place, sessions as they were", []),
+        ("flip      3/3  sessions changed, all routes there by BGP again and checked in the kernel", []),
+        ("retire    3/3  backup routes are gone", []),
+    ]
+    proof = {"node1": {"targets": [probe("node2", 3, 0)]}}
+    assert phase_lines.phase("prove", ["node1"], proof, hold)[0] == (
+        "prove     1/1 paths answer over the routes to come, full size (marked probes, live traffic untouched)"
+    )
+    results = {"node1": OK, "node2": {"changed": False, "skipped": True}, "node3": DOWN}
+    assert phase_lines.returned(HOSTS, results, ["node1: no"], hold=True).splitlines() == [
+        "The change of sessions did not go through.",
+        "  node1: no",
+        "1 of 3 nodes run as before.",
+        "  node2 keeps backup routes: not all is there by BGP again. Run the playbook again.",
+        "  node3 could not be put back (unreachable: Failed to connect to the host via ssh: timed out): backup routes "
+        "hold its traffic. Run the playbook again.",
+    ]

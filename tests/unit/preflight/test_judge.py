@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
-    Bird,
     Ipam,
     IpSet,
     IptablesTable,
     NodeState,
+    Sysctl,
     TunnelDevice,
     WorkloadEndpoint,
 )
@@ -51,12 +53,14 @@ GOOD = {
     "daemons": {},
     "ufw": False,
     "ports": {"tcp": {}, "udp": {}},
-    "firewall": {"rules": {"nft": 3}, "forward_drop": [], "chains_of": [], "calico_rules": {}},
+    "firewall": {"rules": {"nft": 3}, "forward_drop": {"ipv4": [], "ipv6": []}, "chains_of": [], "calico_rules": {}},
     "features": dict.fromkeys(("ipip", "vxlan", "veth", "ip_set", "nf_tables"), True),
     "link_local_route": "eth0",
     "stored_node": None,
     "links": {"lo": link(mtu=65536), "eth0": link()},
     "addresses": {"lo": ["127.0.0.1/8"], "eth0": ["10.10.1.17/24"]},
+    "addresses6": {"eth0": ["fd00:10:10::17/64"]},
+    "ipv6": {"present": True, "advertised_default": []},
     "manual_routes": {},
 }
 
@@ -92,6 +96,79 @@ def test_a_converged_node_has_no_findings():
     converged["addresses"]["tunl0"] = ["10.244.3.0/32"]
     converged["addresses"]["vxlan.calico"] = ["10.244.3.1/32"]
     assert judging.judge(converged, STATE) == []
+
+
+VXLAN6 = TunnelDevice("vxlan-v6.calico", "vxlan", 1430, "fd00:10:10::17", None, "66:00:00:00:00:01", 4096, 4789)
+DUAL = dataclasses.replace(
+    STATE,
+    address6="fd00:10:10::17/64",
+    devices=(*STATE.devices, VXLAN6),
+    sysctls=(Sysctl("net/ipv6/conf/all/forwarding", "1"),),
+)
+
+
+def test_both_tunnels_of_ours_share_their_port():
+    found = facts(ports__udp={"4789": []})
+    found["links"]["vxlan.calico"] = link(kind="vxlan", alias="calico: tunnel", vni=4096, port=4789)
+    assert judging.judge(found, DUAL) == []
+    found["links"]["vxlan-v6.calico"] = link(kind="vxlan", alias="calico: tunnel", vni=4096, port=4789)
+    assert judging.judge(found, DUAL) == judging.judge(found, STATE) == []
+    found["links"]["vxlan-v6.calico"] = link(kind="vxlan", alias="theirs", vni=4096, port=4789)
+    assert [finding.id for finding in judging.judge(found, DUAL)] == ["foreign-vxlan-device"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"ipv6__present": False, "addresses6": {}},
+            "node7: the kernel has no IPv6. There is no /proc/sys/net/ipv6: it was started with ipv6.disable=1, or "
+            "built without it.\n"
+            "Start it without that (GRUB_CMDLINE_LINUX in /etc/default/grub), or remove calico_node_address_ipv6.",
+        ),
+        (
+            {"addresses6__eth0": ["fd00:10:10::18/64"]},
+            "node7: no interface carries the node's address fd00:10:10::17. calico_node_address_ipv6 is "
+            "fd00:10:10::17/64; the host has fd00:10:10::18/64 on eth0.\n"
+            "Correct calico_node_address_ipv6, or configure the address on the host.",
+        ),
+        (
+            {"ipv6__advertised_default": ["eth0"]},
+            "node7: the host has its IPv6 default route from a router's advertisement on eth0. A host that forwards "
+            "IPv6, as a node does, takes none while accept_ra is 1: it would lose that route.\n"
+            "Set net.ipv6.conf.eth0.accept_ra = 2 (sysctl.d), or give the host a default route of its own.",
+        ),
+        (
+            {"firewall__forward_drop__ipv6": ["chain FORWARD of ip6tables table filter (nft)"]},
+            "node7: forwarded packets are dropped by default. The policy of chain FORWARD of ip6tables table filter "
+            "(nft) is drop, so nothing would reach this node's workloads.\n"
+            "Set the policy to accept (ip6tables -P FORWARD ACCEPT, and where it is configured).",
+        ),
+    ],
+)
+def test_what_ipv6_needs(changes, told):
+    assert [finding.message("node7") for finding in judging.judge(facts(**changes), DUAL)] == [told]
+    assert judging.judge(facts(**changes), STATE) == []
+
+
+def test_a_chain_that_drops_both_ip_versions_is_named_once():
+    chain = "chain fwd of nftables table inet mine"
+    found = facts(
+        firewall__forward_drop={"ipv4": [chain], "ipv6": [chain, "chain FORWARD of ip6tables table filter (nft)"]},
+        firewall__chains_of=["docker"],
+    )
+    assert [finding.message("node7") for finding in judging.judge(found, DUAL)] == [
+        "node7: forwarded packets are dropped by default (Docker does that). The policy of chain fwd of nftables table "
+        "inet mine and chain FORWARD of ip6tables table filter (nft) is drop, so nothing would reach this node's "
+        "workloads.\n"
+        'Set "ip-forward-no-drop": true in /etc/docker/daemon.json (Docker 28 or newer), restart Docker and run '
+        "iptables -P FORWARD ACCEPT and ip6tables -P FORWARD ACCEPT."
+    ]
+
+
+def test_a_node_with_ipv6_alone_is_judged_by_that():
+    alone = dataclasses.replace(DUAL, address="", devices=(VXLAN6,), workloads=())
+    assert judging.judge(facts(addresses={}), alone) == []
 
 
 def tunl0(*addresses, alias="", local=None, routes=()):
@@ -220,7 +297,8 @@ CASES = {
     ),
     "firewalld": (
         facts(
-            daemons={"firewalld": ["firewalld"]}, firewall__forward_drop=["chain x of nftables table inet firewalld"]
+            daemons={"firewalld": ["firewalld"]},
+            firewall__forward_drop__ipv4=["chain x of nftables table inet firewalld"],
         ),
         "error",
         "node7: firewalld is active. It drops what it was not told of, BGP, encapsulated packets and forwarded traffic "
@@ -235,7 +313,10 @@ CASES = {
         "Stop it (systemctl disable --now ufw), or leave node7 out of the group.",
     ),
     "docker": (
-        facts(firewall__forward_drop=["chain FORWARD of iptables table filter (nft)"], firewall__chains_of=["docker"]),
+        facts(
+            firewall__forward_drop__ipv4=["chain FORWARD of iptables table filter (nft)"],
+            firewall__chains_of=["docker"],
+        ),
         "error",
         "node7: forwarded packets are dropped by default (Docker does that). The policy of chain FORWARD of iptables "
         "table filter (nft) is drop, so nothing would reach this node's workloads.\n"
@@ -243,7 +324,7 @@ CASES = {
         "iptables -P FORWARD ACCEPT.",
     ),
     "forward drop": (
-        facts(firewall__forward_drop=["chain forward of nftables table inet filter"]),
+        facts(firewall__forward_drop__ipv4=["chain forward of nftables table inet filter"]),
         "error",
         "node7: forwarded packets are dropped by default. The policy of chain forward of nftables table inet filter is "
         "drop, so nothing would reach this node's workloads.\n"

@@ -58,10 +58,11 @@ class Host:
         return self.devices
 
     def addresses(self, device=None, family=4):
-        return self.held
+        return [address for address in self.held if (":" in address.address) == (family == 6)]
 
-    def routes(self, table=None, protocol=None):
-        return [route for route in self.table if route[1].protocol == protocol]
+    def routes(self, table=None, protocol=None, family=4):
+        wanted = [route for route in self.table if (":" in route[0]) == (family == 6)]
+        return [route for route in wanted if route[1].protocol == protocol]
 
     def run(self, argv, stdin="", timeout=60.0):
         output = self.programs.get(" ".join(argv))
@@ -162,10 +163,26 @@ def test_rules_are_counted_per_backend_and_calicos_by_their_comments(host):
         "rules": {"nft": 5},  # the legacy backend has no tables, so it is not even asked
         "calico_rules": {"filter": 2, "nat": 1},
         "chains_of": ["docker"],
-        "forward_drop": ["chain FORWARD of iptables table filter (nft)", "chain fwd of nftables table inet mine"],
+        "forward_drop": {
+            "ipv4": ["chain FORWARD of iptables table filter (nft)", "chain fwd of nftables table inet mine"],
+            "ipv6": ["chain fwd of nftables table inet mine"],
+        },
     }
     host.write("proc/net/ip_tables_names", "nat\n")
     assert host.observe()["firewall"]["rules"] == {"legacy": 1, "nft": 5}
+
+
+def test_what_is_forwarded_of_ipv6_may_be_dropped_elsewhere(host):
+    host.programs = {
+        "ip6tables-nft-save": "*filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\n-A INPUT -j ACCEPT\nCOMMIT\n",
+        "ip6tables-legacy-save": "*raw\n:FORWARD DROP [0:0]\nCOMMIT\n*filter\n:FORWARD DROP [0:0]\nCOMMIT\n",
+        "nft list chains": CHAINS.replace("ip filter", "ip6 filter").replace("inet mine", "ip6 mine"),
+    }
+    assert host.observe()["firewall"]["forward_drop"] == {"ipv4": [], "ipv6": ["chain fwd of nftables table ip6 mine"]}
+    host.write("proc/net/ip6_tables_names", "filter\n")
+    firewall = host.observe()["firewall"]
+    assert firewall["forward_drop"]["ipv6"][0] == "chain FORWARD of ip6tables table filter (legacy)"
+    assert firewall["rules"] == {"nft": 0}  # those of iptables say where the host's rules are
 
 
 STATUS = """Package: xbird2
@@ -236,6 +253,28 @@ def test_devices_addresses_and_what_people_route_into_tunnels(host):
     assert facts["links"]["tunl0"]["local"] == "192.0.2.1"
     assert facts["addresses"] == {"eth0": ["10.10.1.17/24"], "tunl0": ["10.9.9.9/32"]}
     assert facts["manual_routes"] == {"tunl0": ["10.1.0.0/16"]}
+
+
+def test_ipv6(host):
+    assert host.observe()["ipv6"] == {"present": False, "advertised_default": []}
+    host.held += [Address("eth0", "fd00:10:10::17", 64), Address("eth0", "fe80::1", 64, 253)]
+    host.devices += [Link("vxlan-v6.calico", 3, kind="vxlan")]
+    host.table = [
+        ("::/0", RouteAttributes(device="eth0", gateway="fe80::9", protocol=9, metric=1024)),
+        ("2001:db8::/64", RouteAttributes(device="eth1", protocol=9, metric=1024)),
+        ("fd00:77::/64", RouteAttributes(device="vxlan-v6.calico", protocol=3, metric=1024)),
+    ]
+    host.write("proc/sys/net/ipv6/conf/all/forwarding", "0\n")
+    host.write("proc/sys/net/ipv6/conf/eth0/accept_ra", "1\n")
+    facts = host.observe()
+    assert facts["addresses6"] == {"eth0": ["fd00:10:10::17/64"]}
+    assert facts["addresses"] == {"eth0": ["10.10.1.17/24"]}
+    assert facts["manual_routes"] == {"vxlan-v6.calico": ["fd00:77::/64"]}
+    assert facts["ipv6"] == {"present": True, "advertised_default": ["eth0"]}
+    for name, value in (("eth0/accept_ra", "2"), ("all/forwarding", "1")):
+        host.write(f"proc/sys/net/ipv6/conf/{name}", value)
+        assert host.observe()["ipv6"]["advertised_default"] == []
+        host.write("proc/sys/net/ipv6/conf/eth0/accept_ra", "1")
 
 
 def test_the_stored_node_and_the_system(host):

@@ -236,9 +236,9 @@ DOCUMENT_ERRORS = [
         "IPPool p: spec.vxlanMode CrossSubnet cannot stand together with ipipMode Always. Set one of them to Never.",
     ),
     (
-        {"kind": "IPPool", "metadata": {"name": "p"}, "spec": {"cidr": "fd00::/64", "vxlanMode": "Always"}},
-        "IPPool p: spec.vxlanMode Always is not possible for an IPv6 pool. "
-        "Set it to Never or leave it out: IPv6 pools are routed directly.",
+        {"kind": "IPPool", "metadata": {"name": "p"}, "spec": {"cidr": "fd00::/64", "ipipMode": "Always"}},
+        "IPPool p: spec.ipipMode Always is not possible for an IPv6 pool: IPIP carries IPv4 only. "
+        "Leave it out for direct routing, or set vxlanMode instead.",
     ),
     (
         {"kind": "IPPool", "metadata": {"name": "p"}, "spec": {"cidr": "10.0.0.0/16", "ipipMode": "always"}},
@@ -314,9 +314,9 @@ DOCUMENT_ERRORS = [
     ),
     (
         {},
-        "document: kind is missing. Write one of IPPool, BGPConfiguration, BGPPeer, Node, Tier, GlobalNetworkPolicy, "
-        "NetworkPolicy, StagedGlobalNetworkPolicy, StagedNetworkPolicy, Profile, GlobalNetworkSet, NetworkSet, "
-        "HostEndpoint, WorkloadEndpoint.",
+        "document: kind is missing. Write one of IPPool, BGPConfiguration, BGPPeer, BGPFilter, Node, Tier, "
+        "GlobalNetworkPolicy, NetworkPolicy, StagedGlobalNetworkPolicy, StagedNetworkPolicy, Profile, "
+        "GlobalNetworkSet, NetworkSet, HostEndpoint, WorkloadEndpoint.",
     ),
     (
         {"kind": "StagedKubernetesNetworkPolicy", "metadata": {"name": "n"}},
@@ -420,9 +420,14 @@ def test_errors_of_with_encapsulation() -> None:
     with pytest.raises(ResourceError) as six:
         pool(cidr="fd00::/64").with_encapsulation("IPIP")
     assert str(six.value) == (
-        "IPPool p: encapsulation IPIP is not possible for an IPv6 pool. "
-        "Set it to Never or leave it out: IPv6 pools are routed directly."
+        "IPPool p: encapsulation IPIP is not possible for an IPv6 pool: IPIP carries IPv4 only. "
+        "Leave it out for direct routing, or set vxlanMode instead."
     )
+
+
+def test_an_ipv6_pool_may_use_vxlan() -> None:
+    six = pool(cidr="fd00::/64").with_encapsulation("VXLANCrossSubnet")
+    assert (six.version, six.blockSize, six.encapsulation) == (6, 122, "VXLANCrossSubnet")
 
 
 def test_long_and_odd_values_stay_on_one_line() -> None:

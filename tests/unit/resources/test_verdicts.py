@@ -21,9 +21,10 @@ IN_RULE = (
 )
 GLOBAL_ONLY = "a field of GlobalNetworkPolicy is dropped by Calico's library, and not in force; calicoctl refuses it"
 
-# id -> why the verdict here is another one: all of them are of the library behind calicoctl, which itself reads
+# id -> why the verdict here is another one: most of them are of the library behind calicoctl, which itself reads
 # documents strictly ("field in document is not recognized"), as is done here.
 EXCEPTIONS: dict[str, str] = {
+    "v0557": "VXLAN over IPv6 came to Calico (v3.23) after the validator was asked",
     "v0966": IN_RULE,
     **dict.fromkeys(
         ("v1031", "v1032", "v1033", "v1034", "v1035", "v1036", "v1038", "v1039", "v1042"),
@@ -54,9 +55,9 @@ def verdict(document: dict) -> bool:
 
 
 def test_the_vectors_are_all_there() -> None:
-    assert len(OURS) == 763
-    # Tiers and staged policies came to Calico's open part after the vectors were made.
-    later = {"Tier", "StagedGlobalNetworkPolicy", "StagedNetworkPolicy"}
+    assert len(OURS) == 762
+    # Of these kinds the vectors have none; tiers and staged policies came to Calico's open part after they were made.
+    later = {"BGPFilter", "Tier", "StagedGlobalNetworkPolicy", "StagedNetworkPolicy"}
     assert {case["kind"] for case in OURS} == set(resources.KINDS) - later
     assert len(EXCEPTED) == len(EXCEPTIONS)
 
@@ -96,8 +97,9 @@ def test_same_verdict_as_calico(case: dict) -> None:
 
 @pytest.mark.parametrize("case", EXCEPTED, ids=lambda case: case["id"])
 def test_exceptions_are_needed_and_say_how_to_go_on(case: dict) -> None:
-    assert verdict(document_of(case)) is not expected(case)
-    check_refusal(case)
+    taken = verdict(document_of(case))
+    assert taken is not expected(case)
+    (check_acceptance if taken else check_refusal)(case)
 
 
 def pool(**spec: object) -> dict:

@@ -16,7 +16,7 @@ RUN = pathlib.Path(__file__).resolve().parents[2] / "run"
 sys.path.insert(0, str(RUN))
 
 import run_suites  # noqa: E402
-from suites import QEMU, Suite  # noqa: E402
+from suites import SECOND, Suite  # noqa: E402
 
 REPORT = """\
 import pathlib, sys
@@ -111,7 +111,7 @@ def test_lanes_run_beside_each_other(tmp_path: pathlib.Path, capsys: pytest.Capt
     """Each waits for the other's file: in turn they would both fail."""
     script = f"touch {tmp_path}/$0; for i in $(seq 100); do [ -e {tmp_path}/$1 ] && exit 0; sleep 0.1; done; exit 1"
     one = Suite("one", "", ("bash", "-c", script, "one", "other"), limit=30)
-    other = Suite("other", "", ("bash", "-c", script, "other", "one"), limit=30, lane=QEMU)
+    other = Suite("other", "", ("bash", "-c", script, "other", "one"), limit=30, lane=SECOND)
     assert closing([one, other], capsys) == (True, "2 passed, 0 failed")
 
 

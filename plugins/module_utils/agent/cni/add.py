@@ -50,6 +50,8 @@ def _request(network: str, attachment: Attachment, arguments: Arguments, wishes:
         netns_owned=False,
         peer_interface=attachment.ifname,
         address=wishes.address,
+        address6=wishes.address6,
+        families=wishes.families,
         pools=wishes.pools,
         labels=wishes.labels,
         mac=wishes.mac,

@@ -29,7 +29,6 @@ _DIGITS = 20  # longer numbers are slow to convert and are nothing that is read 
 
 #: {field: values that ask for what is not done here}
 _REFUSED: dict[str, tuple[t.Any, ...]] = {"device_type": ("netkit",)}
-_REFUSED_IPAM = {"assign_ipv4": ("false", False), "assign_ipv6": ("true", True)}
 _IPAM_TYPES = (None, "", "calico-ipam")
 
 Document = t.Mapping[str, t.Any]
@@ -39,6 +38,8 @@ class Wishes(t.NamedTuple):
     """What is asked for an attachment, by the configuration or by the runtime."""
 
     address: t.Optional[str]
+    address6: t.Optional[str]
+    families: tuple[int, ...]
     mac: t.Optional[str]
     mtu: t.Optional[int]
     pools: tuple[str, ...]
@@ -113,10 +114,11 @@ class Configuration:
         ipam = self._object("ipam")
         if ipam.get("type") not in _IPAM_TYPES:
             raise _unsupported("ipam.type", ipam.get("type"), "The agent gives addresses itself: leave ipam.type out.")
-        for field, values in _REFUSED_IPAM.items():
-            self._refuse(f"ipam.{field}", ipam.get(field), values)
+        addresses = self._addresses(arguments)
         return Wishes(
-            address=self._address(arguments),
+            address=addresses.get(4),
+            address6=addresses.get(6),
+            families=self._families(ipam),
             mac=self._mac(arguments),
             mtu=self._mtu(),
             pools=self._pools(ipam),
@@ -125,34 +127,55 @@ class Configuration:
 
     # --- each wish
 
-    def _address(self, arguments: Arguments) -> t.Optional[str]:
+    @staticmethod
+    def _families(ipam: Document) -> tuple[int, ...]:
+        """As Calico has them, texts or truth values; what is not said is as the node has blocks: nothing to ask for."""
+        said: dict[int, bool] = {}
+        for version in (4, 6):
+            value = ipam.get(f"assign_ipv{version}")
+            text = str(value).lower() if isinstance(value, (str, bool)) else value
+            if text not in (None, "", "true", "false"):
+                raise _invalid(
+                    f"ipam.assign_ipv{version} {shown(value)} is not a truth value", 'Write "true" or "false".'
+                )
+            if text:
+                said[version] = text == "true"
+        if not said:
+            return ()
+        families = tuple(version for version in (4, 6) if said.get(version, version == 4))
+        if not families:
+            raise _invalid(
+                "ipam.assign_ipv4 and ipam.assign_ipv6 leave no address for a workload",
+                'Set one of them to "true"; left out, assign_ipv4 is true as soon as assign_ipv6 is said.',
+            )
+        return families
+
+    def _addresses(self, arguments: Arguments) -> dict[int, str]:
+        """{IP version: the one that is asked for}"""
         conventional = self._conventional("ips")
         if self._capabilities.get("ips"):
             where, asked, code = "runtimeConfig.ips", self._capabilities["ips"], INVALID_CONFIGURATION
         elif conventional:
             where, asked, code = "args.cni.ips", conventional, INVALID_CONFIGURATION
         elif arguments.address:
-            where, asked, code = "IP in CNI_ARGS", [arguments.address], INVALID_ENVIRONMENT
+            where, asked, code = "IP in CNI_ARGS", arguments.address.split(","), INVALID_ENVIRONMENT
         else:
-            return None
+            return {}
         if not isinstance(asked, list):
             raise _invalid(f"{where} is not a list", 'Write it as ["10.244.0.5"].')
-        if len(asked) > 1:
-            raise CniError(
-                UNSUPPORTED_FIELD,
-                f"{where} asks for {len(asked)} addresses",
-                "A workload has one IPv4 address here: ask for one.",
-            )
-        address = _address(asked[0])
-        if address is None:
-            raise CniError(code, f"{where}: {shown(asked[0])} is not an IP address", "Write it as 10.244.0.5.")
-        if address.version != 4:
-            raise CniError(
-                UNSUPPORTED_FIELD,
-                f"{where}: {shown(asked[0])} is an IPv6 address",
-                "This release gives workloads IPv4 addresses only.",
-            )
-        return str(address)
+        found: dict[int, str] = {}
+        for one in asked:
+            address = _address(one)
+            if address is None:
+                raise CniError(code, f"{where}: {shown(one)} is not an IP address", "Write it as 10.244.0.5.")
+            if address.version in found:
+                raise CniError(
+                    UNSUPPORTED_FIELD,
+                    f"{where} asks for several IPv{address.version} addresses",
+                    "A workload has one address of each IP version here: ask for one.",
+                )
+            found[address.version] = str(address)
+        return found
 
     def _mac(self, arguments: Arguments) -> t.Optional[str]:
         asked = self._capabilities.get("mac")
@@ -181,12 +204,15 @@ class Configuration:
 
     @staticmethod
     def _pools(ipam: Document) -> tuple[str, ...]:
-        pools = ipam.get("ipv4_pools")
-        if pools is None:
-            return ()
-        if not isinstance(pools, list) or not all(isinstance(pool, str) and pool for pool in pools):
-            raise _invalid("ipam.ipv4_pools is not a list of texts", "Name IP pools in it, or give their CIDRs.")
-        return tuple(pools)
+        found: list[str] = []
+        for field in ("ipv4_pools", "ipv6_pools"):
+            pools = ipam.get(field)
+            if pools is None:
+                continue
+            if not isinstance(pools, list) or not all(isinstance(pool, str) and pool for pool in pools):
+                raise _invalid(f"ipam.{field} is not a list of texts", "Name IP pools in it, or give their CIDRs.")
+            found += pools
+        return tuple(found)
 
     def _labels(self, arguments: Arguments) -> t.Mapping[str, str]:
         """Of the network first; what the runtime gives for this container wins."""

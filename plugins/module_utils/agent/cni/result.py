@@ -12,7 +12,8 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from ...dataplane.workload import GATEWAY, wanted_routes
+from ...dataplane.kernel import METRIC_IPV6
+from ...dataplane.workload import GATEWAY, GATEWAY6, wanted_routes
 from ...fleet.attachment import Workload
 from ...fleet.node_state import WorkloadEndpoint
 from . import versions
@@ -94,7 +95,7 @@ def _interfaces(workload: Workload, version: str) -> list[dict[str, t.Any]]:
 
 
 def _addresses(workload: Workload, version: str, interface: int) -> list[dict[str, t.Any]]:
-    """Without a gateway, as Calico's: 169.254.1.1 is no address of their subnet."""
+    """Without a gateway, as Calico's: those of the workloads are no addresses of their subnets."""
     entries: list[dict[str, t.Any]] = []
     for text in workload.addresses:
         address = ipaddress.ip_address(text)
@@ -106,12 +107,16 @@ def _addresses(workload: Workload, version: str, interface: int) -> list[dict[st
 
 
 def _routes(workload: Workload, version: str) -> list[dict[str, t.Any]]:
-    """Those in the container, which dataplane/workload.py writes; of IPv4 alone, as long as that is all there is."""
-    address = next((text for text in workload.addresses if ":" not in text), None)
-    if address is None:
-        return []
+    """Those in the container, which dataplane/workload.py writes."""
     interface = WorkloadEndpoint(
-        workload.name, workload.interface, address, 0, "", peer_interface=workload.peer_interface, netns_owned=False
+        workload.name,
+        workload.interface,
+        next((text for text in workload.addresses if ":" not in text), ""),
+        0,
+        "",
+        peer_interface=workload.peer_interface,
+        netns_owned=False,
+        address6=next((text for text in workload.addresses if ":" in text), ""),
     )
     routes = []
     for destination, through in wanted_routes(interface).items():
@@ -121,7 +126,7 @@ def _routes(workload: Workload, version: str) -> list[dict[str, t.Any]]:
         if versions.with_mtu(version):
             if through.scope:
                 route["scope"] = through.scope
-            if through.metric:
+            if through.metric not in (0, METRIC_IPV6):
                 route["priority"] = through.metric
         routes.append(route)
     return routes
@@ -142,8 +147,8 @@ def _before_interfaces(
                 "Use 0.3.1 or a later version in the network configuration.",
             )
         result[field] = {"ip": f"{address}/{address.max_prefixlen}"}
-        if address.version == 4:
-            result[field]["routes"] = [{"dst": "0.0.0.0/0", "gw": GATEWAY}]
+        default, gateway = ("0.0.0.0/0", GATEWAY) if address.version == 4 else ("::/0", GATEWAY6)
+        result[field]["routes"] = [{"dst": default, "gw": gateway}]
     result["dns"] = result.get("dns") or dict(dns)
     return result
 

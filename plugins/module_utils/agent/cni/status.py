@@ -31,11 +31,15 @@ async def status(agent: Agent) -> None:
 
 def _without_addresses(agent: Agent) -> list[str]:
     usage = agent.ipam.usage()
-    if any(block.free for block in usage):
-        return []
     if not usage:
         return ["this node has no block of addresses. Run site.yml, which grants one"]
-    return [f"all {len(usage)} blocks of addresses of this node are full. Run site.yml, which grants more"]
+    full = []
+    for version in (4, 6):
+        own = [block for block in usage if (":" in block.cidr) == (version == 6)]
+        if own and not any(block.free for block in own):
+            of = "addresses" if len(own) == len(usage) else f"IPv{version} addresses"
+            full.append(f"all {len(own)} blocks of {of} of this node are full. Run site.yml, which grants more")
+    return full
 
 
 async def _without_routes(agent: Agent) -> list[str]:

@@ -16,8 +16,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.cni.dispatch import Dispatcher
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.request import AddRequest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Bird, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import Allocation, Usage
 
 from tests.unit.agent.cni.runtime import BLOCK, Answer, Container, Runtime

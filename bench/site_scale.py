@@ -1,0 +1,160 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the time of site.yml grows with the fleet: its first run, one with nothing to do, and --check, over
+simulated hosts of this machine. As root; nothing outlives the process.
+
+    bench/site_scale.py [--hosts 50,100,200] [--agent] [--tasks]
+
+A host is a set of namespaces with a BIRD of its own (bench/site/simulated_hosts.py); two of them are reflectors, the
+others have a workload each. Modules run as on any host, with the same arguments and by as many forks; what is not there
+is SSH, systemd (bench/site/systemctl answers) and, without --agent, the agent.
+
+Hosts and controller share this machine's processors, so the time of a run is what they all use together. Goal: from the
+smallest to the largest fleet it grows with hosts to the power of at most 1.15, in seconds of a processor (others on the
+machine do not count there). When that is missed the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import typing as t
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from bench.site.simulated_hosts import SimulatedHosts  # noqa: E402
+
+GOAL = 1.15
+REFLECTORS = 2
+RUNS: t.Mapping[str, t.Sequence[str]] = {"first run": (), "nothing to do": (), "--check": ("--check",)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """`seconds` by the clock, `processor` of Ansible and all that ran on the hosts for it; `memory` in MiB, the most
+    that one process had. `tasks`: seconds by the clock of each."""
+
+    seconds: float
+    processor: float
+    memory: float
+    tasks: t.Mapping[str, float]
+
+
+def play(inventory: Path, *options: str) -> Run:
+    """Exits where the run fails or, but for the first, changes anything."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHON"))},
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection"),
+        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin",
+        "LC_ALL": "C.UTF-8",
+        # Tasks are timed by their headings: at once, and before the first host answers.
+        "PYTHONUNBUFFERED": "1",
+        "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true",
+    }
+    command = ["ansible-playbook", "-i", str(inventory), "playbooks/site.yml", *options]
+    said, tasks, current = [], {}, "start"
+    with open(inventory / "log", "w", encoding="utf-8") as log:
+        began = since = time.monotonic()
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
+        for line in t.cast("t.IO[str]", process.stdout):
+            said.append(line)
+            task = re.match(r"(?:TASK|PLAY) \[?(?:baremetal\.host_routing\.calico_node : )?([^]*]*)", line)
+            if task:
+                now = time.monotonic()
+                tasks[current] = tasks.get(current, 0.0) + now - since
+                current, since = task.group(1).strip(), now
+        dummy, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        ended = time.monotonic()
+    tasks[current] = tasks.get(current, 0.0) + ended - since
+    if process.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed:\n{''.join(said)[-6000:]}{(inventory / 'log').read_text()[-3000:]}")
+    return Run(ended - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, tasks)
+
+
+def write_inventory(folder: Path, hosts: SimulatedHosts, agent: bool) -> None:
+    (folder / "group_vars" / "all").mkdir(parents=True)
+    entries = {
+        name: {"calico_node_address": hosts.addresses[name], "simulated_host_pid": space.pid}
+        for name, space in hosts.spaces.items()
+    }
+    names = list(entries)
+    groups = {"calico_rr": names[:REFLECTORS], "calico_nodes": names[REFLECTORS:]}
+    inventory = {group: {"hosts": {name: entries[name] for name in members}} for group, members in groups.items()}
+    (folder / "hosts.yml").write_text(json.dumps(inventory))
+    variables = {
+        "ansible_connection": "namespace",
+        "ansible_python_interpreter": sys.executable,  # of this clone, which has pyroute2
+        "ansible_pipelining": True,
+        "calico_node_agent": agent,
+        "calico_node_install_packages": False,
+        "calico_rr_cluster_id": "244.0.0.1",
+        "calico_ip_pools": [{"name": "pool", "cidr": "10.244.0.0/16", "vxlanMode": "Always", "natOutgoing": True}],
+        "calico_workloads": [{"name": f"web-{name}", "node": name} for name in groups["calico_nodes"]],
+    }
+    (folder / "group_vars" / "all" / "calico.yml").write_text(json.dumps(variables))
+
+
+def measure(count: int, agent: bool) -> dict[str, Run]:
+    with tempfile.TemporaryDirectory(prefix="site-scale-") as name:
+        folder = Path(name)
+        (folder / "private").mkdir()
+        with SimulatedHosts(count, folder / "private") as hosts:
+            inventory = folder / "inventory"
+            write_inventory(inventory, hosts, agent)
+            return {name: play(inventory, *options) for name, options in RUNS.items()}
+
+
+def growth(of: t.Mapping[int, float]) -> float:
+    """The exponent between the smallest and the largest fleet."""
+    few, many = min(of), max(of)
+    return math.log(of[many] / of[few]) / math.log(many / few)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hosts", default="50,100,200", help="sizes of fleets, at least two")
+    parser.add_argument("--agent", action="store_true", help="each workload host runs the agent, too")
+    parser.add_argument("--tasks", action="store_true", help="also the seconds of each task")
+    options = parser.parse_args()
+    sizes = sorted({int(size) for size in options.hosts.split(",")})
+    if os.geteuid() != 0 or len(sizes) < 2 or sizes[0] <= REFLECTORS:
+        sys.exit("run it as root, with at least two sizes of more than two hosts, as in --hosts 50,100,200")
+    found: dict[int, dict[str, Run]] = {}
+    for size in sizes:
+        found[size] = measure(size, options.agent)
+        for name, run in found[size].items():
+            print(
+                f"{size:5} hosts  {name:<14} {run.seconds:7.1f} s  {run.processor:7.1f} s of a processor"
+                f"  {1000 * run.processor / size:6.0f} ms a host  {run.memory:5.0f} MiB",
+                flush=True,
+            )
+            for task, seconds in run.tasks.items() if options.tasks else ():
+                print(f"{'':20} {seconds:7.1f} s  {task}")
+    missed = False
+    for name in RUNS:
+        exponent = growth({size: runs[name].processor for size, runs in found.items()})
+        clock = growth({size: runs[name].seconds for size, runs in found.items()})
+        verdict = "met" if exponent <= GOAL else "MISSED"
+        missed = missed or exponent > GOAL
+        print(
+            f"{name:<14} grows with hosts to the power of {exponent:.2f} (clock: {clock:.2f})  goal {GOAL}: {verdict}"
+        )
+    if missed:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

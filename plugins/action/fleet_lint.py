@@ -1,0 +1,42 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import lint_lines, lint_source
+
+
+class ActionModule(ActionBase):
+    """Look for what does not work in an inventory, or is hardly meant; see the module of this name."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        dummy, args = self.validate_argument_spec(
+            {
+                "strict": {"type": "bool", "default": False},
+                "output": {"type": "str", "choices": ["text", "json", "none"], "default": "text"},
+                "answer_file": {"type": "path"},
+            }
+        )
+        looked = lint_source.look(task_vars or {})
+        answer, lines = looked.document(args["strict"]), lint_lines.text(looked)
+        if args["answer_file"]:
+            with open(args["answer_file"], "w", encoding="utf-8") as stream:
+                json.dump({"lines": lines, "answer": answer}, stream)
+        printed = {"text": lines, "json": json.dumps(answer, indent=2).splitlines(), "none": []}
+        for line in printed[args["output"]]:
+            Display().display(line)
+        if not answer["good"]:
+            # What was printed is not printed once more with the failure.
+            result.update(failed=True, msg=f"{lines[-1]}, see above.")
+        else:
+            result.update(changed=False, lines=lines, **answer)
+        return result

@@ -1,0 +1,29 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bgp_secrets
+
+
+class ActionModule(ActionBase):
+    """Send along the passwords of the inventory, for the node to say which of them are new to it; see the module of
+    this name."""
+
+    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        args = dict(self._task.args)
+        try:
+            args["bgp_passwords"] = bgp_secrets.packed(task_vars)
+        except FleetError as error:
+            result.update(failed=True, msg=str(error))
+            return result
+        result.update(
+            self._execute_module(module_name="baremetal.host_routing.node_info", module_args=args, task_vars=task_vars)
+        )
+        return result

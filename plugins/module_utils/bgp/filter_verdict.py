@@ -1,0 +1,95 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the rules of a BGPFilter say of a route, without BIRD: for people who ask, and for tests that ask BIRD, too."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import re
+import typing as t
+
+from .filter_rules import FilterFunction, FilterOperation, FilterRule
+
+
+@dataclasses.dataclass(frozen=True)
+class Route:
+    """What a filter sees of a route: its prefix and its BGP attributes.
+
+    `interface` is "" while it is not known, as on import: BIRD works out where the next hop leads afterwards.
+    """
+
+    net: str  # CIDR
+    from_peers: bool = True  # it came by BGP
+    interface: str = ""
+    as_path: tuple[int, ...] = ()
+    communities: frozenset[tuple[int, int]] = frozenset()
+    large_communities: frozenset[tuple[int, int, int]] = frozenset()
+    local_pref: t.Optional[int] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """`accept` is None where no rule matched: the default of that kind of session decides. `rule` is its index."""
+
+    accept: t.Optional[bool]
+    route: Route
+    rule: t.Optional[int] = None
+
+
+def verdict(function: FilterFunction, route: Route, same_as: bool) -> Verdict:
+    """The first rule that matches decides. `same_as`: the session is with a router of the own AS."""
+    for index, rule in enumerate(function.rules):
+        if matches(rule, route, same_as):
+            return Verdict(rule.accept, _changed(route, rule.operations), index)
+    return Verdict(None, route)
+
+
+def matches(rule: FilterRule, route: Route, same_as: bool) -> bool:
+    """Whether `route` has all that `rule` asks for."""
+    if rule.peer_type and (rule.peer_type == "iBGP") != same_as:
+        return False
+    if rule.net and not _prefix_matches(rule, route.net):
+        return False
+    if rule.from_peers and not route.from_peers:
+        return False
+    if rule.interface and not (route.interface and _pattern(rule.interface).fullmatch(route.interface)):
+        return False
+    if rule.community and rule.community not in route.communities | route.large_communities:
+        return False
+    if rule.as_path and route.as_path[: len(rule.as_path)] != rule.as_path:
+        return False
+    if rule.local_pref is None:
+        return True
+    return rule.unset_local_pref if route.local_pref is None else route.local_pref == rule.local_pref
+
+
+def _prefix_matches(rule: FilterRule, cidr: str) -> bool:
+    net, asked = ipaddress.ip_network(cidr), ipaddress.ip_network(rule.net)
+    if rule.operator in ("Equal", "NotEqual"):
+        return (net == asked) == (rule.operator == "Equal")
+    inside = net.version == asked.version and net.subnet_of(t.cast(t.Any, asked))
+    if rule.lengths:
+        inside = inside and rule.lengths[0] <= net.prefixlen <= rule.lengths[1]
+    return inside == (rule.operator == "In")
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """BIRD's patterns have `*` for any text; what else they have does not occur in rules."""
+    return re.compile(".*".join(re.escape(part) for part in text.split("*")))
+
+
+def _changed(route: Route, operations: t.Iterable[FilterOperation]) -> Route:
+    for operation in operations:
+        if operation.kind == "as_path":
+            route = dataclasses.replace(route, as_path=operation.numbers + route.as_path)
+        elif operation.kind == "community":
+            both = route.communities | {t.cast("tuple[int, int]", operation.numbers)}
+            route = dataclasses.replace(route, communities=both)
+        elif operation.kind == "large_community":
+            large = route.large_communities | {t.cast("tuple[int, int, int]", operation.numbers)}
+            route = dataclasses.replace(route, large_communities=large)
+        else:
+            route = dataclasses.replace(route, local_pref=operation.numbers[0])
+    return route

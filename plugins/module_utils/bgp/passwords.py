@@ -1,0 +1,123 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Passwords of BGP sessions (TCP MD5 signatures, RFC 2385): how they are named, what they may be, and the one file that
+holds them.
+
+A secret is known by `name:key`, as a secretKeyRef has them. That is all that a Bird, and so bird.cfg and whatever is
+stored or printed, has of it: bird.cfg says `password 'calico_secret_tor-a:password';` and includes a file that defines
+this symbol. No text of this module holds a value.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import typing as t
+
+#: bytes: what the kernel takes as a key (TCP_MD5SIG_MAXKEYLEN of linux/tcp.h)
+LONGEST = 80
+
+_SYMBOL = "calico_secret_"
+#: BIRD's symbols have at most 64 characters; in quotes, letters, digits and `_-.:` may stand in them.
+LONGEST_NAME = 64 - len(_SYMBOL)
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)  # as Kubernetes has it: a DNS subdomain
+_KEY = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
+_DEFINITION = re.compile(rf"define '{_SYMBOL}([^']+)' = \"([^\"]*)\";", re.ASCII)
+_HEAD = """\
+# Passwords of BGP sessions, read by BIRD with bird.cfg. Written by baremetal.host_routing from calico_bgp_secrets.
+"""
+
+
+class Passwords(t.Mapping[str, str]):
+    """{`name:key`: password}. Printed it has the names alone, so that no message or traceback tells more."""
+
+    def __init__(self, values: t.Optional[t.Mapping[str, str]] = None) -> None:
+        self._values = dict(values or {})
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> t.Iterator[str]:
+        return iter(sorted(self._values))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Passwords({', '.join(self)})"
+
+
+class Problem(t.NamedTuple):
+    """What is wrong with a name or a password, and how to go on; never what it is."""
+
+    rule: str
+    remedy: str
+
+
+def secret_name(name: str, key: str) -> str:
+    """How a secret is known everywhere."""
+    return f"{name}:{key}"
+
+
+def problem_of_name(name: t.Any, key: t.Any) -> t.Optional[Problem]:
+    """Why a secret cannot be known by these two, None if it can."""
+    for word, value, form in (("name", name, _NAME), ("key", key, _KEY)):
+        if not isinstance(value, str) or not form.fullmatch(value):
+            letters = "small letters, digits, '-' and '.'" if word == "name" else "letters, digits, '-', '_' and '.'"
+            return Problem(f"is not a {word} that a secret can have.", f"Use {letters}.")
+    if len(secret_name(name, key)) > LONGEST_NAME:
+        return Problem(
+            "is too long: BIRD has to know the secret by a symbol of 64 characters.",
+            f"Let its name and its key have at most {LONGEST_NAME - 1} characters together.",
+        )
+    return None
+
+
+def problem_of_password(value: t.Any) -> t.Optional[Problem]:
+    """Why BIRD or the kernel would not take `value` as a password, None if they do."""
+    if not isinstance(value, str):
+        return Problem("is not text.", "Write the password in quotes.")
+    if not value:
+        return Problem("is empty.", "Write the password there, or remove the secret.")
+    if '"' in value or any(ord(character) < 32 or ord(character) == 127 for character in value):
+        return Problem("has a double quote or a control character, which BIRD cannot be told.", "Choose another one.")
+    size = len(value.encode("utf-8", errors="surrogatepass"))
+    if size > LONGEST:
+        return Problem(f"has {size} bytes.", f"TCP MD5 signatures take at most {LONGEST}: choose a shorter one.")
+    return None
+
+
+def to_text(passwords: t.Mapping[str, str]) -> str:
+    """The file that BIRD includes."""
+    return _HEAD + "".join(f"define '{_SYMBOL}{name}' = \"{passwords[name]}\";\n" for name in sorted(passwords))
+
+
+def from_text(text: str) -> Passwords:
+    """What such a file holds; other lines mean nothing."""
+    return Passwords(dict(_DEFINITION.findall(text)))
+
+
+def placeholders(names: t.Iterable[str]) -> Passwords:
+    """For a check of bird.cfg, which goes by what is defined and not by what it is."""
+    return Passwords(dict.fromkeys(names, "placeholder"))
+
+
+def pack(passwords: t.Mapping[str, str]) -> str:
+    """As a module gets them. One opaque text, for Ansible takes what it must not log out of all that a module says: a
+    password that is a word would take that word."""
+    return base64.b64encode(json.dumps({name: passwords[name] for name in sorted(passwords)}).encode()).decode()
+
+
+def unpack(packed: t.Optional[str]) -> Passwords:
+    """The reverse; nothing in, nothing out. Raises ValueError, which does not say what it was given."""
+    if not packed:
+        return Passwords()
+    try:
+        values = json.loads(base64.b64decode(packed, validate=True))
+    except ValueError:
+        values = None
+    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+        raise ValueError("the passwords that arrived cannot be read. They are filled in by the module's action.")
+    return Passwords(values)

@@ -1,0 +1,142 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a BGPPeer may say here beyond Calico v3: timers, BFD, its own listening port and a source address of its own.
+
+These fields stand beside Calico's in the lists of peers of an inventory. A document that is to be given to Calico as
+well must do without them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ..resources.addresses import parse_cidr_or_address
+from ..resources.durations import parse_duration
+from ..resources.errors import Refused
+from ..resources.fields import Fields, Integer, field, read_fields, types_of
+from .bird_state import Bfd
+
+#: seconds. RFC 4271, section 4.2: a hold time has two octets, and is at least three seconds.
+HOLD_TIME = (3, 65535)
+KEEPALIVE_TIME = (1, 65535)
+#: seconds. RFC 4724, section 3: twelve bits; RFC 9494, section 3: 24 bits.
+RESTART_TIME = (0, 4095)
+STALE_TIME = (0, 16777215)
+
+Document = dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Seconds:
+    """A length of time in whole seconds: a number, or as Calico writes it (90s, 1m30s). Read as a number."""
+
+    minimum: int
+    maximum: int
+
+    def read(self, value: t.Any) -> int:
+        seconds = parse_duration(value) if isinstance(value, str) else value
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+            raise Refused(value, "is not a length of time.", "Write a number and a unit, as 90s.")
+        if seconds != int(seconds):
+            raise Refused(value, "is not a whole number of seconds.", "BGP counts these times in seconds.")
+        if not self.minimum <= seconds <= self.maximum:
+            raise Refused(value, "is out of range.", f"Choose {self.minimum} to {self.maximum} seconds.")
+        return int(seconds)
+
+    def write(self, value: t.Any) -> t.Any:
+        return f"{value}s"
+
+    def schema(self) -> Document:
+        return {"type": ["string", "integer"]}
+
+
+@dataclasses.dataclass(frozen=True)
+class _BfdFields:
+    """Intervals in milliseconds; 0 leaves the default."""
+
+    minRx: int = field(Integer(10, 60000, Bfd.min_rx), Bfd.min_rx)
+    minTx: int = field(Integer(10, 60000, Bfd.min_tx), Bfd.min_tx)
+    multiplier: int = field(Integer(2, 255, Bfd.multiplier), Bfd.multiplier)
+
+
+class BfdSwitch:
+    """true (the default intervals), false, or a mapping of them. Read as a Bfd, or None."""
+
+    def read(self, value: t.Any) -> t.Optional[Bfd]:
+        if isinstance(value, bool):
+            return Bfd() if value else None
+        if not isinstance(value, t.Mapping):
+            raise Refused(
+                value,
+                "is neither true, false nor a mapping.",
+                "Write true, or the intervals in milliseconds: {minRx: 300, minTx: 300, multiplier: 3}.",
+            )
+        read = read_fields(_BfdFields, value)
+        return Bfd(read.minRx, read.minTx, read.multiplier)
+
+    def write(self, value: t.Any) -> t.Any:
+        return {"minRx": value.min_rx, "minTx": value.min_tx, "multiplier": value.multiplier}
+
+    def schema(self) -> Document:
+        return {"anyOf": [{"type": "boolean"}, Fields(_BfdFields).schema()]}
+
+
+class SourceAddress:
+    """An address of the node, with its prefix length where the peer is on its subnet."""
+
+    def read(self, value: t.Any) -> str:
+        cidr = parse_cidr_or_address(value) if isinstance(value, str) else None
+        if cidr is None:
+            raise Refused(
+                value,
+                "is neither UseNodeIP, None nor an address of the node.",
+                "Write for example 10.20.1.11/24: the prefix length says which peers need no router.",
+            )
+        return str(value)
+
+    def write(self, value: t.Any) -> t.Any:
+        return value
+
+    def schema(self) -> Document:
+        return {"type": "string"}
+
+
+@dataclasses.dataclass(frozen=True)
+class PeerExtensions:
+    """Times in seconds; None where what holds for all sessions holds."""
+
+    holdTime: t.Optional[int] = field(Seconds(*HOLD_TIME))
+    keepaliveTime: t.Optional[int] = field(Seconds(*KEEPALIVE_TIME))
+    longLivedStaleTime: t.Optional[int] = field(Seconds(*STALE_TIME))
+    listenPort: t.Optional[int] = field(Integer(0, 65535))
+    bfd: t.Optional[Bfd] = field(BfdSwitch())
+    sourceAddress: str = field(SourceAddress(), "")
+
+    @property
+    def source(self) -> str:
+        """The source address without its prefix length."""
+        return self.sourceAddress.partition("/")[0]
+
+
+NAMES = tuple(types_of(PeerExtensions))
+
+
+def split(entry: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], PeerExtensions]:
+    """The fields of a BGPPeer, flat or as a document, that are Calico's, and ours. Raises Refused."""
+    spec = entry.get("spec")
+    if isinstance(spec, t.Mapping):
+        theirs, ours = _divide(spec)
+        return {**entry, "spec": theirs}, read_fields(PeerExtensions, ours)
+    theirs, ours = _divide(entry)
+    return theirs, read_fields(PeerExtensions, ours)
+
+
+def _divide(fields: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, t.Any]]:
+    ours = {name: fields[name] for name in NAMES if name in fields}
+    source = ours.get("sourceAddress")
+    if source is None or not isinstance(source, str) or not re.search(r"[.:]", source):
+        ours.pop("sourceAddress", None)  # Calico's words, or what it refuses
+    return {name: value for name, value in fields.items() if name not in ours}, ours

@@ -1,0 +1,358 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who speaks BGP with whom in a fleet: out of its nodes, its BGPPeers and its mesh, each node's sessions.
+
+The rules are Calico's (confd/pkg/backends/calico/client.go, updatePeersV1, and bgp_processor.go):
+
+- The mesh joins all nodes that have no cluster id. A session carries the routes of one family.
+- A BGPPeer is global, or for some nodes. What is global is there on every node, and wins over what is for some; of two
+  that mean the same address and port, the first one wins.
+- A BGPPeer that means nodes of the fleet is in force on their side too, with the ends swapped, unless reversePeering
+  is Manual or that side says something of its own.
+- A node with a cluster id reflects for every peer of its own AS that has none, or another one.
+
+Ours beside them: reflectors of the inventory's group find their clients without a BGPPeer (`Speaker.reflector`); one
+end of every session within the fleet waits for the other (`waits`); and a BGPPeer takes the place of a session that
+would be there without it. Of nodes and BGPPeers, each is looked at once: what grows is the number of sessions only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import ipaddress
+import typing as t
+
+from .. import naming, selectors
+from ..resources.bgp import BGP_PORT, BGPPeer
+from ..resources.durations import parse_duration
+from .bird_state import BirdPeer
+from .peer_definition import PLAIN_MESH, PeerAddress, PeerDefinition, Unasked
+from .speaker import Speaker, lies_in
+
+_NEXT_HOP = {"Self": "self", "Keep": "keep"}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Definition:
+    """A BGPPeer and the nodes that it means: `local` have the session as it says, `remote` are their peers in the
+    fleet."""
+
+    given: PeerDefinition
+    local: tuple[Speaker, ...]
+    remote: tuple[Speaker, ...]
+    options: dict[str, t.Any]
+
+    def families(self) -> tuple[int, ...]:
+        return (self.given.address.family,) if self.given.address else (4, 6)
+
+
+class Peering:
+    """The sessions of every node of a fleet. Sooner definitions win over later ones."""
+
+    def __init__(
+        self, speakers: t.Iterable[Speaker], definitions: t.Iterable[PeerDefinition], unasked: Unasked = PLAIN_MESH
+    ) -> None:
+        self._speakers = {speaker.name: speaker for speaker in speakers}
+        self._unasked = unasked
+        self._all = tuple(self._speakers.values())
+        self._selected: dict[str, tuple[Speaker, ...]] = {}
+        self._by_address = {address: speaker for speaker in self._all for dummy, address, number in speaker.ends}
+        self._mesh = tuple(speaker for speaker in self._all if not speaker.cluster_id) if unasked.mesh else ()
+        self._reflectors = tuple(speaker for speaker in self._all if speaker.reflector)
+        self._served = {speaker.name: self._clients_of(speaker) for speaker in self._reflectors}
+        self._serving: dict[str, list[Speaker]] = {}
+        for reflector in self._reflectors:
+            for client in self._served[reflector.name]:
+                self._serving.setdefault(client.name, []).append(reflector)
+        self._globals: list[_Definition] = []
+        self._forward: dict[str, list[_Definition]] = {}
+        self._reverse: dict[str, list[_Definition]] = {}
+        self._definitions = tuple(self._resolve(definition) for definition in definitions)
+        for definition in self._definitions:
+            self._index(definition)
+
+    def sessions(self, name: str) -> tuple[BirdPeer, ...]:
+        """Those of node `name`: mesh and reflectors first, then the others in the order in which they are defined."""
+        own = self._speakers[name]
+        defined = self._defined(own)
+        taken = {address for address, dummy in defined}
+        unasked = (peer for peer in self._of_themselves(own) if peer.address not in taken)
+        return (*unasked, *defined.values())
+
+    def meant(self) -> t.Iterator[tuple[PeerDefinition, tuple[Speaker, ...], tuple[Speaker, ...]]]:
+        """Each BGPPeer with the nodes that it is for, and those of the fleet that are their peers by it."""
+        return ((one.given, one.local, one.remote) for one in self._definitions)
+
+    # --- without a BGPPeer ------------------------------------------------------------------------------------------
+
+    def _of_themselves(self, own: Speaker) -> t.Iterator[BirdPeer]:
+        options: dict[str, t.Any] = {
+            "password": self._unasked.password,
+            "graceful_restart_time": self._unasked.graceful_restart_time,
+            "bfd": self._unasked.bfd,
+        }
+        if own.reflector:
+            yield from self._with(own, self._reflectors, "mesh", options)
+            yield from self._with(own, self._served[own.name], "client", options)
+            return
+        if not own.cluster_id:
+            yield from self._with(own, self._mesh, "mesh", options)
+        yield from self._with(own, self._serving.get(own.name, ()), "reflector", options)
+
+    def _clients_of(self, reflector: Speaker) -> tuple[Speaker, ...]:
+        return tuple(speaker for speaker in self._matching(reflector.clients) if not speaker.reflector)
+
+    @staticmethod
+    def _with(
+        own: Speaker, peers: t.Iterable[Speaker], kind: str, options: t.Mapping[str, t.Any]
+    ) -> t.Iterator[BirdPeer]:
+        prefix = "Mesh_" if kind == "mesh" else "Node_"
+        for peer in peers:
+            if peer is own:
+                continue
+            reflects = kind == "client" and peer.as_number == own.as_number
+            for (family, dummy, own_number), (address, number) in _common(own, peer):
+                yield BirdPeer(
+                    prefix + peer.symbols[family],
+                    address,
+                    peer.as_number,
+                    kind,
+                    passive=waits(own, peer, own_number, number),
+                    node=peer.name,
+                    family=family,
+                    port=peer.listen_port if peer.listen_port != own.listen_port else None,
+                    cluster_id=own.cluster_id if reflects else None,
+                    **options,
+                )
+
+    # --- by BGPPeers ------------------------------------------------------------------------------------------------
+
+    def _matching(self, selector: str) -> tuple[Speaker, ...]:
+        found = self._selected.get(selector)
+        if found is None:
+            matches = selectors.parse(selector).matches
+            found = self._selected[selector] = tuple(speaker for speaker in self._all if matches(speaker.labels))
+        return found
+
+    def _resolve(self, given: PeerDefinition) -> _Definition:
+        peer = given.peer
+        local = self._all
+        if peer.nodeSelector:
+            local = self._matching(peer.nodeSelector)
+        elif peer.node:
+            local = tuple(speaker for speaker in (self._speakers.get(peer.node),) if speaker)
+        if given.members is not None:
+            if local is self._all:
+                local = tuple(self._speakers[name] for name in sorted(given.members & self._speakers.keys()))
+            else:
+                local = tuple(speaker for speaker in local if speaker.name in given.members)
+        if peer.peerSelector:
+            return _Definition(given, local, self._matching(peer.peerSelector), _options(given))
+        speaker = self._by_address.get(given.address.address) if given.address else None
+        remote = (speaker,) if speaker and _is_meant(speaker, peer.asNumber, given.address) else ()
+        return _Definition(given, local, remote, _options(given))
+
+    def _index(self, definition: _Definition) -> None:
+        if definition.given.is_global:
+            self._globals.append(definition)
+        else:
+            for speaker in definition.local:
+                self._forward.setdefault(speaker.name, []).append(definition)
+        if definition.given.peer.reversePeering != "Manual":
+            for speaker in definition.remote:
+                self._reverse.setdefault(speaker.name, []).append(definition)
+
+    def _defined(self, own: Speaker) -> dict[tuple[str, int], BirdPeer]:
+        """By address and port, as Calico tells peers apart."""
+        found: dict[tuple[str, int], BirdPeer] = {}
+        for prefix, definitions in (("Global", self._globals), ("Node", self._forward.get(own.name, ()))):
+            for definition in definitions:
+                for key, peer in self._ahead(own, definition, prefix):
+                    found.setdefault(key, peer)
+        for definition in self._reverse.get(own.name, ()):
+            for key, peer in self._back(own, definition):
+                found.setdefault(key, peer)
+        return found
+
+    def _ahead(self, own: Speaker, definition: _Definition, prefix: str) -> t.Iterator[_Keyed]:
+        """The sessions that a BGPPeer says `own` has."""
+        peer, extensions = definition.given.peer, definition.given.extensions
+        ahead = {
+            "local_as": peer.localASNumber or None,
+            "local_port": extensions.listenPort or None,
+            "source_address": "" if peer.sourceAddress == "None" else extensions.source or None,
+        }
+        far = definition.given.address
+        if far is None:
+            for speaker in definition.remote:
+                if speaker is not own:
+                    yield from _pairs(own, speaker, prefix, definition, ahead)
+            return
+        if own.end(far.family) in ("", far.address):
+            return
+        ahead["reachable_by"] = peer.reachableBy
+        known = self._by_address.get(far.address)
+        if known is not None:
+            yield _session(own, known, far.family, far.address, prefix, definition, far.port, ahead)
+        else:
+            yield _outside(own, far, prefix, definition, ahead)
+
+    def _back(self, own: Speaker, definition: _Definition) -> t.Iterator[_Keyed]:
+        """The same from the other end: `own` is one of those that the BGPPeer means as peers."""
+        peer, extensions = definition.given.peer, definition.given.extensions
+        back: dict[str, t.Any] = {"source_address": "" if peer.sourceAddress == "None" else None}
+        for speaker in definition.local:
+            if speaker is own:
+                continue
+            for family in definition.families():
+                address = speaker.end(family)
+                if extensions.source and (":" in extensions.source) == (family == 6):
+                    address = extensions.source
+                if address and own.end(family):
+                    yield _session(
+                        own,
+                        speaker,
+                        family,
+                        address,
+                        "Node",
+                        definition,
+                        extensions.listenPort or 0,
+                        back,
+                        peer.localASNumber,
+                    )
+
+
+_Keyed = tuple[tuple[str, int], BirdPeer]
+
+
+def _pairs(
+    own: Speaker, speaker: Speaker, prefix: str, definition: _Definition, ahead: t.Mapping[str, t.Any]
+) -> t.Iterator[_Keyed]:
+    for family in (4, 6):
+        source = ahead["source_address"]
+        fits = not source or (":" in source) == (family == 6)
+        if own.end(family) and speaker.end(family):
+            fields = ahead if fits else {**ahead, "source_address": None}
+            yield _session(own, speaker, family, speaker.end(family), prefix, definition, 0, fields)
+
+
+def _session(
+    own: Speaker,
+    speaker: Speaker,
+    family: int,
+    address: str,
+    prefix: str,
+    definition: _Definition,
+    port: int,
+    fields: t.Mapping[str, t.Any],
+    as_number: t.Optional[int] = None,
+) -> _Keyed:
+    """With a node of the fleet, by `address`. `port` 0: the one that it listens on."""
+    if as_number is None:
+        far = definition.given.address
+        as_number = (definition.given.peer.asNumber if far and far.address == address else None) or speaker.as_number
+    port = port or speaker.listen_port
+    named = 0 if port == BGP_PORT else port
+    same_as = as_number == (fields.get("local_as") or own.as_number)
+    reflects = bool(own.cluster_id) and same_as and speaker.cluster_id != own.cluster_id
+    kind = "client" if reflects else "reflector" if same_as and speaker.cluster_id and not own.cluster_id else "node"
+    peer = BirdPeer(
+        naming.bird_peer_name(prefix, address, named or None),
+        address,
+        as_number,
+        kind,
+        passive=waits(own, speaker, _number(fields["source_address"] or own.end(family)), _number(address)),
+        node=speaker.name,
+        family=family,
+        port=port if port != own.listen_port else None,
+        cluster_id=own.cluster_id if reflects else None,
+        next_hop=_next_hop(definition.given.peer, same_as),
+        **definition.options,
+        **fields,
+    )
+    return (address, named), peer
+
+
+def _outside(
+    own: Speaker, far: PeerAddress, prefix: str, definition: _Definition, fields: t.Mapping[str, t.Any]
+) -> _Keyed:
+    """With a router that is no node of the fleet."""
+    given = definition.given.peer
+    as_number = given.asNumber or own.as_number
+    same_as = as_number == (fields["local_as"] or own.as_number)
+    reflects = bool(own.cluster_id) and same_as
+    port = 0 if far.port == BGP_PORT else far.port
+    subnet = definition.given.extensions.sourceAddress or own.subnet_of(far.family)
+    near = lies_in(far.address, subnet) and not definition.options["ttl_security"] and not given.reachableBy
+    peer = BirdPeer(
+        naming.bird_peer_name(prefix, far.address, port or None),
+        far.address,
+        as_number,
+        "external",
+        multihop=not near,
+        family=far.family,
+        port=port or None,
+        cluster_id=own.cluster_id if reflects else None,
+        next_hop=_next_hop(given, same_as),
+        **definition.options,
+        **fields,
+    )
+    return (far.address, port), peer
+
+
+def _options(given: PeerDefinition) -> dict[str, t.Any]:
+    """What both ends of a session have alike, as fields of a BirdPeer."""
+    peer, extensions = given.peer, given.extensions
+    restart = parse_duration(peer.maxRestartTime) if peer.maxRestartTime else None
+    return {
+        "password": given.password,
+        "ttl_security": peer.ttlSecurity or None,
+        "hold_time": extensions.holdTime,
+        "keepalive_time": extensions.keepaliveTime,
+        "graceful_restart_time": None if restart is None else int(restart + 0.5),
+        "long_lived_stale_time": extensions.longLivedStaleTime,
+        "bfd": extensions.bfd,
+        "allow_local_as": peer.numAllowedLocalASNumbers or None,
+        "filters": peer.filters,
+    }
+
+
+def _next_hop(peer: BGPPeer, same_as: bool) -> str:
+    """keepOriginalNextHop means sessions between two ASes only; nextHopMode means all of them."""
+    if peer.keepOriginalNextHop:
+        return "auto" if same_as else "keep"
+    return _NEXT_HOP.get(peer.nextHopMode or "", "auto")
+
+
+def _is_meant(speaker: Speaker, as_number: t.Optional[int], far: t.Optional[PeerAddress]) -> bool:
+    """Whether a BGPPeer by address means this node, and not somebody else who uses its address."""
+    return far is not None and as_number in (None, 0, speaker.as_number) and far.port in (0, speaker.listen_port)
+
+
+def _common(own: Speaker, peer: Speaker) -> t.Iterator[tuple[tuple[int, str, int], tuple[str, int]]]:
+    for end in own.ends:
+        for family, address, number in peer.ends:
+            if family == end[0]:
+                yield end, (address, number)
+
+
+@functools.lru_cache(maxsize=8192)
+def _number(address: str) -> int:
+    return int(ipaddress.ip_address(address))
+
+
+def waits(own: Speaker, peer: Speaker, own_number: int, number: int) -> bool:
+    """Whether this side of a pair of nodes is the passive one; the numbers are the addresses of both.
+
+    One side always is, so that sessions never collide. BIRD's queue for connections holds 8 (`listen(fd, 8)` in
+    sysdep/unix/io.c of every BIRD 2), and who finds it full waits seconds until TCP tries again: nobody may have to
+    take the calls of many at once. A node with a cluster id therefore calls those without, which hear from few. Among
+    others it goes by the parity of the bits of both addresses, so that each takes half, also where all addresses are
+    even. Third nodes have no say: their coming and going resets no session.
+    """
+    if bool(own.cluster_id) != bool(peer.cluster_id):
+        return not own.cluster_id
+    lower_waits = bin(own_number ^ number).count("1") % 2 == 0
+    return (own_number < number) == lower_waits

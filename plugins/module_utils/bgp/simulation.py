@@ -1,0 +1,372 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What BGP costs in a fleet, before there is one: sessions, routes, announcements and memory of each node.
+
+Counted, not estimated: sessions are those of `Peering`, and every block is followed over all of them as BIRD passes it
+on (best paths, RFC 4271; reflection, RFC 4456; the role's filters). Only nodes with a cluster id pass anything on, and
+blocks that come to the same of them in the same way go the same ways ever after: such a group is followed once. The
+mesh is not looked at in pairs. So 5,000 nodes take a second.
+
+What is not known: of routers outside the fleet it is assumed that each tells all blocks that any node tells any of
+them, but by eBGP none of a node's own AS; and BGPFilters may refuse what is counted here.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import functools
+import ipaddress
+import typing as t
+
+from .bird_state import BirdPeer
+from .load import Load
+from .peer_definition import PeerDefinition, Unasked
+from .peering import Peering
+from .speaker import Speaker
+
+
+@dataclasses.dataclass(frozen=True)
+class _Path:
+    """The way of a group's blocks to a node that reflects. `by` is the neighbour that told it, "" the owner itself;
+    `client` and `external` (eBGP) say of which kind that session is, `arrived` its cluster id."""
+
+    by: str
+    as_path: tuple[int, ...] = ()
+    clusters: tuple[str, ...] = ()
+    client: bool = False
+    external: bool = False
+    arrived: str = ""
+    number: int = 0
+
+    @property
+    def rank(self) -> tuple[int, bool, int, int]:
+        """The least wins. What BIRD compares besides is the same for all paths of a block here."""
+        return len(self.as_path), not self.external, len(self.clusters), self.number
+
+
+@dataclasses.dataclass(frozen=True)
+class _Way:
+    """What matters of one direction of a session to what goes over it: the sender's end, then the receiver's."""
+
+    sender: str
+    client: bool  # the sender reflects for the receiver
+    external: bool
+    cluster: str  # of the sender's end: BIRD takes the router id where none is set
+    own_as: int
+    passes_on: bool
+    received_as: int
+    received_cluster: str
+    from_client: bool  # the receiver reflects for the sender
+    allowed: int  # of the receiver's own AS number in the path
+
+
+@dataclasses.dataclass(frozen=True)
+class _Group:
+    """Owners whose blocks go the same ways, and the best path to them of each node that reflects."""
+
+    members: frozenset[str]
+    blocks: int
+    best: t.Mapping[str, _Path]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Told:
+    """What goes over one direction of a session of that which the sender heard from others."""
+
+    told: int
+    believed: int
+    groups: frozenset[int]  # believed ones
+
+
+class Simulation:
+    """All of one family, 4 or 6. `blocks` is {node: how many it announces}."""
+
+    def __init__(
+        self,
+        speakers: t.Iterable[Speaker],
+        definitions: t.Sequence[PeerDefinition],
+        unasked: Unasked,
+        blocks: t.Mapping[str, int],
+        family: int = 4,
+    ) -> None:
+        self._family = family
+        self._speakers = {one.name: one for one in speakers if one.end(family)}
+        self._blocks = {name: blocks.get(name, 0) for name in self._speakers}
+        everyone = Peering(self._speakers.values(), definitions, dataclasses.replace(unasked, mesh=False))
+        self._sessions = {
+            name: tuple(peer for peer in everyone.sessions(name) if peer.family == family) for name in self._speakers
+        }
+        self._mesh = frozenset(name for name, one in self._speakers.items() if unasked.mesh and not one.cluster_id)
+        self._ends = {(name, peer.address): peer for name, own in self._sessions.items() for peer in own}
+        self._reflecting = [name for name, one in self._speakers.items() if one.cluster_id]
+        self._group_of: dict[str, int] = {}
+        self._groups = tuple(self._grouped())
+        self._passed: dict[tuple[_Way, str], _Told] = {}
+        self._covered: dict[t.Any, tuple[frozenset[str], int]] = {}
+
+    def sessions(self) -> int:
+        """Of the whole fleet, each once."""
+        outside = sum(not peer.node for own in self._sessions.values() for peer in own)
+        within = sum(len(own) + self._meshed(name) for name, own in self._sessions.items())
+        return (within + outside) // 2
+
+    def load(self, name: str) -> Load:
+        """Of node `name`; nothing at all where it has no address of this family."""
+        if name not in self._speakers:
+            return Load()
+        own, blocks = self._sessions[name], self._blocks[name]
+        meshed = self._meshed(name)
+        sent, received, paths = meshed * blocks, 0, 0
+        groups: set[int] = set()
+        direct: set[str] = set()
+        outside: set[int] = set()
+        for peer in own:
+            sent += blocks + self._told_to(name, peer).told
+            if not peer.node:
+                own_as = self._own_as_outside(name, peer)
+                outside.add(own_as)
+                told = self._by_outside(name, own_as)
+                received, paths = received + told, paths + told
+                continue
+            back = self._back(name, peer)
+            if back is None:
+                continue
+            reflected = self._told_to(peer.node, back)
+            received += self._blocks[peer.node] + reflected.told
+            paths += self._blocks[peer.node] + reflected.believed
+            groups |= reflected.groups
+            direct.add(peer.node)
+        if name in self._mesh:
+            among = self._blocks_of_mesh - blocks - sum(self._blocks[other] for other in self._taken(name))
+            received, paths = received + among, paths + among
+        known, count = self._cover(frozenset(groups), name in self._mesh, min(outside, default=None))
+        count += sum(self._blocks[other] for other in direct - known)
+        routes = count - (blocks if name in known else 0)
+        return Load(len(own) + meshed, paths, routes, sent, received)
+
+    def announcements(self, name: str) -> int:
+        """How often, in the whole fleet, a new block of node `name` is told: each is an UPDATE of its own."""
+        count = len(self._sessions[name]) + self._meshed(name)
+        group = self._groups[self._group_of[name]]
+        for reflector, best in group.best.items():
+            for peer in self._sessions[reflector]:
+                if peer.node != (best.by or name) and self._export(best, self._way(reflector, peer)) is not None:
+                    count += 1
+        return count
+
+    # --- sessions ---------------------------------------------------------------------------------------------------
+
+    def _back(self, name: str, peer: BirdPeer) -> t.Optional[BirdPeer]:
+        """The other end of a session with a node; None where that one has none."""
+        own = peer.source_address or self._speakers[name].end(self._family)
+        return self._ends.get((peer.node, own))
+
+    def _taken(self, name: str) -> frozenset[str]:
+        """Members of the mesh with whom a BGPPeer takes the place of the mesh's session."""
+        if name not in self._mesh:
+            return frozenset()
+        ends = ((peer.node, peer.address) for peer in self._sessions[name] if peer.node in self._mesh)
+        return frozenset(node for node, address in ends if address == self._speakers[node].end(self._family))
+
+    def _meshed(self, name: str) -> int:
+        return len(self._mesh) - 1 - len(self._taken(name)) if name in self._mesh else 0
+
+    @functools.cached_property
+    def _blocks_of_mesh(self) -> int:
+        return sum(self._blocks[name] for name in self._mesh)
+
+    def _way(self, name: str, peer: BirdPeer) -> _Way:
+        """From `name` to its `peer`."""
+        own = self._speakers[name]
+        own_as = own.as_towards(peer)
+        back = self._back(name, peer) if peer.node else None
+        other = self._speakers.get(peer.node)
+        reflects = other is not None and bool(other.cluster_id)
+        return _Way(
+            sender=name,
+            client=peer.cluster_id is not None,
+            external=peer.as_number != own_as,
+            cluster=peer.cluster_id or f"router {name}",
+            own_as=own_as,
+            # templates/bird/peer_policy.j2: other routers would send packets to a reflector that passed blocks on
+            passes_on=bool(own.cluster_id) and bool(peer.node or peer.cluster_id or peer.next_hop == "keep"),
+            received_as=peer.as_number,
+            # of others no session ever has it in a path
+            received_cluster=((back and back.cluster_id) or f"router {peer.node}") if reflects else "",
+            from_client=back is not None and back.cluster_id is not None,
+            allowed=(back.allow_local_as or 0) if back is not None else 0,
+        )
+
+    # --- ways of blocks ---------------------------------------------------------------------------------------------
+
+    def _grouped(self) -> t.Iterator[_Group]:
+        entering: dict[t.Any, list[str]] = {}
+        reflecting = frozenset(self._reflecting)
+        numbers = sorted(self._number(name, True) for name in reflecting)
+        for name in self._speakers:
+            ways = [
+                (peer.node, self._way(name, peer))
+                for peer in self._sessions[name]
+                if peer.node in reflecting and self._back(name, peer) is not None
+            ]
+            entry = tuple(sorted((at, _without_sender(way)) for at, way in ways))
+            # Of two paths by eBGP the lower router id decides: alike are owners between the same two reflectors.
+            between = (
+                bisect.bisect(numbers, self._number(name, True)) if any(way.external for dummy, way in ways) else 0
+            )
+            # What a reflector owns goes to it by no way: nobody else is in its group.
+            entering.setdefault((entry, between, name if name in reflecting else ""), []).append(name)
+        for index, ((entry, dummy, owner), members) in enumerate(entering.items()):
+            self._group_of.update((name, index) for name in members)
+            blocks = sum(self._blocks[name] for name in members)
+            ways_in = [(at, _Way("", *way)) for at, way in entry]
+            yield _Group(frozenset(members), blocks, self._followed(ways_in, owner, self._number(members[0], True)))
+
+    def _followed(self, entry: t.Sequence[tuple[str, _Way]], owner: str, number: int) -> dict[str, _Path]:
+        """The best path of each node that reflects, to blocks that come in by `entry`. `owner` is "" where that is
+        none that reflects itself, `number` its router id."""
+        heard: dict[str, dict[str, _Path]] = {name: {} for name in self._reflecting}
+        for at, way in entry:
+            path = self._import(_Path("", (way.own_as,) if way.external else (), number=number), way)
+            if path is not None:
+                heard[at][""] = path
+        best: dict[str, _Path] = {}
+        # Each round brings paths one session further.
+        for dummy in range(len(self._reflecting) + 1):
+            found = {name: min(paths.values(), key=lambda one: one.rank) for name, paths in heard.items() if paths}
+            if found == best:
+                break
+            best = found
+            for name, peer, way in self._among_reflectors:
+                if name == owner or peer.node == owner:
+                    continue
+                path = best.get(name)
+                told = self._export(path, way) if path is not None and path.by != peer.node else None
+                told = self._import(told, way) if told is not None else None
+                if told is None:
+                    heard[peer.node].pop(name, None)
+                else:
+                    heard[peer.node][name] = dataclasses.replace(told, by=name, number=self._number(name, way.external))
+        return best
+
+    @functools.cached_property
+    def _among_reflectors(self) -> tuple[tuple[str, BirdPeer, _Way], ...]:
+        reflecting = frozenset(self._reflecting)
+        return tuple(
+            (name, peer, self._way(name, peer))
+            for name in self._reflecting
+            for peer in self._sessions[name]
+            if peer.node in reflecting and self._back(name, peer) is not None
+        )
+
+    def _number(self, name: str, external: bool) -> int:
+        """By which BIRD decides between paths that are alike: by eBGP the router id; behind reflectors that is the
+        owner's for all of them, and the neighbour's address decides."""
+        own = self._speakers[name]
+        if external and (own.router_id or own.address):
+            return int(ipaddress.ip_address(own.router_id or own.address))
+        return int(ipaddress.ip_address(own.end(self._family)))
+
+    @staticmethod
+    def _export(path: _Path, way: _Way) -> t.Optional[_Path]:
+        """What the sender makes of its best path for the receiver, as BIRD's bgp_preexport and bgp_update_attrs."""
+        if not way.passes_on:
+            return None
+        if way.external:
+            return _Path("", (way.own_as, *path.as_path))
+        if path.external:
+            return _Path("", path.as_path)
+        if not (way.client or path.client) or way.cluster in path.clusters:
+            return None
+        clusters = (path.arrived, *path.clusters)
+        return _Path("", path.as_path, clusters if way.cluster == path.arrived else (way.cluster, *clusters))
+
+    @staticmethod
+    def _import(path: _Path, way: _Way) -> t.Optional[_Path]:
+        """What the receiver believes of it."""
+        if path.as_path.count(way.received_as) > way.allowed or way.received_cluster in path.clusters:
+            return None
+        return dataclasses.replace(path, client=way.from_client, external=way.external, arrived=way.received_cluster)
+
+    def _told_to(self, name: str, peer: BirdPeer) -> _Told:
+        """Of what `name` heard from others."""
+        if not self._speakers[name].cluster_id:
+            return _NOTHING
+        way = self._way(name, peer)
+        shared = "" if peer.node not in self._speakers or not self._speakers[peer.node].cluster_id else peer.node
+        found = self._passed.get((way, shared))
+        if found is None:
+            found = self._passed[way, shared] = self._told_over(way, shared)
+        index = self._group_of.get(peer.node)
+        if shared or index is None or not self._blocks[peer.node]:
+            return found
+        # One of a group: its own blocks are in the sums, and come back by nobody.
+        best = self._groups[index].best.get(name)
+        sent = self._export(best, way) if best is not None else None
+        own = self._blocks[peer.node]
+        believed = own if sent is not None and index in found.groups else 0
+        told = own if best is not None and sent is not None and not best.by else 0
+        return _Told(found.told - told, found.believed - believed, found.groups)
+
+    def _told_over(self, way: _Way, receiver: str) -> _Told:
+        told = believed = 0
+        groups = set()
+        for index, group in enumerate(self._groups):
+            best = group.best.get(way.sender)
+            if best is None or not group.blocks or (receiver and best.by == receiver):
+                continue
+            is_owner = bool(receiver) and receiver in group.members
+            if is_owner and not best.by:
+                continue
+            sent = self._export(best, way)
+            if sent is None:
+                continue
+            told += group.blocks
+            if not is_owner and self._import(sent, way) is not None:
+                believed += group.blocks
+                groups.add(index)
+        return _Told(told, believed, frozenset(groups))
+
+    # --- what is known in the end -----------------------------------------------------------------------------------
+
+    def _cover(self, groups: frozenset[int], meshed: bool, outside: t.Optional[int]) -> tuple[frozenset[str], int]:
+        """The owners whose blocks are known that way, and how many blocks those are."""
+        key = (groups, meshed, outside)
+        found = self._covered.get(key)
+        if found is None:
+            names = frozenset[str]().union(*(self._groups[index].members for index in groups))
+            names |= self._mesh if meshed else frozenset()
+            if outside is not None:
+                names |= {name for name in self._outside if self._speakers[name].as_number != outside}
+            found = self._covered[key] = (names, sum(self._blocks[name] for name in names))
+        return found
+
+    @functools.cached_property
+    def _outside(self) -> frozenset[str]:
+        """Owners of whom routers outside hear."""
+        found: set[str] = set()
+        for name, own in self._sessions.items():
+            for peer in own:
+                if not peer.node:
+                    found.add(name)
+                    found.update(*(self._groups[index].members for index in self._told_to(name, peer).groups))
+        return frozenset(found)
+
+    def _own_as_outside(self, name: str, peer: BirdPeer) -> int:
+        """The AS whose blocks a router outside brings in vain, 0 for none."""
+        own_as = self._speakers[name].as_towards(peer)
+        return 0 if peer.as_number == own_as or peer.allow_local_as else own_as
+
+    def _by_outside(self, name: str, own_as: int) -> int:
+        names, blocks = self._cover(frozenset(), False, own_as)
+        return blocks - (self._blocks[name] if name in names else 0)
+
+
+_NOTHING = _Told(0, 0, frozenset())
+
+
+def _without_sender(way: _Way) -> tuple[t.Any, ...]:
+    """All of it but who sends, and what only its own cluster id says: alike for all that enter alike."""
+    return dataclasses.astuple(dataclasses.replace(way, cluster=""))[1:]

@@ -1,0 +1,24 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which blocks BIRD reaches by backup routes alone.
+
+In the kernel such a route looks like the one that BGP brings: only BIRD knows whose it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .client import SOCKET, Client
+
+#: Protocols of templates/bird/backups.j2.
+_QUESTION = 'show route primary where proto ~ "calico_backup*"'
+_ROUTE = re.compile(r"^(\S+/\d+)\s+\w+ \[calico_backup[46] ", re.MULTILINE)
+
+
+def in_use(path: str = SOCKET, timeout: float = 10.0) -> frozenset[str]:
+    """Destinations (CIDR) whose best route is a backup: BGP has brought none for them. Raises NotAnswering or
+    CommandRefused."""
+    with Client(path, timeout) as client:
+        return frozenset(_ROUTE.findall(client.ask(_QUESTION).text))

@@ -1,0 +1,309 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why a session is not Established, in words for whoever can mend it.
+
+BIRD says of a session its state and its last error; the kernel what it dropped of TCP. What follows for certain is said
+as such, all else as what may be. The words of errors are BIRD's (proto/bgp/bgp.c, packets.c), those of sockets the C
+library's; they are the same in 2.0.12, 2.17.5 and 3.4.0 (tests/integration/bird/test_refusals.py asks them).
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..bgp.bird_state import Bird, BirdPeer
+from .dropped_segments import Dropped
+from .status import Session
+
+
+def unexplained(sessions: t.Iterable[Session]) -> bool:
+    """Whether what the kernel drops would tell why one of them is down: BIRD does not know it."""
+    return any(
+        not session.established
+        and session.state != "down"
+        and session.bgp_state != "Idle"
+        and session.error.rpartition(": ")[2] in ("", "Hold timer expired", "Connection timed out")
+        for session in sessions
+    )
+
+
+def why(session: Session, bird: Bird, peer: BirdPeer, dropped: Dropped) -> str:
+    """One sentence of what is wrong and one of what to do; "" where the session is Established. `dropped` is of a while
+    in which it was not."""
+    if session.established:
+        return ""
+    if session.state == "down":
+        return (
+            f"it was switched off by hand on this node. `birdc -s /run/calico/bird.ctl enable {session.name}` there "
+            "switches it on."
+        )
+    kind, dummy, error = session.error.rpartition(": ")
+    case = _Case(session, bird, bird.with_defaults(peer), dropped)
+    known = _BY_ERROR.get((kind, error))
+    if known is not None:
+        return known(case)
+    if kind == "Received":
+        return f"the peer ended it: {error}. Its own log says why."
+    if error:
+        return f"BIRD says {session.error!r}. See its log (journalctl -u calico-bird.service) and the peer's."
+    return _silent(case)
+
+
+class _Case(t.NamedTuple):
+    session: Session
+    bird: Bird
+    peer: BirdPeer  # with what holds for all sessions
+    dropped: Dropped
+
+    @property
+    def where(self) -> str:
+        """The peer's address as one would connect to it."""
+        return f"{self.peer.address} port {self.peer.port}"
+
+    @property
+    def own_address(self) -> str:
+        return self.peer.source_address or "of this node"
+
+
+def _silent(case: _Case) -> str:
+    """No error at all: what was sent was dropped, or nobody sent anything."""
+    state, peer = case.session.bgp_state, case.peer
+    if state == "Idle":
+        if not peer.multihop:
+            return (
+                f"no interface that is up has a subnet with {peer.address} in it. See that the link is up and the "
+                "address right, or that the peer is not meant to be a neighbor of this node."
+            )
+        return "it begins anew within seconds. Look again; BIRD's log says why it ended."
+    if state in ("OpenSent", "OpenConfirm"):
+        return _ttl(case) or (
+            "the connection stands, and the peer does not answer in it. Possible causes: it is overloaded; the way "
+            f"drops larger packets (MTU){'' if peer.ttl_security is not None else '; TTL security there and not here'}."
+        )
+    evidence = _password(case) or _ttl(case)
+    if evidence:
+        return evidence
+    causes = ["the peer, or its BGP, does not run", "it has no neighbor with the address of this node"]
+    if state == "Passive":
+        causes.append("it waits for this node to connect, too")
+    causes.append("a firewall drops TCP between them")
+    if peer.password:
+        causes.append("the passwords differ")
+    if peer.ttl_security is not None:
+        causes.append("TTL security is not set on both sides")
+    elif peer.kind == "external":
+        causes.append("TTL security there and not here")
+    waited = (
+        f"the peer has not connected from {peer.address}"
+        if state == "Passive"
+        else f"nothing at all came back from {case.where}"
+    )
+    return f"{waited}. Possible causes: {'; '.join(causes)}."
+
+
+def _password(case: _Case) -> str:
+    """From what the kernel just dropped. It does not say whose that was."""
+    name, dropped = case.peer.password, case.dropped
+    if name and dropped.wrong:
+        return (
+            f"most likely the passwords differ: the kernel just dropped {_segments(dropped.wrong)} with a wrong TCP "
+            f"MD5 signature. Set the same password at the peer as in calico_bgp_secrets ({name})."
+        )
+    if name and dropped.unsigned:
+        return (
+            f"most likely the peer has no password for it: the kernel just dropped {_segments(dropped.unsigned)} "
+            f"without a TCP MD5 signature. Set that of calico_bgp_secrets ({name}) there, or none here."
+        )
+    if not name and dropped.signed:
+        return (
+            f"most likely the peer has a password for it, and none is set here: the kernel just dropped "
+            f"{_segments(dropped.signed)} with a TCP MD5 signature. Set the password of this peer."
+        )
+    return ""
+
+
+def _ttl(case: _Case) -> str:
+    if case.peer.ttl_security is None or not case.dropped.ttl:
+        return ""
+    hops = case.peer.ttl_security
+    return (
+        f"most likely the peer has no TTL security, or is more than {hops} hop{'' if hops == 1 else 's'} away: the "
+        f"kernel just dropped {_segments(case.dropped.ttl)} with too low a TTL. Set TTL security there, or not here."
+    )
+
+
+def _segments(count: int) -> str:
+    return f"{count} TCP segment{'' if count == 1 else 's'}"
+
+
+def _wrong_as(case: _Case) -> str:
+    return (
+        f"the peer is in another AS than {case.peer.as_number}. Correct asNumber of this peer in the inventory, or the "
+        "peer's own AS number. BIRD's log (journalctl -u calico-bird.service) has what it said."
+    )
+
+
+def _refuses_our_as(case: _Case) -> str:
+    return (
+        f"the peer refuses AS {case.peer.local_as} of this node: it has another one for its neighbor "
+        f"{case.own_address}. Correct it there, or calico_bgp_as_number (calico_node_bgp_as_number, localASNumber) "
+        "here."
+    )
+
+
+def _router_id(case: _Case) -> str:
+    return (
+        f"the router id of the peer is that of this node, {case.bird.router_id}, or none. "
+        "Give one of them another router id."
+    )
+
+
+def _hold_time(case: _Case) -> str:
+    return (
+        _password(case)
+        or _ttl(case)
+        or (
+            f"nothing was heard of the peer for {case.peer.hold_time} s, the hold time, and it has not come back. See "
+            "that it runs and can be reached; possible causes are also a firewall, and an MTU that the way cannot "
+            "carry."
+        )
+    )
+
+
+def _heard_nothing_of_us(case: _Case) -> str:
+    return (
+        _password(case)
+        or _ttl(case)
+        or (
+            "the peer heard nothing of this node for its hold time. Possible causes: a way that drops packets towards "
+            "it, larger ones above all (MTU), or TTL security there and not here."
+        )
+    )
+
+
+def _refused(case: _Case) -> str:
+    return f"nobody listens at {case.where}. See that BGP runs there, on this port, and that no firewall rejects it."
+
+
+def _closed(case: _Case) -> str:
+    return (
+        f"{case.where} takes connections and closes them at once. Possible causes: it has no neighbor "
+        f"{case.own_address}; that neighbor is shut down there; or its own source address is another one than "
+        f"{case.peer.address}."
+    )
+
+
+def _no_neighbor(case: _Case) -> str:
+    return (
+        f"nobody answers for {case.peer.address} in its subnet, or a router or firewall says so. See that the host is "
+        "up, in the subnet that it should be in, and reachable (`ping`)."
+    )
+
+
+def _no_route(case: _Case) -> str:
+    return f"this node has no route to {case.peer.address}. Add one, or set reachableBy of the peer."
+
+
+def _no_answer(case: _Case) -> str:
+    return (
+        _password(case)
+        or _ttl(case)
+        or (f"{case.where} does not answer. See that the host is up, and that no firewall drops TCP to this port.")
+    )
+
+
+def _own_address(case: _Case) -> str:
+    return (
+        f"{case.own_address}, its source address, is no address of this node. Correct sourceAddress of the peer, or "
+        "calico_node_address."
+    )
+
+
+def _link(case: _Case) -> str:
+    return (
+        f"the interface towards {case.peer.address} is down or lost its address. See `ip address` on this node, and "
+        "the cable or switch port."
+    )
+
+
+def _bfd(case: _Case) -> str:
+    bfd = case.peer.bfd
+    within = f" within {bfd.min_rx * bfd.multiplier} ms" if bfd else ""
+    return (
+        f"BFD heard nothing of the peer{within}: it, or the way to it, is down, or it has no BFD for this session. "
+        "See that it runs BFD and that nothing drops UDP 3784 and 4784."
+    )
+
+
+def _family(case: _Case) -> str:
+    family = case.peer.family
+    return (
+        f"the peer does not carry IPv{family} routes in it. Activate the address family ipv{family} unicast for its "
+        f"neighbor {case.own_address}."
+    )
+
+
+def _shut_down(case: _Case) -> str:
+    return f"it was shut down at the peer by its operator. Enable the neighbor {case.own_address} there."
+
+
+def _removed(case: _Case) -> str:
+    return (
+        f"the peer took its neighbor {case.own_address} out of its configuration. Put it back there, or remove this "
+        "peer from the inventory."
+    )
+
+
+def _rejected(case: _Case) -> str:
+    return f"the peer rejected the connection: it has no neighbor {case.own_address}, or does not want it now."
+
+
+def _authentication(case: _Case) -> str:
+    name = f" ({case.peer.password})" if case.peer.password else ""
+    return f"the peer refuses how this node proves itself. Set the same password on both sides{name}."
+
+
+def _prefixes(case: _Case) -> str:
+    return "the peer takes no more routes: its limit of prefixes is reached. Raise it there, or announce fewer."
+
+
+def _busy(case: _Case) -> str:
+    return "both sides connected at once, and it begins anew within seconds. Look again."
+
+
+def _hold_time_refused(case: _Case) -> str:
+    return f"a hold time of {case.peer.hold_time} s is not accepted. Choose another holdTime."
+
+
+#: By BIRD's words for who said it, and for what it was.
+_BY_ERROR: dict[tuple[str, str], t.Callable[[_Case], str]] = {
+    ("BGP Error", "Bad peer AS"): _wrong_as,
+    ("Received", "Bad peer AS"): _refuses_our_as,
+    ("BGP Error", "Bad BGP identifier"): _router_id,
+    ("Received", "Bad BGP identifier"): _router_id,
+    ("BGP Error", "Hold timer expired"): _hold_time,
+    ("Received", "Hold timer expired"): _heard_nothing_of_us,
+    ("BGP Error", "Required capability missing"): _family,
+    ("Received", "Required capability missing"): _family,
+    ("Received", "Unsupported capability"): _family,
+    ("BGP Error", "Unacceptable hold time"): _hold_time_refused,
+    ("Received", "Unacceptable hold time"): _hold_time_refused,
+    ("Received", "Authentication failure"): _authentication,
+    ("Received", "Administrative shutdown"): _shut_down,
+    ("Received", "Peer de-configured"): _removed,
+    ("Received", "Connection rejected"): _rejected,
+    ("Received", "Connection collision resolution"): _busy,
+    ("Received", "Maximum number of prefixes reached"): _prefixes,
+    ("Socket", "Connection refused"): _refused,
+    ("Socket", "Connection reset by peer"): _closed,
+    ("Socket", "Connection closed"): _closed,
+    ("Socket", "No route to host"): _no_neighbor,
+    ("Socket", "Host is unreachable"): _no_neighbor,
+    ("Socket", "Network is unreachable"): _no_route,
+    ("Socket", "Connection timed out"): _no_answer,
+    ("Socket", "Cannot assign requested address"): _own_address,
+    ("Error", "Link down"): _link,
+    ("Error", "Neighbor lost"): _link,
+    ("Error", "BFD session down"): _bfd,
+}

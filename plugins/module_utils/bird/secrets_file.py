@@ -1,0 +1,89 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file with the passwords of sessions, beside bird.cfg, which includes it. Only root and BIRD's group may read it,
+and only the node module and BIRD ever do."""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import os
+import stat
+import tempfile
+import typing as t
+
+from ..bgp import passwords
+from ..bgp.passwords import Passwords
+
+#: As bird.cfg includes it: BIRD looks beside the file that says so.
+NAME = "bird.secrets.conf"
+#: Debian's user and group for BIRD; it has to read its files again at each reload.
+GROUP = "bird"
+MODE = 0o640
+
+
+def beside(config: str) -> str:
+    """Its path, for the bird.cfg at `config`."""
+    return os.path.join(os.path.dirname(config), NAME)
+
+
+def current(config: str) -> Passwords:
+    """What it holds; nothing where there is none."""
+    try:
+        with open(beside(config), encoding="utf-8", errors="surrogateescape") as stream:
+            return passwords.from_text(stream.read())
+    except FileNotFoundError:
+        return Passwords()
+
+
+def open_to_others(config: str) -> t.Optional[str]:
+    """Its permissions as text, `0644`, where they are not what they shall be; None otherwise or without a file."""
+    try:
+        mode = stat.S_IMODE(os.stat(beside(config)).st_mode)
+    except FileNotFoundError:
+        return None
+    return None if mode == MODE else f"{mode:04o}"
+
+
+def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] = None) -> None:
+    """The file with these passwords, put in place in one step; without any there is no file.
+
+    `written` is the time that it is to bear, in nanoseconds: for what changes nothing for a BIRD that runs. Raises
+    OSError.
+    """
+    path = beside(config)
+    if not values:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        return
+    folder = os.path.dirname(path) or "."
+    os.makedirs(folder, mode=0o755, exist_ok=True)
+    handle, candidate = tempfile.mkstemp(prefix=f".{NAME}.", dir=folder)  # 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
+            stream.write(passwords.to_text(values))
+            stream.flush()
+            os.fsync(stream.fileno())
+        give_to_bird(candidate)
+        if written is not None:
+            os.utime(candidate, ns=(written, written))
+        os.replace(candidate, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(candidate)
+        raise
+
+
+def prune(config: str, values: t.Mapping[str, str]) -> None:
+    """Leaves no more than `values` in a file that BIRD has read with more; that is nothing to read it again for."""
+    if current(config) != values:
+        install(config, values, os.stat(beside(config)).st_mtime_ns)
+
+
+def give_to_bird(path: str) -> None:
+    """Readable for BIRD, and for nobody else."""
+    os.chmod(path, MODE)
+    with contextlib.suppress(KeyError):
+        if os.geteuid() == 0:
+            os.chown(path, 0, grp.getgrnam(GROUP).gr_gid)

@@ -1,0 +1,58 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands about an inventory, on the controller: Ansible reads it and answers.
+
+Only Ansible knows what an inventory says: files, plugins, templates, vaults. So a playbook of the collection is run,
+and its answer comes back in a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import typing as t
+
+from .errors import NoVerdict
+
+_PROGRAM = "ansible-playbook"
+#: Beside the engine as it lies in the collection: <collection>/plugins/module_utils/cli.
+COLLECTION = os.path.normpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
+
+Data = dict[str, t.Any]
+
+
+def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]) -> Data:
+    """What playbooks/`playbook` writes into its `answer_file`, when it is `told` these extra variables. Raises
+    NoVerdict, with Ansible's own words where it got no further."""
+    path = os.path.join(COLLECTION, "playbooks", playbook)
+    program = shutil.which(_PROGRAM)
+    if not os.path.exists(path):
+        raise NoVerdict("-i is for the controller: this is a node, which has no inventory. Leave -i out here.")
+    if program is None:
+        raise NoVerdict(f"{_PROGRAM} is not found. -i has Ansible read the inventory: run this where Ansible is.")
+    for inventory in inventories:
+        if "," not in inventory and not os.path.exists(inventory):
+            raise NoVerdict(f"-i {inventory} does not exist.")
+    with tempfile.TemporaryDirectory(prefix="calicoctl-") as folder:
+        file = os.path.join(folder, "answer.json")
+        words = [word for inventory in inventories for word in ("-i", inventory)]
+        done = subprocess.run(
+            [program, path, *words, "-e", json.dumps({**told, "output": "none", "answer_file": file})],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        try:
+            with open(file, encoding="utf-8") as stream:
+                answer: Data = json.load(stream)
+        except FileNotFoundError:
+            said = done.stdout.decode("utf-8", "replace").strip() or f"it ended with exit status {done.returncode}"
+            raise NoVerdict(f"{_PROGRAM} could not ask the inventory:\n{said}") from None
+    if "error" in answer:
+        raise NoVerdict(answer["error"])
+    return answer

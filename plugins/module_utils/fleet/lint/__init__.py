@@ -1,0 +1,7 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is allowed in an inventory and does not work, breaks easily or is hardly meant. Pure.
+
+Each file has the rules of one subject, functions from a Network to what is odd about it; `rules` names them all.
+"""

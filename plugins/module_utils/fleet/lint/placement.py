@@ -1,0 +1,110 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts that are in no group, and addresses from which wrong subnets follow."""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+
+from .finding import Odd
+from .network import Network, address_of, listed
+
+_OWN = ("calico_node_address", "calico_node_address_ipv6", "calico_node_labels", "calico_node_workloads")
+
+
+def in_no_group(network: Network) -> t.Iterator[Odd]:
+    """A host has variables of a node and is neither in calico_nodes nor in calico_rr."""
+    for host in network.outside:
+        variable = next((name for name in _OWN if name in host.variables), None)
+        if variable is not None:
+            yield Odd(
+                f"{variable} of {host.name}",
+                host.variables[variable],
+                f"has no effect: {host.name} is neither in group calico_nodes nor in calico_rr.",
+                "Put it into one of them, or remove the variable.",
+            )
+
+
+def subnets_disagree(network: Network) -> t.Iterator[Odd]:
+    """Nodes of one network have different prefix lengths: they disagree about who is behind a router."""
+    for family in (4, 6):
+        subnets: dict[str, list[str]] = {}
+        for node in network.fleet.nodes.values():
+            prefix, subnet = (node.prefix, node.subnet) if family == 4 else (node.prefix6, node.subnet6)
+            if 0 < prefix < (31 if family == 4 else 127):
+                subnets.setdefault(subnet, []).append(node.name)
+        yield from _overlapping(network, family, subnets)
+
+
+def _overlapping(network: Network, family: int, subnets: t.Mapping[str, t.Sequence[str]]) -> t.Iterator[Odd]:
+    """`subnets`: {CIDR: nodes in it}, of one IP version."""
+    make = ipaddress.IPv4Network if family == 4 else ipaddress.IPv6Network
+    ordered = sorted((make(subnet), names) for subnet, names in subnets.items())
+    for (wide, inside_wide), (narrow, inside_narrow) in zip(ordered, ordered[1:]):
+        if wide.supernet_of(narrow):  # type: ignore[arg-type]
+            one, other = inside_narrow[0], inside_wide[0]
+            yield Odd(
+                address_of(one, family),
+                _written(network, one, family),
+                f"lies in {other}'s subnet {wide}, but {other} lies outside of {one}'s: they disagree "
+                "about whether a router is between them, and CrossSubnet goes by that.",
+                "Give all nodes of a network its prefix length.",
+            )
+
+
+def _written(network: Network, name: str, family: int) -> str:
+    node = network.fleet.nodes[name]
+    return f"{node.address}/{node.prefix}" if family == 4 else f"{node.address6}/{node.prefix6}"
+
+
+def alone_in_its_subnet(network: Network) -> t.Iterator[Odd]:
+    """An address with /32 beside a CrossSubnet pool: nobody is in the same subnet, and all is encapsulated."""
+    crossing = next((pool.name for pool in network.fleet.pools if pool.encapsulation.endswith("CrossSubnet")), None)
+    nodes = [node for node in network.workload_nodes if node.prefix == 32] if crossing else []
+    if nodes:
+        yield Odd(
+            address_of(nodes[0].name),
+            f"{nodes[0].address}/32",
+            f"is a subnet of its own: pool {crossing} (CrossSubnet) encapsulates everything to and from "
+            f"{listed([node.name for node in nodes])}.",
+            "Write the prefix length of the network that it is in.",
+        )
+
+
+def on_no_device(network: Network) -> t.Iterator[Odd]:
+    """None of the host's devices has the node's address, as gathered facts have them."""
+    for family, links in ((4, network.links), (6, network.links6)):
+        for name, link in links.items():
+            if link is None:
+                yield Odd(
+                    address_of(name, family),
+                    _written(network, name, family),
+                    f"is on no device of {name}, as gathered facts have them.",
+                    "Write the address that the host itself has on the underlay.",
+                )
+
+
+def moves_between_hosts(network: Network) -> t.Iterator[Odd]:
+    """The node's address is an additional /32 of its device, as keepalived and its like set them."""
+    for name, link in network.links.items():
+        if link is not None and link.alone:
+            node = network.fleet.nodes[name]
+            yield Odd(
+                address_of(name),
+                f"{node.address}/{node.prefix}",
+                f"is an additional address of {link.name} with /32, as those that move between hosts.",
+                "Write the address that stays with the host.",
+            )
+
+
+def no_spare_blocks(network: Network) -> t.Iterator[Odd]:
+    """calico_spare_blocks 0: agents can open no block between runs."""
+    if network.fleet.settings.spare_blocks == 0:
+        yield Odd(
+            "calico_spare_blocks",
+            0,
+            "leaves agents no block to open: a node whose blocks are full attaches no workload until the next run.",
+            "Set it to 1, the default, unless workloads come by the inventory alone.",
+        )

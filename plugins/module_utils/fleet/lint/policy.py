@@ -1,0 +1,52 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What policy_lint and probe_lint find, with the place where it is written."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...policy.from_resources import STAGED_PREFIX
+from .. import policy_lint, probe_lint
+from .finding import Odd
+from .network import Network
+
+
+def odd_policy(network: Network) -> t.Iterator[Odd]:
+    """Rules that are never reached, policies that nobody is asked about, names that look mistyped, hosts closed."""
+    for found in _of_policy(network):
+        yield _placed(network, found)
+
+
+def denies_probes(network: Network) -> t.Iterator[Odd]:
+    """A HostEndpoint denies the probes by which nodes prove their paths."""
+    told = {(one.kind, one.name) for one in _of_policy(network)}
+    for found in probe_lint.findings(network.fleet):
+        if (found.kind, found.name) not in told:
+            yield _placed(network, found)
+
+
+def _of_policy(network: Network) -> list[policy_lint.Finding]:
+    parts = network.fleet.policy
+    if parts is None:
+        return []
+    return policy_lint.findings(parts.policy.policy_set, [one for own in parts.own.values() for one in own])
+
+
+def _placed(network: Network, found: policy_lint.Finding) -> Odd:
+    who = f"{found.kind} {found.name}"
+    parts = network.fleet.policy
+    # A policy of a staged kind is known by the kind and name of what it stands beside.
+    written = f"Staged{who.replace(STAGED_PREFIX, '')}" if STAGED_PREFIX in found.name else who
+    place = parts.policy.places.get(written, "") if parts else ""
+    file = place[len("in ") :] if place.startswith("in ") else ""
+    label = "" if file else place
+    what, remedy = _sentences(found.text)
+    return Odd(label or who, None, f"({who}) {what}" if label else what, remedy, file)
+
+
+def _sentences(text: str) -> tuple[str, str]:
+    """What is odd, and how to go on: the last sentence, or all after the first."""
+    what, separator, remedy = text.partition(". ")
+    return f"{what}{'.' if separator else ''}", remedy

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pools that are full, serve nobody, or take addresses that packets need on their way."""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+
+from .finding import Odd
+from .network import Network, counted
+
+#: Share of a pool's blocks from which on it is nearly full.
+NEARLY_ALL = 0.9
+
+
+def nearly_full(network: Network) -> t.Iterator[Odd]:
+    """More than nine of ten blocks are granted or in quarantine."""
+    granted: dict[str, int] = {}
+    for part in network.fleet.allocation.nodes.values():
+        for grant in (*part.blocks, *part.spare_blocks):
+            granted[grant.pool] = granted.get(grant.pool, 0) + 1
+    waiting: dict[str, int] = {}
+    for entry in network.fleet.allocation.quarantine:
+        waiting[entry.pool] = waiting.get(entry.pool, 0) + 1
+    for label, pool in network.pools:
+        blocks = 1 << max(pool.blockSize - int(pool.cidr.partition("/")[2]), 0)
+        quarantined = waiting.get(pool.name, 0)
+        taken = granted.get(pool.name, 0) + quarantined
+        if pool.disabled or taken < NEARLY_ALL * blocks:
+            continue
+        inside = f" ({quarantined} in quarantine)" if quarantined else ""
+        release = ", or give free what is in quarantine with calico_release_blocks" if quarantined else ""
+        yield Odd(
+            f"{label}.cidr",
+            pool.cidr,
+            f"has {counted(blocks, 'block')}, of which {taken} {'is' if taken == 1 else 'are'} taken{inside}: a node "
+            "that comes or opens another block may get none.",
+            f"Add a pool{release}.",
+        )
+
+
+def for_nobody(network: Network) -> t.Iterator[Odd]:
+    """The nodeSelector of a pool that is not disabled matches no node."""
+    for label, pool in network.pools:
+        if not pool.disabled and not network.selected(pool):
+            yield Odd(
+                f"{label}.nodeSelector",
+                pool.nodeSelector,
+                f"matches no node, so that pool {pool.name} gives addresses to nobody.",
+                "Correct it, or the calico_node_labels of the nodes that are meant.",
+            )
+
+
+def not_exported(network: Network) -> t.Iterator[Odd]:
+    """disableBGPExport on a pool that several nodes have blocks of: they cannot reach each other's."""
+    for label, pool in network.pools:
+        nodes = network.selected(pool) if pool.disableBGPExport and network.fleet.settings.bgp_enabled else []
+        if len(nodes) > 1:
+            yield Odd(
+                f"{label}.disableBGPExport",
+                True,
+                f"leaves {len(nodes)} nodes without routes to each other's workloads of pool {pool.name}: nobody is "
+                "told of its blocks.",
+                "Remove it, or let nodeSelector choose the one node whose workloads are to be on their own.",
+            )
+
+
+def over_management(network: Network) -> t.Iterator[Odd]:
+    """A pool covers the address by which Ansible reaches a node."""
+    ways = []
+    for name, text in network.ways.items():
+        try:
+            ways.append((name, ipaddress.ip_address(text)))
+        except ValueError:
+            continue  # a name: nobody asks what it means here
+    for label, pool in network.pools:
+        covered = ipaddress.ip_network(pool.cidr)
+        inside = next(((name, way) for name, way in ways if way in covered), None)
+        if inside:
+            yield Odd(
+                f"{label}.cidr",
+                pool.cidr,
+                f"covers {inside[1]}, by which Ansible reaches {inside[0]} (ansible_host): a run would cut itself off.",
+                "Choose a range that nothing else uses.",
+            )
+
+
+def public_behind_nat(network: Network) -> t.Iterator[Odd]:
+    """natOutgoing on a pool of public addresses: no one needs both, and the range may be mistyped."""
+    for label, pool in network.pools:
+        if pool.natOutgoing and ipaddress.ip_network(pool.cidr).is_global:
+            yield Odd(
+                f"{label}.cidr",
+                pool.cidr,
+                "is a public range behind natOutgoing: its owners on the Internet cannot be reached from here.",
+                "Choose a private one (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16), or remove natOutgoing if the range "
+                "is yours.",
+            )

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Route reflectors: who reflects for whom, and what is left when one of them is down."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .finding import Odd
+from .network import Network, cluster_id_of, counted, listed
+
+
+def without_clients(network: Network) -> t.Iterator[Odd]:
+    """A reflector that no node or router is a client of."""
+    for name, clients in network.reflectors.items():
+        if not clients:
+            yield Odd(
+                cluster_id_of(network, name),
+                None,
+                f"makes {name} a route reflector, and it reflects for nobody.",
+                "Give it clients (calico_node_route_reflector_clients, or a BGPPeer with peerSelector), or take the "
+                "role from it.",
+                network.place_of(name),
+            )
+
+
+def only_one(network: Network) -> t.Iterator[Odd]:
+    """One reflector for the whole fleet: when it is down no node hears of another's blocks."""
+    working = [name for name, clients in network.reflectors.items() if clients]
+    if len(working) == 1 and not network.mesh:
+        name = working[0]
+        yield Odd(
+            cluster_id_of(network, name),
+            None,
+            f"makes {name} the only route reflector: while it is down no new block reaches another node, and after the "
+            "graceful restart time none is left.",
+            "Make another host a reflector, too, with the same clients.",
+            network.place_of(name),
+        )
+
+
+def one_of_several(network: Network) -> t.Iterator[Odd]:
+    """A node that only one of several reflectors reflects for."""
+    working = [name for name, clients in network.reflectors.items() if clients]
+    if len(working) < 2:
+        return
+    hearing: dict[str, list[str]] = {}
+    for name, sessions in network.sessions.items():
+        serving = {peer.node for peer in sessions if peer.kind == "reflector"}
+        others = [peer for peer in sessions if peer.kind != "reflector"]
+        if len(serving) == 1 and not others and name not in network.mesh:
+            hearing.setdefault(serving.pop(), []).append(name)
+    for reflector, nodes in hearing.items():
+        yield Odd(
+            cluster_id_of(network, reflector),
+            None,
+            f"has {reflector} reflect for {listed(nodes)}, whom no other one reflects for: while it is down "
+            f"{'they hear' if len(nodes) > 1 else 'that one hears'} of nobody.",
+            "Let a second reflector have them as clients.",
+            network.place_of(reflector),
+        )
+
+
+def apart_in_one_cluster(network: Network) -> t.Iterator[Odd]:
+    """Reflectors of one cluster id with different clients: neither passes on what the other reflected (RFC 4456)."""
+    clusters: dict[str, dict[frozenset[str], str]] = {}
+    for name, clients in network.reflectors.items():
+        if clients:
+            clusters.setdefault(network.speakers[name].cluster_id, {}).setdefault(clients, name)
+    for cluster, groups in clusters.items():
+        sets = list(groups.items())
+        for index, (clients, name) in enumerate(sets):
+            apart = next(
+                ((theirs, other) for theirs, other in sets[:index] if clients - theirs and theirs - clients), None
+            )
+            if apart:
+                theirs, other = apart
+                yield Odd(
+                    "calico_rr_cluster_id" if network.speakers[name].reflector else cluster_id_of(network, name),
+                    cluster,
+                    f"is the cluster id of {other} and of {name}, which have different clients: neither passes on what "
+                    f"the other one reflected, so that {counted(len(theirs - clients), 'client')} of {other} alone and "
+                    f"{len(clients - theirs)} of {name} alone never hear of each other.",
+                    "Give reflectors of different clients different cluster ids "
+                    "(calico_node_route_reflector_cluster_id), or all of them all clients.",
+                )
+                break
+
+
+def beside_the_mesh(network: Network) -> t.Iterator[Odd]:
+    """The mesh is left on beside reflectors: every node keeps its sessions with all others."""
+    reflecting = [name for name, clients in network.reflectors.items() if clients & _addresses(network)]
+    if len(network.mesh) > 1 and reflecting:
+        yield Odd(
+            "calico_bgp_node_to_node_mesh",
+            True,
+            f"keeps {len(network.mesh)} nodes in a full mesh although {listed(reflecting)} "
+            f"{'reflect' if len(reflecting) > 1 else 'reflects'} for them.",
+            "Set it to false with playbooks/switch_topology.yml when all have sessions with the reflectors.",
+        )
+
+
+def _addresses(network: Network) -> set[str]:
+    return {address for name in network.mesh for dummy, address, number in network.speakers[name].ends}

@@ -1,0 +1,195 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sessions that are missing, mean nobody, or whose two ends do not fit."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...bgp.peer_definition import PeerDefinition
+from ...bgp.speaker import Speaker, lies_in
+from ..errors import within
+from .finding import Odd
+from .network import Network, Pair, address_of, listed
+
+
+def missing(network: Network) -> t.Iterator[Odd]:
+    """A node without any BGP session."""
+    if len(network.speakers) < 2:
+        return
+    alone = [
+        name
+        for name, found in network.sessions.items()
+        if not found and (name not in network.mesh or len(network.mesh) < 2)
+    ]
+    if alone:
+        others = f" (so {'is' if len(alone) == 2 else 'are'} {listed(alone[1:])})" if len(alone) > 1 else ""
+        yield Odd(
+            address_of(alone[0]),
+            None,
+            f"is that of a node without any BGP session{others}: nobody hears of its blocks.",
+            "Make it a client of a reflector, let a BGPPeer select it, or leave the mesh on.",
+        )
+
+
+def for_nobody(network: Network) -> t.Iterator[Odd]:
+    """A BGPPeer whose nodeSelector or peerSelector matches no node."""
+    for given, local, remote in network.meant:
+        peer = given.peer
+        if not local:
+            field = "nodeSelector" if peer.nodeSelector else "node"
+            what, value = "matches no node", peer.nodeSelector or None
+        elif peer.peerSelector and not remote:
+            field, what, value = "peerSelector", "matches no node to peer with", peer.peerSelector
+        else:
+            continue
+        yield Odd(
+            within(given.where, field),
+            value,
+            f"{what}, so that this BGPPeer makes no session.",
+            "Correct it, or the calico_node_labels of the nodes that are meant.",
+        )
+
+
+def of_no_host(network: Network) -> t.Iterator[Odd]:
+    """peerIP lies in a subnet of the nodes, with their own AS number, and is nobody's: mistyped, or left over."""
+    subnets = {subnet for one in network.speakers.values() for subnet in (one.subnet, one.subnet6)}
+    owned = {address for one in network.speakers.values() for dummy, address, number in one.ends}
+    for given, local, dummy in network.meant:
+        if given.address is None:
+            continue
+        address = given.address.address
+        inner = any(given.peer.asNumber == (given.peer.localASNumber or one.as_number) for one in local)
+        if inner and address not in owned and any(lies_in(address, subnet) for subnet in subnets):
+            yield Odd(
+                within(given.where, "peerIP"),
+                given.peer.peerIP,
+                f"lies in a subnet of the nodes and has their AS number {given.peer.asNumber}, but is no host's.",
+                "Correct it, or remove the peer; a router of its own AS needs its own asNumber.",
+            )
+
+
+def wrong_as(network: Network) -> t.Iterator[Odd]:
+    """A BGPPeer gives a node of the fleet another AS number than it has: the session is refused."""
+    by_address = {address: one for one in network.speakers.values() for dummy, address, number in one.ends}
+    for given, _local, _remote in network.meant:
+        speaker = by_address.get(given.address.address) if given.address else None
+        if speaker is None or given.address is None or given.address.port not in (0, speaker.listen_port):
+            continue  # nobody's, or another program on that host
+        if given.peer.asNumber not in (None, 0, speaker.as_number) and not _as_other(network, given, speaker):
+            yield Odd(
+                within(given.where, "asNumber"),
+                given.peer.asNumber,
+                f"is not that of {speaker.name}, whose address {given.peer.peerIP} is: it has {speaker.as_number} and "
+                "refuses the session.",
+                "Correct it, or leave it out: a node's own is known.",
+            )
+
+
+def _as_other(network: Network, given: PeerDefinition, speaker: Speaker) -> bool:
+    """Whether the node says itself, towards those, that it has that AS number."""
+    return any(peer.local_as == given.peer.asNumber for peer in network.sessions[speaker.name])
+
+
+def one_sided(network: Network) -> t.Iterator[Odd]:
+    """A node has a session with another one, which has none with it and refuses it."""
+    found = [pair for pair in network.pairs if pair.there is None]
+    if found:
+        node, here, dummy = found[0]
+        yield Odd(
+            address_of(node),
+            None,
+            f"is that of a node that peers with {here.node} ({here.address}), which does not peer with it and refuses "
+            f"the session{_more(found)}.",
+            f"Let a BGPPeer say so for {here.node}, too, or leave reversePeering at Auto.",
+        )
+
+
+def different_passwords(network: Network) -> t.Iterator[Odd]:
+    """The two ends of a session have different passwords, or only one has one."""
+    found = [pair for pair in network.pairs if pair.there is not None and pair.here.password != pair.there.password]
+    if found:
+        node, here, there = found[0]
+        yield Odd(
+            address_of(node),
+            None,
+            f"is that of a node that has {_secured(here.password)} for its session with {here.node}, which has "
+            f"{_secured(there.password if there else '')} for it{_more(found)}: it never comes up.",
+            "Name the same secret at both ends.",
+        )
+
+
+def _secured(password: str) -> str:
+    return f"the password {password}" if password else "no password"
+
+
+def bfd_on_one_side(network: Network) -> t.Iterator[Odd]:
+    """Only one end of a session has BFD, which so never starts."""
+    found = [
+        pair for pair in network.pairs if pair.there is not None and (pair.here.bfd is None) != (pair.there.bfd is None)
+    ]
+    if found:
+        node, here, dummy = found[0]
+        has, lacks = (node, here.node) if here.bfd is not None else (here.node, node)
+        yield Odd(
+            address_of(node),
+            None,
+            f"is that of a node whose session with {here.node} has BFD at {has} and not at {lacks}{_more(found)}: "
+            "it is noticed by the hold time alone when one of them is gone.",
+            "Set bfd at both ends, or at none.",
+        )
+
+
+def _more(found: t.Sequence[Pair]) -> str:
+    return f" (and {len(found) - 1} more like it)" if len(found) > 1 else ""
+
+
+def ttl_too_small(network: Network) -> t.Iterator[Odd]:
+    """ttlSecurity 1 for a peer that is not in the node's own subnet: its packets have passed a router."""
+    for given, local, dummy in network.meant:
+        if given.address is None or given.peer.ttlSecurity != 1:
+            continue
+        address, source = given.address.address, given.extensions.sourceAddress
+        far = [
+            one.name
+            for one in local
+            if not any(lies_in(address, subnet) for subnet in (one.subnet, one.subnet6, source))
+        ]
+        if far:
+            yield Odd(
+                within(given.where, "ttlSecurity"),
+                1,
+                f"takes packets of neighbours alone, and {given.peer.peerIP} is in no subnet of {listed(far)}: the "
+                "session never comes up.",
+                "Set it to the number of hops, 2 with one router between.",
+            )
+
+
+def own_as_refused(network: Network) -> t.Iterator[Odd]:
+    """Nodes of one AS that meet by eBGP alone: each drops the other's routes for its own AS number in their path."""
+    meeting: dict[int, list[str]] = {}
+    for name, found in network.sessions.items():
+        own = network.speakers[name]
+        outer = [peer for peer in found if peer.kind == "external" and peer.as_number != own.as_towards(peer)]
+        if (
+            outer
+            and len(outer) == len(found)
+            and name not in network.mesh
+            and not any(peer.allow_local_as for peer in outer)
+        ):
+            meeting.setdefault(own.as_number, []).append(name)
+    for as_number, nodes in meeting.items():
+        if len(nodes) > 1:
+            variable = f"calico_node_bgp_as_number of {nodes[0]}"
+            given = any(
+                "calico_node_bgp_as_number" in host.variables for host in network.hosts if host.name == nodes[0]
+            )
+            yield Odd(
+                variable if given else "calico_bgp_as_number",
+                as_number,
+                f"is the AS number of {listed(nodes)}, which have eBGP sessions alone: each finds its own number in "
+                "the path of the others' routes and drops them.",
+                "Set numAllowedLocalASNumbers: 1 in their BGPPeers, give them AS numbers of their own, or have the "
+                "routers rewrite them and name this rule in calico_lint_ignore.",
+            )

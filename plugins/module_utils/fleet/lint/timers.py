@@ -1,0 +1,114 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How soon it is noticed that a peer is gone, and how long its routes are kept."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...bgp.bird_state import Bfd
+from ...resources.durations import parse_duration
+from ..errors import within
+from .finding import Odd
+from .network import Network
+
+#: seconds. Below them sessions are reset by load alone (projectcalico/calico#7086).
+SHORTEST_HOLD, SHORTEST_KEEPALIVE = 9, 3
+#: milliseconds between two packets of BFD. BIRD is no router's line card.
+QUICKEST_BFD = 50
+#: seconds that BIRD is given to restart: a package upgrade takes them.
+RESTART = 10
+
+
+class _Times(t.NamedTuple):
+    """Those of one variable: `hold` and `keepalive` as they are in force, and the names of the fields that say so."""
+
+    hold: int
+    keepalive: int
+    hold_field: str
+    keepalive_field: str
+    bfd: t.Optional[Bfd]
+
+
+def _times(network: Network) -> t.Iterator[_Times]:
+    """Of all sessions, then of each BGPPeer that has any of its own."""
+    bgp = network.fleet.bgp
+    if network.speakers:
+        yield _Times(
+            bgp.hold_time, bgp.keepalive_time, "calico_bgp_hold_time", "calico_bgp_keepalive_time", bgp.unasked.bfd
+        )
+    for given, _local, _remote in network.meant:
+        own = given.extensions
+        if own.holdTime is not None or own.keepaliveTime is not None:
+            yield _Times(
+                own.holdTime or bgp.hold_time,
+                own.keepaliveTime or bgp.keepalive_time,
+                within(given.where, "holdTime" if own.holdTime is not None else "keepaliveTime"),
+                within(given.where, "keepaliveTime" if own.keepaliveTime is not None else "holdTime"),
+                own.bfd,
+            )
+
+
+def hold_below_keepalive(network: Network) -> t.Iterator[Odd]:
+    """A hold time of less than three keepalive times: one lost packet may end the session (RFC 4271)."""
+    for one in _times(network):
+        if one.hold < 3 * one.keepalive:
+            yield Odd(
+                one.hold_field,
+                None,
+                f"makes the hold time {one.hold} s with keepalives every {one.keepalive} s: one that is lost ends the "
+                "session.",
+                "Make the hold time three keepalive times or more.",
+            )
+
+
+def too_short(network: Network) -> t.Iterator[Odd]:
+    """A hold time below 9 s or a keepalive time below 3 s, without BFD: busy hosts lose sessions."""
+    for one in _times(network):
+        if one.bfd is None and (one.hold < SHORTEST_HOLD or one.keepalive < SHORTEST_KEEPALIVE):
+            short = one.hold < SHORTEST_HOLD
+            yield Odd(
+                one.hold_field if short else one.keepalive_field,
+                None,
+                f"makes the {'hold' if short else 'keepalive'} time {one.hold if short else one.keepalive} s: a host "
+                "that is busy for a moment loses its sessions.",
+                f"Use BFD to notice quickly who is gone (bfd, calico_bgp_bfd), and at least {SHORTEST_HOLD} s and "
+                f"{SHORTEST_KEEPALIVE} s here.",
+            )
+
+
+def bfd_too_quick(network: Network) -> t.Iterator[Odd]:
+    """BFD intervals below 50 ms: a busy host is taken for a dead one."""
+    bgp = network.fleet.bgp
+    found = [("calico_bgp_bfd", bgp.unasked.bfd)] if network.speakers else []
+    found += [(within(given.where, "bfd"), given.extensions.bfd) for given, _local, _remote in network.meant]
+    for variable, bfd in found:
+        quickest = min(bfd.min_rx, bfd.min_tx) if bfd is not None else QUICKEST_BFD
+        if quickest < QUICKEST_BFD:
+            yield Odd(
+                variable,
+                None,
+                f"has an interval of {quickest} ms: a host that is busy for a moment is taken for a dead one.",
+                f"Use {QUICKEST_BFD} ms or more; 100 ms with multiplier 5 notices within half a second.",
+            )
+
+
+def restart_too_short(network: Network) -> t.Iterator[Odd]:
+    """Routes of a BIRD that restarts are kept for less than 10 s: shorter than that may take."""
+    found: list[tuple[str, t.Optional[float]]] = []
+    if network.speakers:
+        found.append(("calico_bgp_graceful_restart_time", network.fleet.settings.graceful_restart_time))
+        found.append(("calico_bgp_mesh_max_restart_time", network.fleet.bgp.unasked.graceful_restart_time))
+    for given, _local, _remote in network.meant:
+        text = given.peer.maxRestartTime
+        found.append((within(given.where, "maxRestartTime"), parse_duration(text) if text else None))
+    for variable, seconds in found:
+        if seconds is not None and seconds < RESTART:
+            yield Odd(
+                variable,
+                f"{seconds:g}",
+                f"has peers drop the routes of a BIRD that restarts after {seconds:g} s, which is less than a restart "
+                "may take.",
+                "Set it to 120 s, the default, or leave it out.",
+            )

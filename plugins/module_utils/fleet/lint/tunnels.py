@@ -1,0 +1,45 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tunnels that end at somebody who cannot open them."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...bgp.speaker import Speaker, lies_in
+from .finding import Odd
+from .network import Network, listed
+
+
+def behind_a_router(network: Network) -> t.Iterator[Odd]:
+    """A tunnelled pool whose blocks a node hears by eBGP routers alone, which put their own address as next hop."""
+    for given, local, remote in network.meant:
+        far = given.address
+        if far is None or remote:
+            continue
+        hearing = [one for one in local if _hears_by_routers_alone(network, one, given.peer.asNumber)]
+        for label, pool in network.pools:
+            if pool.encapsulation == "None" or pool.version != far.family or pool.disableBGPExport:
+                continue
+            crossing = pool.encapsulation.endswith("CrossSubnet")
+            nodes = [one.name for one in hearing if not (crossing and lies_in(far.address, one.subnet_of(far.family)))]
+            if nodes:
+                yield Odd(
+                    given.where,
+                    None,
+                    f"brings {listed(nodes)} the blocks of other nodes with {given.peer.peerIP} as next hop, and pool "
+                    f"{pool.name} ({label}) is {pool.encapsulation}: the router would get packets in a tunnel that it "
+                    "does not end.",
+                    "Route that pool directly (ipipMode and vxlanMode Never), or connect the nodes with each other, by "
+                    "the mesh or reflectors.",
+                )
+
+
+def _hears_by_routers_alone(network: Network, speaker: Speaker, as_number: t.Optional[int]) -> bool:
+    """Whether blocks come over eBGP with routers: with a session to other nodes their own announcements are nearer."""
+    sessions = network.sessions[speaker.name]
+    if speaker.name in network.mesh or any(peer.node for peer in sessions) or as_number == speaker.as_number:
+        return False
+    own_as_too = any(peer.allow_local_as for peer in sessions)
+    return own_as_too or bool(network.as_numbers - {speaker.as_number})

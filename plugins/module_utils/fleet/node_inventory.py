@@ -1,0 +1,125 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The nodes of a fleet, out of the variables of its hosts."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import re
+import typing as t
+
+from . import node_address, variables
+from .errors import FleetError
+from .label_texts import label_texts
+
+if t.TYPE_CHECKING:
+    from .inventory import Host
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
+_HOSTNAME_LABEL = "kubernetes.io/hostname"
+
+
+@dataclasses.dataclass(frozen=True)
+class FleetNode:
+    """`address`, `ip` and the like are those of IPv4, `address6` and the like of IPv6: "" and 0 without."""
+
+    name: str
+    address: str
+    prefix: int
+    ip: int
+    subnet: str  # CIDR
+    labels: t.Mapping[str, str]
+    workload_node: bool
+    reflector: bool
+    address6: str = ""
+    prefix6: int = 0
+    ip6: int = 0
+    subnet6: str = ""
+
+
+def read(hosts: t.Sequence[Host]) -> dict[str, FleetNode]:
+    """In order of names. Raises FleetError."""
+    nodes: dict[str, FleetNode] = {}
+    owners: dict[str, str] = {}
+    subnets = _Subnets()
+    for host in sorted(hosts, key=lambda host: host.name):
+        if not _HOST_NAME.fullmatch(host.name) or len(host.name) > 63:
+            raise FleetError(
+                f"host {host.name}",
+                None,
+                "is not a name that a node can have.",
+                "Use at most 63 letters, digits, '-', '_' and '.' for its name in the inventory.",
+            )
+        address, prefix = _node_address(host)
+        _own(owners, host, 4, address, prefix)
+        ip = int(ipaddress.IPv4Address(address))
+        subnet = subnets.of(4, ip, prefix)
+        labels = _labels(host)
+        node = FleetNode(host.name, address, prefix, ip, subnet, labels, host.workload_node, host.reflector)
+        given = host.variables.get(node_address.VARIABLES[6])
+        if given is not None:
+            address, prefix = node_address.read(6, host.name, given)
+            _own(owners, host, 6, address, prefix)
+            ip = int(ipaddress.IPv6Address(address))
+            node = dataclasses.replace(
+                node, address6=address, prefix6=prefix, ip6=ip, subnet6=subnets.of(6, ip, prefix)
+            )
+        nodes[host.name] = node
+    return nodes
+
+
+def _own(owners: dict[str, str], host: Host, version: int, address: str, prefix: int) -> None:
+    if address in owners:
+        raise FleetError(
+            node_address.label(version, host.name),
+            f"{address}/{prefix}",
+            f"is also the address of {owners[address]}.",
+            "Every node needs an address of its own.",
+        )
+    owners[address] = host.name
+
+
+class _Subnets:
+    """CIDRs of subnets; each is made once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int, int], str] = {}
+
+    def of(self, version: int, ip: int, prefix: int) -> str:
+        shift = (32 if version == 4 else 128) - prefix
+        key = (version, ip >> shift, prefix)
+        found = self._known.get(key)
+        if found is None:
+            first = ip >> shift << shift
+            address = ipaddress.IPv4Address(first) if version == 4 else ipaddress.IPv6Address(first)
+            found = self._known[key] = f"{address}/{prefix}"
+        return found
+
+
+def _node_address(host: Host) -> tuple[str, int]:
+    given = host.variables.get(node_address.VARIABLES[4])
+    if given is not None:
+        return node_address.read(4, host.name, given)
+    where = node_address.label(4, host.name)
+    remedy = f"Set it in host_vars/{host.name}.yml, for example to 10.10.1.11/24."
+    six = host.variables.get(node_address.VARIABLES[6])
+    if six is not None:
+        raise FleetError(
+            where,
+            None,
+            f"is not set, and {node_address.VARIABLES[6]} {six} alone is not enough: "
+            "nodes with IPv6 only are not supported, each has an IPv4 address by which the others reach it, too.",
+            remedy,
+            host.origins.get(node_address.VARIABLES[6], ""),
+        )
+    raise FleetError(where, None, "is not set.", remedy)
+
+
+def _labels(host: Host) -> dict[str, str]:
+    value = host.variables.get("calico_node_labels")
+    labels = {} if value is None else variables.check("calico_node_labels", value, host.name)
+    texts = label_texts(labels, f"calico_node_labels of {host.name}")
+    texts.setdefault(_HOSTNAME_LABEL, host.name)
+    return texts

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: drain
+short_description: Have a node take no new workloads
+version_added: 0.3.0
+description:
+  - From then on the node's agent refuses to add workloads, also after a restart. Those that run go on.
+  - M(baremetal.host_routing.node), and so C(playbooks/site.yml), takes the node back into service.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.attributes.changing
+options:
+  who:
+    description:
+      - Who does it, for those whose workloads are refused.
+    type: str
+    default: ansible
+seealso:
+  - module: baremetal.host_routing.teardown
+  - module: baremetal.host_routing.workload_info
+"""
+
+EXAMPLES = r"""
+- name: Take no new workloads
+  baremetal.host_routing.drain:
+  register: drained
+
+- name: Wait until the last one is gone
+  baremetal.host_routing.drain:
+  register: drained
+  until: drained.workloads | length == 0
+  retries: 60
+  delay: 10
+"""
+
+RETURN = r"""
+workloads:
+  description: Ids of the workloads that run here and came between runs, which no other node has.
+  returned: always
+  type: list
+  elements: str
+  sample: [default/web-1]
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.sources import Sources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import atomic_file, drain, machine
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={"who": {"type": "str", "default": "ansible"}}, supports_check_mode=True)
+    here = machine.here()
+    drained = drain.load(here.store) is not None
+    changed = not drained and os.path.isdir(here.store)
+    try:
+        if changed and not module.check_mode:
+            drain.drain(here.store, module.params["who"])
+        with Sources(here, module.warn) as sources:
+            running = [workload.id for workload in sources.workloads()]
+    except (CommandError, atomic_file.FileError) as error:
+        module.fail_json(msg=str(error))
+    finally:
+        here.kernel.close()
+    answer = {"changed": changed, "workloads": running}
+    if module._diff and changed:
+        answer["diff"] = {"prepared": f"+ file {drain.path(here.store)}    takes no new workloads\n"}
+    module.exit_json(**answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of an action that runs on the controller; the code is in plugins/action."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_removal
+short_description: Check that a fleet can do without a node
+version_added: 0.3.0
+description:
+  - Fails where the node is the last one or the only route reflector, or where the inventory places a workload, a peer
+    or a HostEndpoint on it.
+  - Says in which files the inventory has the node, which are to be edited when it is gone.
+  - Runs on the controller only. No host is touched.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes.controller
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+options:
+  node:
+    description:
+      - The node that is to go, by its name in the inventory.
+    type: str
+    required: true
+  done:
+    description:
+      - Whether it is gone. Then what is left to do is printed.
+    type: bool
+    default: false
+seealso:
+  - module: baremetal.host_routing.drain
+  - module: baremetal.host_routing.teardown
+"""
+
+EXAMPLES = r"""
+- name: Check that the others can do without it
+  baremetal.host_routing.node_removal:
+    node: node7
+  run_once: true
+"""
+
+RETURN = r"""
+places:
+  description: Files in which the inventory has the node, with lines where they are known.
+  returned: success
+  type: list
+  elements: str
+  sample: ["inventories/prod/hosts.yml:12"]
+"""

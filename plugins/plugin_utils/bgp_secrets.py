@@ -1,0 +1,29 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From calico_bgp_secrets of a host to the packed parameter that a module takes. Only here do passwords leave the
+inventory, and only those that the host's sessions need."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import bgp_secrets
+
+from . import inventory_source
+
+
+def packed(task_vars: t.Mapping[str, t.Any], names: t.Optional[t.Collection[str]] = None) -> t.Optional[str]:
+    """Those called `names` (None: all) of the host of this task; None where there are none. Raises FleetError."""
+    value = task_vars["hostvars"][task_vars["inventory_hostname"]].get(bgp_secrets.VARIABLE)
+    if not value or (names is not None and not names):
+        return None
+    have = bgp_secrets.read(inventory_source.plain(value))
+    found = {name: have[name] for name in have if names is None or name in names}
+    return passwords.pack(found) if found else None
+
+
+def named(states: t.Iterable[t.Mapping[str, t.Any]]) -> set[str]:
+    """The secrets that the sessions of some NodeStates, as dictionaries, name."""
+    return {str(name) for state in states for name in (state.get("bird") or {}).get("secrets", ())}

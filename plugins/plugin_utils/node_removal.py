@@ -1,0 +1,80 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A fleet as it is without one of its nodes, while the inventory still has that one."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError, did_you_mean
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host
+
+#: Lists of the fleet whose entries name a node.
+_NAMING = ("calico_workloads", "calico_bgp_peers", "calico_policies")
+
+
+@dataclasses.dataclass(frozen=True)
+class Removal:
+    """`others` are the hosts that stay. `places` are files, some with a line, in which the inventory has the node."""
+
+    others: tuple[Host, ...]
+    places: tuple[str, ...]
+
+
+def of(hosts: t.Sequence[Host], name: str) -> Removal:
+    """Raises FleetError for a node that is not there or that the others need."""
+    leaving = next((host for host in hosts if host.name == name), None)
+    if leaving is None:
+        known = [host.name for host in hosts]
+        hint = did_you_mean(name, known, "The hosts are") if known else ""
+        raise FleetError(
+            "node",
+            name,
+            "is no host of groups calico_nodes and calico_rr.",
+            f"{hint} One that was deleted there already is forgotten by the others with the next playbooks/site.yml.",
+        )
+    others = tuple(host for host in hosts if host.name != name)
+    if leaving.workload_node and not any(host.workload_node for host in others):
+        raise FleetError(
+            "node",
+            name,
+            "is the last one in calico_nodes.",
+            "To take down the whole fleet, use playbooks/teardown.yml.",
+        )
+    if leaving.reflector and not any(host.reflector for host in others):
+        raise FleetError(
+            "node",
+            name,
+            "is the only route reflector: without it no node hears of another's blocks.",
+            "First put another host into calico_rr, or return to the mesh, with playbooks/switch_topology.yml.",
+        )
+    _nothing_is_placed_on(hosts, name)
+    return Removal(others, tuple(dict.fromkeys(_places(leaving))))
+
+
+def _nothing_is_placed_on(hosts: t.Sequence[Host], name: str) -> None:
+    """What the inventory puts on the node has to go somewhere else first: only its owner knows where."""
+    for variable in _NAMING:
+        entries = next((host.variables[variable] for host in hosts if variable in host.variables), ())
+        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+            if isinstance(entry, dict) and name in (entry.get("node"), (entry.get("spec") or {}).get("node")):
+                label = f"{variable}[{index}]"
+                origin = next((host.origins[label] for host in hosts if label in host.origins), "")
+                raise FleetError(
+                    f"{label}.node", name, "is the node that is to go.", "Give it to another node or delete it.", origin
+                )
+
+
+def _places(leaving: Host) -> t.Iterator[str]:
+    """Where the node's address stands, and what host_vars has of it."""
+    own = re.compile(rf"(.*/host_vars/{re.escape(leaving.name)}(?:/.*|\.\w+)?)(?::\d+)")
+    address = leaving.origins.get("calico_node_address", "")
+    if address and not own.fullmatch(address):
+        yield address
+    for origin in sorted(leaving.origins.values()):
+        found = own.fullmatch(origin)
+        if found:
+            yield found.group(1)

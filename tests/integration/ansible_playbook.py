@@ -1,0 +1,36 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ansible-playbook as people run it in this repository, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import typing as t
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+#: Of the environment that the tests run in.
+BIN = pathlib.Path(sys.executable).parent
+PIPELINED = {"ANSIBLE_PIPELINING": "1"}
+
+
+def play(
+    playbook: t.Union[str, pathlib.Path],
+    inventory: pathlib.Path,
+    *options: str,
+    timeout: float = 120,
+    environment: t.Optional[t.Mapping[str, str]] = None,
+) -> subprocess.CompletedProcess[str]:
+    """Without colours. `playbook` is a path from the repository's root, `timeout` in seconds."""
+    return subprocess.run(
+        [BIN / "ansible-playbook", playbook, "-i", inventory, *options],
+        cwd=ROOT,
+        env={**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )

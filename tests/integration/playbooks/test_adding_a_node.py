@@ -1,0 +1,83 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node more behind two reflectors, by site.yml on simulated hosts with real BIRDs: what the plan says of it, and
+that it is so."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from bench.site.simulated_hosts import SimulatedHosts
+from bench.site_scale import write_inventory
+
+pytestmark = pytest.mark.root
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+REFLECTORS, NODES, NEW = ["host1", "host2"], ["host3", "host4"], "host5"
+
+
+def site(inventory: pathlib.Path, *options: str) -> str:
+    """What it prints, without how it is broken into lines."""
+    environment = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection"),
+        "ANSIBLE_NOCOLOR": "1",
+        "LC_ALL": "C.UTF-8",
+    }
+    program = str(pathlib.Path(sys.executable).parent / "ansible-playbook")
+    done = subprocess.run(
+        [program, "-i", str(inventory), "playbooks/site.yml", *options],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    return re.sub(r"\s+", " ", done.stdout)
+
+
+def test_it_touches_itself_and_the_reflectors(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "private").mkdir()
+    inventory = tmp_path / "inventory"
+    with SimulatedHosts(5, tmp_path / "private") as hosts:
+        write_inventory(inventory, hosts, agent=False)
+        whole = (inventory / "hosts.yml").read_text()
+        few = json.loads(whole)
+        del few["calico_nodes"]["hosts"][NEW]
+        (inventory / "hosts.yml").write_text(json.dumps(few))
+        variables = inventory / "group_vars" / "all" / "calico.yml"
+        given = json.loads(variables.read_text())
+        given["calico_workloads"] = [one for one in given["calico_workloads"] if one["node"] != NEW]
+        variables.write_text(json.dumps(given))
+        site(inventory)
+
+        def state(host: str) -> tuple[str, str]:
+            """bird.cfg, when it was written, and its sessions, since when they are what they are."""
+            root = pathlib.Path(f"/proc/{hosts.spaces[host].pid}/root")
+            config = root / "etc/calico/bird.cfg"
+            birdc = ["birdc", "-s", str(root / "run/calico/bird.ctl"), "show", "protocols"]
+            said = subprocess.run(birdc, capture_output=True, text=True, check=True).stdout
+            sessions = [line for line in said.splitlines() if " BGP " in line]
+            assert sessions and all("Established" in line for line in sessions), said
+            return f"{config.stat().st_mtime_ns} {config.read_text()}", "\n".join(sessions)
+
+        before = {host: state(host) for host in (*REFLECTORS, *NODES)}
+        (inventory / "hosts.yml").write_text(whole)
+        planned = site(inventory, "--check")
+        # The pool is tunnelled: the others learn of the new end of it, and keep their sessions.
+        assert "touched host5: new · host1, host2: 1 more session · host3, host4: FDB, neighbours, sets" in planned
+        assert "fleet 5 of 5 nodes change · 0 BGP sessions reset · 0 routes withdrawn" in planned
+        assert {host: state(host) for host in before} == before
+
+        done = site(inventory)
+        assert "5/5 nodes" in done
+        for host in NODES:
+            assert state(host) == before[host]
+        for host in REFLECTORS:  # one session more, and none began anew
+            assert set(before[host][1].splitlines()) < set(state(host)[1].splitlines())

@@ -1,0 +1,180 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Three shipped inventories, one after the other, each by one run of site.yml under traffic: a mesh (inventories/lab),
+two reflectors (two-racks-reflectors) and an AS per rack behind FRR switches (as-per-rack-tor). Other sessions, other AS
+numbers, other next hops, tunnels and none: no packet is lost.
+
+The first step is direct on both sides. There the subnets' router stays a peer meanwhile, under the AS number by which
+it knows the nodes: it carries what direct routes carry until the switches do, and is removed by a run of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab import Lab, topology
+from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
+from tests.lab.handle import BaseLab
+from tests.lab.streams import Streams
+from tests.lab.topology import Node
+
+from .conftest import LAB, ROOT, Fleet, Run
+
+NAME = f"{LAB}-switches"
+FLEET_AS = 64512
+ROUTERS = [
+    {
+        "name": f"router-rack{rack}",
+        "peerIP": f"10.10.{rack}.1",
+        "asNumber": topology.ROUTER_AS,
+        "nodeSelector": f"rack in {{'{letter}', 'rack{rack}'}}",
+        "localASNumber": FLEET_AS,
+    }
+    for rack, letter in ((1, "a"), (2, "b"))
+]
+MESH, REFLECTORS, SWITCHES = "inventories/lab", "inventories/two-racks-reflectors", "inventories/as-per-rack-tor"
+NODES = ("node1", "node2", "node3", "node4")
+EXTERNAL = "-ecalico_node_max_external_resets=-1"
+CONNECTION = f"-e@{ROOT}/inventories/lab/group_vars/all/connection.yml"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[BaseLab]:
+    lab = Lab(NAME, machine="native")
+    lab.down()
+    lab.up(switches=True)
+    yield lab
+    if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
+        lab.down()
+
+
+@pytest.fixture(scope="module")
+def run(lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return Site(lab, tmp_path_factory.mktemp("switches"))
+
+
+class Site:
+    """Runs of site.yml that share a lockfile, whatever their inventory."""
+
+    def __init__(self, lab: BaseLab, folder: Path) -> None:
+        self.lab, self.folder, self.fleet = lab, folder, Fleet(lab)
+
+    def __call__(self, inventory: str, *arguments: str, encapsulation: str = "", **variables: object) -> Run:
+        self.fleet.environment["HOST_ROUTING_LAB_ENCAPSULATION"] = encapsulation
+        lockfile = str(self.lab.places.state / "calico.lock.yml")
+        more = self.folder / "more.yml"
+        more.write_text(json.dumps({"calico_lockfile": lockfile, "calico_node_soak_seconds": 3, **variables}))
+        # The lab's own has it already, and another place for it.
+        connection = [] if inventory == MESH else [CONNECTION]
+        return self.fleet.site(*connection, f"-e@{more}", *arguments, inventory=inventory)
+
+
+@contextlib.contextmanager
+def nothing_lost(lab: BaseLab) -> Iterator[None]:
+    no_way_around(lab)
+    with Streams(lab, mesh_of_streams(lab, workloads(lab), 600)) as streams:
+        yield
+        report = streams.stop()
+    print(report.summary())
+    if report.lost:
+        print(*(f"{tor}:\n{lab.exec(tor, ['cat', '/run/frr/frr.log'], check=False).stdout}" for tor in topology.TORS))
+    assert report.sent > 0 and not report.silent_hosts
+    assert min(result.rate for result in report.streams) >= 500, report.summary()
+    assert report.lost == 0 and report.resets == 0 and report.bytes_missing == 0, report.summary()
+
+
+def sessions(lab: BaseLab, node: str) -> list[str]:
+    """Names of those that are Established; no other one is there."""
+    lines = lab.exec(node, ["birdc", "-s", "/run/calico/bird.ctl", "show", "protocols"]).stdout.splitlines()
+    found = [line for line in lines if " BGP " in line]
+    assert all("Established" in line for line in found), found
+    return [line.split()[0] for line in found]
+
+
+def by_bird(lab: BaseLab, node: str) -> list[str]:
+    return lab.exec(node, ["ip", "route", "show", "proto", "bird"]).stdout.splitlines()
+
+
+def by_switches(lab: BaseLab, node: Node) -> int:
+    tors = [f"via 10.10.{node.rack}.{last} " for last in (2, 3)]
+    return sum(tor in route for route in by_bird(lab, node.name) for tor in tors)
+
+
+def at_rest(lab: BaseLab) -> None:
+    for node in NODES:
+        assert "calico_backup" not in lab.exec(node, ["cat", "/etc/calico/bird.cfg"]).stdout
+
+
+def test_from_a_mesh_to_an_as_per_rack_by_one_run(lab: BaseLab, run: Site) -> None:
+    """Without tunnels before and after."""
+    run(MESH, encapsulation="None", calico_bgp_peers=ROUTERS).check()
+    with nothing_lost(lab):
+        run(SWITCHES, calico_bgp_peers=ROUTERS).check()
+    for name in NODES:
+        node = topology.NODES[name]
+        # The neighbour in the rack, two switches, the router.
+        assert len(sessions(lab, name)) == 4
+        assert by_switches(lab, node) == 2, by_bird(lab, name)
+
+
+def test_from_switches_to_a_mesh_with_a_tunnel(lab: BaseLab, run: Site) -> None:
+    """Routers forget what they heard when sessions end: the run asks first, and packets are in the tunnel by then."""
+    refused = run(MESH, encapsulation="VXLANCrossSubnet")
+    assert refused.code != 0
+    found = re.search(r"run it with -e approve=([0-9a-f]{12})", refused.output)
+    assert found, refused.output[-3000:]
+    assert "with routers outside the fleet and calico_node_max_external_resets is 0" in refused.output
+    with nothing_lost(lab):
+        done = run(MESH, f"-eapprove={found.group(1)}", encapsulation="VXLANCrossSubnet").check()
+    assert "divert    4/4  all traffic goes into tunnels, sessions as they were" in done.output
+    at_rest(lab)
+    for name in NODES:
+        assert len([session for session in sessions(lab, name) if session.startswith("Mesh_")]) == 3
+        assert sum("dev vxlan.calico" in route for route in by_bird(lab, name)) == 2
+
+
+def test_from_the_mesh_to_two_reflectors(lab: BaseLab, run: Site) -> None:
+    """New hosts; the sessions with the subnets' router end."""
+    with nothing_lost(lab):
+        lab.up(["node5", "node6"])
+        run(REFLECTORS, EXTERNAL).check()
+    at_rest(lab)
+    for name in NODES:
+        assert len(sessions(lab, name)) == 2
+
+
+def test_from_reflectors_to_an_as_per_rack(lab: BaseLab, run: Site) -> None:
+    """Out of the tunnel: backup routes stay in it until the switches have said how to go."""
+    with nothing_lost(lab):
+        run(SWITCHES, EXTERNAL).check()
+    at_rest(lab)
+    for name in NODES:
+        node = topology.NODES[name]
+        assert len(sessions(lab, name)) == 3
+        assert by_switches(lab, node) == 2, by_bird(lab, name)
+        assert not lab.exec(name, ["ip", "link", "show", "vxlan.calico"], check=False).stdout
+
+
+def test_switches_that_take_no_session_are_returned_from(lab: BaseLab, run: Site) -> None:
+    """From the mesh again: one switch of each rack talks to nobody, so the change is undone, also where it was done."""
+    with nothing_lost(lab):
+        run(MESH, EXTERNAL, encapsulation="VXLANCrossSubnet").check()
+    for tor in ("tor1b", "tor2b"):
+        lab.power_cut(tor)
+    with nothing_lost(lab):
+        done = run(SWITCHES, EXTERNAL, "-ecalico_node_convergence_timeout=8")
+    assert done.code != 0
+    assert "The change of sessions did not go through." in done.output
+    assert "4 of 4 nodes run as before." in done.output
+    at_rest(lab)
+    for name in NODES:
+        assert len([session for session in sessions(lab, name) if session.startswith("Mesh_")]) == 3
+        assert sum("dev vxlan.calico" in route for route in by_bird(lab, name)) == 2

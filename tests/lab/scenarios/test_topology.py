@@ -1,0 +1,225 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The topology of BGP changes, BIRDs die and are reconfigured, controllers die: no packet is lost meanwhile.
+
+Streams of 500 packets a second between workloads of all pairs of nodes, in both subnets, run over each test.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab import Lab
+from tests.lab.checks import Pool
+from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
+from tests.lab.handle import BaseLab
+from tests.lab.streams import Streams
+
+from . import inventory
+from .conftest import LAB, ROOT, Fleet, Run
+
+NAME = f"{LAB}-topology"
+FOUR = ("node1", "node2", "node3", "node4")
+POOL = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=True)
+SOAK = "-ecalico_node_soak_seconds=3"
+BIRDC = ["birdc", "-s", "/run/calico/bird.ctl"]
+NOTHING_LOST = r"soak +0 lost of [0-9,]+ probes over 12 paths since before the flip · longest gap 0\.0 ms"
+
+
+class Wanted:
+    """The inventory, written anew with each wish."""
+
+    def __init__(self, lab: BaseLab, folder: Path) -> None:
+        self.lab, self.folder, self.fleet = lab, folder, Fleet(lab)
+
+    def write(self, reflectors: tuple[str, ...] = (), **variables: object) -> str:
+        entries = [inventory.workload(f"web-{name[-1]}", name) for name in FOUR]
+        return inventory.write(
+            self.folder, [inventory.pool(POOL)], entries, reflectors=reflectors, nodes=FOUR, **variables
+        )
+
+    def site(self, *arguments: str, reflectors: tuple[str, ...] = (), **variables: object) -> Run:
+        return self.fleet.site(SOAK, *arguments, inventory=self.write(reflectors, **variables))
+
+    def switch(self, topology: str, *arguments: str, reflectors: tuple[str, ...] = (), **variables: object) -> Run:
+        path = self.write(reflectors, **variables)
+        return self.fleet.play("switch_topology.yml", SOAK, "-e", f"topology={topology}", *arguments, inventory=path)
+
+
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wanted]:
+    """A mesh that runs."""
+    lab = Lab(NAME, machine="native")
+    lab.down()
+    lab.up(FOUR)
+    wanted = Wanted(lab, tmp_path_factory.mktemp("topology"))
+    wanted.site().check()
+    yield wanted
+    if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
+        lab.down()
+
+
+@contextlib.contextmanager
+def nothing_lost(lab: BaseLab) -> Iterator[Streams]:
+    no_way_around(lab)
+    with Streams(lab, mesh_of_streams(lab, workloads(lab), 600)) as streams:
+        yield streams
+        report = streams.stop()
+    print(report.summary())
+    assert report.sent > 0 and not report.silent_hosts
+    assert min(result.rate for result in report.streams) >= 500, report.summary()
+    assert report.lost == 0, report.summary()
+    assert report.resets == 0 and report.corrupt == 0 and report.bytes_missing == 0, report.summary()
+
+
+def sessions(lab: BaseLab, node: str) -> dict[str, str]:
+    """{protocol: what BIRD says of it}"""
+    lines = lab.exec(node, [*BIRDC, "show", "protocols"]).stdout.splitlines()
+    return {line.split()[0]: line.split(maxsplit=6)[-1] for line in lines if " BGP " in line}
+
+
+def at_rest(lab: BaseLab, kinds: dict[str, int]) -> None:
+    """All sessions Established, so many of each kind (Mesh_, Node_) in all, and no backup route anywhere."""
+    found: dict[str, int] = {}
+    for node in FOUR:
+        for name, said in sessions(lab, node).items():
+            assert "Established" in said, (node, name, said)
+            kind = name.split("_")[0]
+            found[kind] = found.get(kind, 0) + 1
+        assert "calico_backup" not in lab.exec(node, ["cat", "/etc/calico/bird.cfg"]).stdout
+    assert found == kinds
+
+
+TOUR: dict[str, tuple[dict[str, object], dict[str, int], str]] = {
+    "reflectors": ({"reflectors": ("node1", "node3")}, {"Mesh": 2, "Node": 8}, "5 ends"),
+    "another-cluster-id": (
+        {"reflectors": ("node1", "node3"), "rr_cluster_id": "244.0.0.99"},
+        {"Mesh": 2, "Node": 8},
+        "4 restarts: cluster id",
+    ),
+    "another-as-and-another-reflector": (
+        {"reflectors": ("node2", "node3"), "rr_cluster_id": "244.0.0.99", "bgp_as_number": 64600},
+        {"Mesh": 2, "Node": 8},
+        "restarts: AS number, own AS number",
+    ),
+}
+
+
+@pytest.mark.parametrize("step", TOUR)
+def test_the_inventory_changes_the_topology(wanted: Wanted, step: str) -> None:
+    wish, kinds, said = TOUR[step]
+    with nothing_lost(wanted.lab):
+        run = wanted.site(**wish).check()  # type: ignore[arg-type]
+    assert re.search(NOTHING_LOST, run.output), run.output[-4000:]
+    assert said in run.output
+    at_rest(wanted.lab, kinds)
+
+
+def test_back_to_the_mesh_from_the_command_line(wanted: Wanted) -> None:
+    """And to another AS in the same run; the inventory still has its reflectors."""
+    with nothing_lost(wanted.lab):
+        wanted.switch("mesh", reflectors=("node1", "node3")).check()
+    at_rest(wanted.lab, {"Mesh": 12})
+
+
+def test_new_hosts_become_the_reflectors(wanted: Wanted) -> None:
+    """They are installed, started and taken into the change by the run that takes the mesh away."""
+    lab = wanted.lab
+    with nothing_lost(lab):
+        lab.up(["node5"])
+        run = wanted.site(reflectors=("node5",)).check()
+    assert re.search(NOTHING_LOST, run.output), run.output[-4000:]
+    at_rest(lab, {"Node": 4})
+
+
+def test_a_controller_that_dies_leaves_backups_and_the_next_run_completes(wanted: Wanted) -> None:
+    path = wanted.write(("node1", "node3"))
+    process = subprocess.Popen(
+        wanted.fleet.command("site.yml", SOAK, inventory=path),
+        cwd=ROOT,
+        env={**wanted.fleet.environment, "PYTHONUNBUFFERED": "1", "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    with nothing_lost(wanted.lab):
+        for line in process.stdout:
+            if line.startswith("TASK") and "Flip the routes" in line:
+                break
+        time.sleep(0.4)  # some of the hosts are at it
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        time.sleep(2)
+        for node in FOUR:
+            assert "calico_backup4" in wanted.lab.exec(node, ["cat", "/etc/calico/bird.cfg"]).stdout
+        wanted.site(reflectors=("node1", "node3")).check()
+    at_rest(wanted.lab, {"Mesh": 2, "Node": 8})
+
+
+def test_sessions_that_do_not_come_are_returned_from(wanted: Wanted) -> None:
+    """No new connection to or from node1: its sessions do not come up in the mesh, nor do those that it had. Backup
+    routes stay until they do."""
+    rules = [
+        ["iptables", "-I", chain, "-p", "tcp", "--syn", "--dport", "179", "-j", "DROP"] for chain in ("INPUT", "OUTPUT")
+    ]
+    for rule in rules:
+        wanted.lab.exec("node1", rule)
+    with nothing_lost(wanted.lab):
+        run = wanted.switch("mesh", "-ecalico_node_convergence_timeout=8", reflectors=("node1", "node3"))
+        assert run.code != 0
+        for rule in rules:
+            wanted.lab.exec("node1", ["iptables", "-D", *rule[2:]])
+        wanted.site(reflectors=("node1", "node3")).check()
+    assert "The change of sessions did not go through." in run.output
+    assert "keeps backup routes: not all is there by BGP again. Run the playbook again." in run.output
+    at_rest(wanted.lab, {"Mesh": 2, "Node": 8})
+
+
+def test_a_run_that_would_take_too_much_away_is_refused(wanted: Wanted) -> None:
+    run = wanted.site("-ecalico_node_max_session_resets=0")
+    assert run.code != 0
+    found = re.search(r"run it with -e approve=([0-9a-f]{12})", run.output)
+    assert found, run.output[-3000:]
+    assert all(entry["changed"] == 0 for entry in run.recap().values())
+    planned = wanted.site("-ecalico_node_max_session_resets=0", "--check").check()
+    assert f"-e approve={found.group(1)}" in planned.output
+
+
+def test_birds_that_are_killed_and_reconfigured(wanted: Wanted) -> None:
+    """kill -9 on each node in turn, reflectors among them, when the one before is whole again; a reflector that is
+    upgraded; then `birdc configure` on all at once."""
+    lab = wanted.lab
+    with nothing_lost(lab):
+        for node in FOUR:
+            lab.exec(node, ["systemctl", "kill", "--signal=KILL", "calico-bird.service"])
+            wait_until_whole(lab)
+        lab.exec("node1", ["systemctl", "restart", "calico-bird.service"])  # as an upgrade of BIRD does
+        wait_until_whole(lab)
+        asked = [lab.popen(node, [*BIRDC, "configure"], stdout=subprocess.PIPE) for node in FOUR]
+        assert all(b"Reconfigured" in process.communicate()[0] for process in asked)
+        time.sleep(1)
+        wait_until_whole(lab)
+
+
+def wait_until_whole(lab: BaseLab, seconds: float = 30) -> None:
+    """All sessions Established, and nobody waits any more for one that restarts."""
+    end = time.monotonic() + seconds
+    while True:
+        time.sleep(1)
+        said = [lab.exec(node, [*BIRDC, "show", "protocols", "all"], check=False).stdout for node in FOUR]
+        up = sum(text.count("BGP state:          Established") for text in said)
+        if up == 10 and not any("Neighbor graceful restart active" in text for text in said):
+            return
+        assert time.monotonic() < end, f"{up} of 10 sessions"

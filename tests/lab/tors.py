@@ -1,0 +1,181 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Top-of-rack switches: two in each rack, FRR in network namespaces of their own.
+
+        spine (10.10.255.0/24, a bridge)
+       /      |        |       \\
+    tor1a   tor1b    tor2a   tor2b        eBGP between racks, BFD; no session within a rack
+       \\      /          \\      /
+        br1                br2            eBGP with whoever calls from the rack's subnet, BFD
+
+They know the way to workloads by BGP alone; the router beside them stays the hosts' default gateway and knows no block,
+unless nodes peer with it as well.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from . import hosts, images, underlay
+from .shell import run, wait_until
+from .topology import RACKS, TORS, LabError, Places, Tor
+
+HERE = Path(__file__).resolve().parent
+#: What a ToR wants of hosts in its rack: those of inventories/as-per-rack-tor.
+PASSWORDS = {1: "change-me-rack-a", 2: "change-me-rack-b"}
+
+
+def frr_conf(tor: Tor) -> str:
+    """The switch takes and passes on blocks of workloads, and nothing else.
+
+    suppress-fib-pending: it announces what it can forward. Without it hosts were told of routes up to 50 ms before.
+    """
+    others = [other for other in TORS.values() if other.rack != tor.rack]
+    neighbors = "".join(
+        f" neighbor {other.spine_address} remote-as {other.as_number}\n"
+        f" neighbor {other.spine_address} peer-group SPINE\n"
+        for other in others
+    )
+    return f"""hostname {tor.name}
+log file /run/frr/frr.log informational
+bfd
+ profile fast
+  transmit-interval 100
+  receive-interval 100
+  detect-multiplier 5
+!
+ip prefix-list BLOCKS seq 5 deny 10.10.0.0/16 le 32
+ip prefix-list BLOCKS seq 10 permit 10.0.0.0/8 ge 16 le 28
+ip prefix-list BLOCKS seq 15 permit 172.16.0.0/12 ge 16 le 28
+route-map BLOCKS permit 10
+ match ip address prefix-list BLOCKS
+!
+router bgp {tor.as_number}
+ bgp router-id {tor.address}
+ bgp log-neighbor-changes
+ no bgp default ipv4-unicast
+ bgp bestpath as-path multipath-relax
+ bgp suppress-fib-pending
+ timers bgp 3 9
+ neighbor HOSTS peer-group
+ neighbor HOSTS remote-as external
+ neighbor HOSTS password {PASSWORDS[tor.rack]}
+ neighbor HOSTS bfd
+ neighbor HOSTS bfd profile fast
+ neighbor SPINE peer-group
+ neighbor SPINE timers connect 1
+ neighbor SPINE bfd
+ neighbor SPINE bfd profile fast
+{neighbors} bgp listen range {RACKS[tor.rack]}.0/24 peer-group HOSTS
+ address-family ipv4 unicast
+  neighbor HOSTS activate
+  neighbor HOSTS route-map BLOCKS in
+  neighbor HOSTS route-map BLOCKS out
+  neighbor SPINE activate
+  neighbor SPINE route-map BLOCKS in
+  neighbor SPINE route-map BLOCKS out
+  maximum-paths 2
+ exit-address-family
+!
+"""
+
+
+def make(places: Places) -> None:
+    """Make the spine and start all switches that do not run."""
+    router = places.netns("router")
+    if run(["ip", "-n", router, "link", "show", "spine"], check=False).returncode:
+        underlay.ip_batch(
+            router, f"link add spine address 02:10:00:00:00:fe type bridge {underlay.BRIDGE}\nlink set spine up\n"
+        )
+    for tor in TORS.values():
+        power_on(places, tor, wait=False)
+    wait(places)
+
+
+def power_on(places: Places, tor: Tor, wait: bool = True) -> None:
+    if _answers(places, tor):
+        return
+    _wire(places, tor)
+    here = places.state / tor.name
+    (here / "root").mkdir(parents=True, exist_ok=True)
+    (here / "frr.conf").write_text(frr_conf(tor))
+    lower = ":".join(map(str, images.switch_layers()))
+    groups = " ".join(map(str, places.cgroups))
+    (here / "env").write_text(f"LAB={places.name}\nLOWER='{lower}'\nCGROUPS='{groups}'\n")
+    (here / "pid").write_text("")
+    with (here / "log").open("w") as log:
+        subprocess.Popen(
+            [HERE / "run-tor", places.state, tor.name],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+            env={"PATH": os.defpath + ":/usr/sbin:/sbin"},
+        )
+    if wait:
+        wait_for(places, tor)
+
+
+def power_off(places: Places, tor: Tor) -> None:
+    """Dead at once: links go before a word can be said."""
+    router = places.netns("router")
+    for link in (tor.name, f"{tor.name}s"):
+        run(["ip", "-n", router, "link", "del", link], check=False)
+    hosts.kill_group(places, tor.name)
+    hosts.remove_group(places, tor.name)
+    run(["ip", "netns", "del", places.netns(tor.name)], check=False)
+
+
+def remove(places: Places) -> None:
+    for tor in TORS.values():
+        if (places.state / tor.name).exists() or places.netns(tor.name) in underlay.namespaces():
+            power_off(places, tor)
+
+
+def wait(places: Places) -> None:
+    for tor in TORS.values():
+        wait_for(places, tor)
+
+
+def wait_for(places: Places, tor: Tor) -> None:
+    try:
+        wait_until(f"FRR of {tor.name} answers", lambda: _answers(places, tor), 60)
+    except LabError as error:
+        raise LabError(f"{error} It said: {(places.state / tor.name / 'log').read_text()[-1000:]}") from None
+
+
+def _wire(places: Places, tor: Tor) -> None:
+    router, own = places.netns("router"), places.netns(tor.name)
+    run(["ip", "netns", "add", own])
+    underlay.ip_batch(
+        own,
+        f"link set lo up\n"
+        f"link add rack type veth peer name {tor.name} netns {router}\n"
+        f"link add spine type veth peer name {tor.name}s netns {router}\n"
+        f"addr add {tor.address}/24 brd + dev rack\n"
+        f"addr add {tor.spine_address}/24 brd + dev spine\n"
+        f"link set rack up\nlink set spine up\n",
+    )
+    underlay.settings(
+        own,
+        "cd /proc/sys/net/ipv4; echo 1 > ip_forward\n"
+        "for scope in all default rack spine; do\n"
+        "echo 0 > conf/$scope/rp_filter; echo 0 > conf/$scope/send_redirects; echo 1 > conf/$scope/forwarding\ndone",
+    )
+    underlay.ip_batch(
+        router,
+        f"link set {tor.name} master br{tor.rack}\nlink set {tor.name} up\n"
+        f"link set {tor.name}s master spine\nlink set {tor.name}s up\n",
+    )
+
+
+def _answers(places: Places, tor: Tor) -> bool:
+    """Whether bgpd runs and has read its configuration."""
+    if not (places.state / tor.name / "env").exists():
+        return False
+    command = [HERE / "enter", places.state, tor.name, "vtysh", "-c", "show running-config bgpd"]
+    return f"router bgp {tor.as_number}" in run(command, check=False).stdout

@@ -1,0 +1,48 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Ansible packs with a module is sent to every host in every run, and compiled there each time."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import pathlib
+
+import pytest
+
+from tests.unit.architecture.test_dependencies import ENGINE, ROOT, imports
+
+OURS = "ansible_collections.baremetal.host_routing.plugins.module_utils"
+
+
+@functools.lru_cache
+def packed(module: str) -> frozenset[pathlib.Path]:
+    """The files below module_utils that come with a module; those of packages as Python runs them."""
+    tree = ast.parse((ROOT / "plugins" / "modules" / f"{module}.py").read_text("utf-8"))
+    waiting = [
+        f"{node.module}.{name.name}".removeprefix(OURS).strip(".")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(OURS)
+        for name in node.names
+    ]
+    found: set[pathlib.Path] = set()
+    while waiting:
+        parts = waiting.pop().split(".")
+        stems = [ENGINE.joinpath(*parts[:length]) for length in range(1, len(parts) + 1)]
+        for path in [stem / "__init__.py" for stem in stems] + [stem.with_suffix(".py") for stem in stems]:
+            if path.exists() and path not in found:
+                found.add(path)
+                waiting += [entry.target for entry in imports(path) if entry.relative]
+    return frozenset(found)
+
+
+def test_what_is_packed_is_found() -> None:
+    """Or what is below says nothing."""
+    assert {ENGINE / "node" / "apply.py", ENGINE / "dataplane" / "route.py"} <= packed("node")
+
+
+@pytest.mark.parametrize("module", ["convergence_info", "node_info", "probe"])
+def test_what_asks_a_node_does_not_carry_what_changes_it(module: str) -> None:
+    assert ENGINE / "node" / "apply.py" not in packed(module)
+    assert len(packed(module)) < 0.7 * len(packed("node"))

@@ -1,0 +1,118 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""BGPFilters as values: made of resources, and resources of them again; what they say of a route without BIRD.
+
+That BIRD says the same is tests/integration/bird/test_filters.py's.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import filters
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_rules import FilterFunction, FilterRule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_verdict import Route, verdict
+
+from tests.unit.bgp import confd_cases
+
+
+def made(**spec: t.Any) -> tuple[FilterFunction, ...]:
+    return filters.functions(t.cast(resources.BGPFilter, resources.parse_flat("BGPFilter", {"name": "f", **spec})))
+
+
+def rule(**fields: t.Any) -> FilterRule:
+    (function,) = made(importV4=[{"action": "Accept", **fields}])
+    return function.rules[0]
+
+
+def test_a_function_for_each_list_that_has_rules() -> None:
+    accept = [{"action": "Accept"}]
+    found = made(importV4=accept, exportV6=[{"action": "Reject", "peerType": "iBGP"}], exportV4=[])
+    assert [(one.symbol, one.direction, one.family, one.by_peer_type) for one in found] == [
+        ("'bgp_f_importFilterV4'", "import", 4, False),
+        ("'bgp_f_exportFilterV6'", "export", 6, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "lengths"),
+    [
+        ({"min": 20}, (20, 32)),
+        ({"max": 20}, (16, 20)),
+        ({"min": 8, "max": 24}, (16, 24)),
+        ({"min": 0}, (16, 32)),
+        ({}, (16, 32)),
+    ],
+)
+def test_lengths_go_from_that_of_the_range_to_the_longest(given: dict[str, int], lengths: tuple[int, int]) -> None:
+    assert rule(cidr="10.1.0.0/16", matchOperator="In", prefixLength=given).lengths == lengths
+
+
+def test_one_address_is_a_range() -> None:
+    assert rule(cidr="10.1.2.3", matchOperator="Equal").net == "10.1.2.3/32"
+
+
+def test_a_priority_is_what_is_missing_to_the_greatest_local_preference() -> None:
+    assert (rule(priority=100).local_pref, rule(priority=100).unset_local_pref) == (2147483547, False)
+    assert (rule(priority=1024).local_pref, rule(priority=1024).unset_local_pref) == (2147482623, True)
+
+
+def test_those_of_calicos_own_tests_come_back() -> None:
+    seen = 0
+    for case in confd_cases.cases():
+        for document in case.of_kind("BGPFilter"):
+            functions = filters.functions(t.cast(resources.BGPFilter, resources.parse(document)))
+            name = document["metadata"]["name"]
+            again = resources.parse_flat("BGPFilter", {"name": name, **filters.spec(functions)})
+            assert filters.functions(t.cast(resources.BGPFilter, again)) == functions
+            seen += len(functions)
+    assert seen > 100
+
+
+def test_all_that_a_rule_has_comes_back() -> None:
+    functions = made(
+        exportV6=[
+            {
+                "cidr": "fd00::/16",
+                "matchOperator": "NotIn",
+                "prefixLength": {"min": 48, "max": 64},
+                "source": "RemotePeers",
+                "interface": "eth*",
+                "peerType": "eBGP",
+                "communities": {"values": ["65000:1:2"]},
+                "asPathPrefix": [65000],
+                "priority": 1024,
+                "action": "Accept",
+                "operations": [
+                    {"addCommunity": {"value": "65000:7"}},
+                    {"prependASPath": {"prefix": [65001, 65002]}},
+                    {"setPriority": {"value": 9}},
+                ],
+            },
+            {"action": "Reject"},
+        ]
+    )
+    assert made(**filters.spec(functions)) == functions
+
+
+def test_the_first_rule_that_matches_decides() -> None:
+    (function,) = made(
+        importV4=[
+            {"action": "Reject", "cidr": "10.1.0.0/16", "matchOperator": "In"},
+            {
+                "action": "Accept",
+                "cidr": "10.0.0.0/8",
+                "matchOperator": "In",
+                "operations": [{"setPriority": {"value": 9}}],
+            },
+        ]
+    )
+    found = [verdict(function, Route(net), True) for net in ("10.1.2.0/24", "10.2.0.0/16", "11.0.0.0/8")]
+    assert [(one.accept, one.rule, one.route.local_pref) for one in found] == [
+        (False, 0, None),
+        (True, 1, 2147483638),
+        (None, None, None),
+    ]

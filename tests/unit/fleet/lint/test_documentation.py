@@ -1,0 +1,31 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""docs/validate.md lists the rules there are.
+
+After a wanted change: DOCUMENTATION=write pytest tests/unit/fleet/lint/test_documentation.py
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import rules
+
+PAGE = pathlib.Path(__file__).resolve().parents[4] / "docs" / "validate.md"
+_TABLE = re.compile(r"(<!-- rules: .* -->\n).*?(<!-- end of rules -->)", re.DOTALL)
+
+
+def test_the_table_of_rules() -> None:
+    rows = ["| rule | severity | what is found |", "|---|---|---|"]
+    for rule in rules.RULES:
+        meaning = " ".join((rule.check.__doc__ or "").split())
+        rows.append(f"| `{rule.name}` | {rule.severity} | {meaning} |")
+    text = PAGE.read_text("utf-8")
+    table = "".join(f"{row}\n" for row in rows)
+    wanted = _TABLE.sub(lambda found: f"{found.group(1)}{table}{found.group(2)}", text)
+    if os.environ.get("DOCUMENTATION") == "write":
+        PAGE.write_text(wanted, "utf-8")
+    assert wanted == PAGE.read_text("utf-8")

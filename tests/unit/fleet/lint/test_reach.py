@@ -1,0 +1,102 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whom each node hears, where routers outside the fleet carry blocks and where a family has sessions of its own.
+
+What BIRDs make of sessions among nodes is asked in tests/integration/bird/test_reach.py.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import reach
+
+from tests.unit.fleet.fleets import pool
+from tests.unit.fleet.lint.networks import found, network
+
+NODES = {"a1": "10.10.1.11/24", "a2": "10.10.1.12/24", "b1": "10.10.2.11/24"}
+EVERYBODY = set(NODES)
+
+
+def router(node: str, as_number: int) -> dict[str, t.Any]:
+    return {"name": f"r-{node}", "node": node, "peerIP": "10.20.0.1", "asNumber": as_number}
+
+
+def heard(*peers: t.Mapping[str, t.Any], reflects: bool = False, **more: t.Any) -> dict[str, set[str]]:
+    """a1 and b1 have a session with a router outside, a2 with a1 alone."""
+    own = {"a1": {"calico_node_route_reflector_cluster_id": "244.0.0.1"}} if reflects else {}
+    between = {"name": "a", "node": "a1", "peerSelector": "kubernetes.io/hostname == 'a2'"}
+    given = network(
+        pool(), nodes=NODES, workloads=[], own=own, bgp_peers=[*peers, between], bgp_node_to_node_mesh=False, **more
+    )
+    bits = {name: 1 << index for index, name in enumerate(NODES)}
+    found = reach.heard_of(given, 4, bits)
+    return {name: {other for other in bits if found[name] & bits[other]} for name in bits}
+
+
+@pytest.mark.parametrize("as_number", [65000, 64512])
+def test_routers_outside_carry_blocks_between_nodes_that_peer_with_them(as_number: int) -> None:
+    peers = [router("a1", as_number), router("b1", as_number)]
+    # a1 tells a2 its own blocks alone; a reflector passes on what it hears by eBGP, or of a client.
+    assert heard(*peers) == {"a1": EVERYBODY, "a2": {"a1", "a2"}, "b1": {"a1", "b1"}}
+    assert heard(*peers, reflects=True) == {"a1": EVERYBODY, "a2": EVERYBODY, "b1": {"a1", "b1"}}
+
+
+def test_a_router_that_is_no_client_is_passed_on_to_clients_alone() -> None:
+    """localASNumber makes an eBGP session of it, which any reflector passes on."""
+    outer = [{**router(node, 64512), "localASNumber": 64600} for node in ("a1", "b1")]
+    assert heard(*outer, reflects=True)["a2"] == EVERYBODY
+
+
+def test_who_has_no_router_hears_nobody_by_one() -> None:
+    assert heard(router("b1", 65000)) == {"a1": {"a1", "a2"}, "a2": {"a1", "a2"}, "b1": {"b1"}}
+
+
+def test_each_family_has_sessions_of_its_own() -> None:
+    """Two nodes that peer by their IPv4 addresses tell each other nothing of IPv6."""
+    two = {name: NODES[name] for name in ("a1", "a2")}
+    own = {name: {"calico_node_address_ipv6": f"fd00::{index}/64"} for index, name in enumerate(two, 1)}
+    peers = [{"name": "p", "node": "a1", "peerIP": "10.10.1.12"}, {"name": "q", "node": "a1", "peerIP": "fd00::2"}]
+    common: dict[str, t.Any] = {"nodes": two, "own": own, "workloads": [], "bgp_node_to_node_mesh": False}
+    pools = [pool(), pool(name="six", cidr="fd00:10:244::/64")]
+    assert found(network(*pools, bgp_peers=peers, **common), "blocks-do-not-arrive") == []
+    apart = {"name": "r", "node": "a1", "peerIP": "fd00::99", "asNumber": 64512}
+    (text,) = found(network(*pools, bgp_peers=[peers[0], apart], **common), "blocks-do-not-arrive")
+    assert text.startswith("error: calico_node_address of a1 is that of a node that never hears of the blocks of a2:")
+
+
+def test_one_node_lacks_nobody() -> None:
+    one = {"a1": NODES["a1"]}
+    given = network(pool(), nodes=one, workloads=[], bgp_peers=[router("a1", 65000)], bgp_node_to_node_mesh=False)
+    assert found(given, "blocks-do-not-arrive") == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "peer", "mesh", "count"),
+    [
+        ({}, {}, False, 1),
+        ({"disableBGPExport": True}, {}, False, 0),  # nobody hears of its blocks
+        ({}, {"asNumber": 64512}, False, 0),  # iBGP leaves the next hop as it is
+        ({}, {}, True, 0),  # the other node's own announcement is nearer
+        ({}, {"peerIP": "10.10.1.12", "asNumber": None}, False, 0),  # no router: a node
+    ],
+)
+def test_a_router_between_the_ends_of_a_tunnel(
+    fields: dict[str, t.Any], peer: dict[str, t.Any], mesh: bool, count: int
+) -> None:
+    own = {"b1": {"calico_node_bgp_as_number": 64513}}
+    peers = [{**router("a1", 65000), **peer}]
+    pools = [pool("vxlan", **fields)]
+    given = network(*pools, nodes=NODES, workloads=[], own=own, bgp_peers=peers, bgp_node_to_node_mesh=mesh)
+    assert len(found(given, "tunnel-behind-router")) == count
+
+
+def test_nodes_that_peer_with_other_nodes_too_hear_them_themselves() -> None:
+    own = {"b1": {"calico_node_bgp_as_number": 64513}}
+    common: dict[str, t.Any] = {"nodes": NODES, "workloads": [], "own": own, "bgp_node_to_node_mesh": False}
+    between = {"name": "a", "node": "a1", "peerSelector": "all()"}
+    alone = network(pool("vxlan"), bgp_peers=[router("a1", 65000)], **common)
+    both = network(pool("vxlan"), bgp_peers=[router("a1", 65000), between], **common)
+    assert [len(found(given, "tunnel-behind-router")) for given in (alone, both)] == [1, 0]

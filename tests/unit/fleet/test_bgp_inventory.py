@@ -1,0 +1,209 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the variables say about BGP; who then speaks with whom is tests/unit/bgp's. Errors: bad_inventories.yml."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bfd, Bird
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+
+from tests.unit.fleet.fleets import build, hosts, states
+
+RACKS = {"node1": "rack-a", "node2": "rack-a", "node3": "rack-b", "node4": "rack-b"}
+
+
+def in_racks(own: t.Mapping[str, t.Mapping[str, t.Any]] = {}, **rest: t.Any) -> Fleet:
+    """The lab, each node in the group of its rack and in all."""
+    labelled = {name: {"calico_node_labels": {"rack": rack[-1]}, **own.get(name, {})} for name, rack in RACKS.items()}
+    labelled.update({name: fields for name, fields in own.items() if name not in RACKS})
+    found = [
+        dataclasses.replace(host, groups=("all", RACKS[host.name]) if host.name in RACKS else ("all",))
+        for host in hosts(own=labelled, **rest)
+    ]
+    return Fleet.build(inventory.read(found), None)
+
+
+def birds(fleet: Fleet) -> dict[str, Bird]:
+    return {name: state.bird for name, state in states(fleet).items() if state.bird is not None}
+
+
+def sessions(fleet: Fleet) -> dict[str, list[str]]:
+    return {name: [peer.name for peer in bird.peers] for name, bird in birds(fleet).items()}
+
+
+def test_three_lists_of_peers_add_up() -> None:
+    group = {"calico_bgp_peers_rack_a": [{"peerIP": "192.0.2.2", "asNumber": 65002}]}
+    fleet = in_racks(
+        {
+            "node1": {**group, "calico_node_bgp_peers": [{"peerIP": "192.0.2.3", "asNumber": 65003}]},
+            "node2": group,
+        },
+        bgp_peers=[{"peerIP": "192.0.2.1", "asNumber": 65001}],
+        bgp_node_to_node_mesh=False,
+    )
+    assert sessions(fleet) == {
+        "node1": ["Global_192_0_2_1", "Node_192_0_2_2", "Node_192_0_2_3"],
+        "node2": ["Global_192_0_2_1", "Node_192_0_2_2"],
+        "node3": ["Global_192_0_2_1"],
+        "node4": ["Global_192_0_2_1"],
+    }
+
+
+def test_an_entry_that_many_hosts_see_counts_once() -> None:
+    same = {"calico_node_bgp_peers": [{"peerIP": "192.0.2.3", "asNumber": 65003}]}
+    fleet = in_racks({"node1": same, "node3": same})
+    (given,) = fleet.bgp.peers
+    assert given.members == frozenset({"node1", "node3"})
+
+
+def test_a_group_list_with_templates_is_each_hosts_own() -> None:
+    def tor(address: str) -> dict[str, t.Any]:
+        return {
+            "calico_bgp_peers_rack_a": [
+                {"peerIP": "10.10.1.1", "asNumber": 65001},
+                {"peerIP": "10.20.1.1", "asNumber": 65001, "sourceAddress": f"{address}/24"},
+            ]
+        }
+
+    fleet = in_racks({"node1": tor("10.20.1.11"), "node2": tor("10.20.1.12")}, bgp_node_to_node_mesh=False)
+    sources = {name: [peer.source_address for peer in bird.peers] for name, bird in birds(fleet).items()}
+    assert sources == {"node1": [None, "10.20.1.11"], "node2": [None, "10.20.1.12"], "node3": [], "node4": []}
+
+
+def test_the_list_of_a_group_that_a_host_only_hears_of_is_not_its_own() -> None:
+    """In group_vars/all it reaches every host."""
+    everywhere = {"calico_bgp_peers_rack_a": [{"peerIP": "192.0.2.2", "asNumber": 65002}]}
+    fleet = in_racks(dict.fromkeys(RACKS, everywhere), bgp_node_to_node_mesh=False)
+    assert {name: len(found) for name, found in sessions(fleet).items()} == {
+        "node1": 1, "node2": 1, "node3": 0, "node4": 0,
+    }  # fmt: skip
+
+
+def test_an_as_number_for_each_rack() -> None:
+    own = {name: {"calico_node_bgp_as_number": 64601 if rack == "rack-a" else 64602} for name, rack in RACKS.items()}
+    found = birds(in_racks(own))
+    assert {name: bird.as_number for name, bird in found.items()} == {
+        "node1": 64601, "node2": 64601, "node3": 64602, "node4": 64602,
+    }  # fmt: skip
+    assert {peer.node: peer.as_number for peer in found["node1"].peers} == {
+        "node2": 64601, "node3": 64602, "node4": 64602,
+    }  # fmt: skip
+    members = states(in_racks(own))["node1"].nodes
+    assert [member.as_number for member in members] == [64601, 64601, 64602, 64602]
+
+
+def test_reflectors_for_each_rack_with_a_cluster_id_of_their_own() -> None:
+    def of_rack(rack: str) -> dict[str, t.Any]:
+        return {
+            "calico_node_route_reflector_cluster_id": f"244.0.0.{ord(rack) - ord('a') + 1}",
+            "calico_node_route_reflector_clients": f"rack == '{rack}'",
+        }
+
+    fleet = in_racks(
+        {"rr1": of_rack("a"), "rr2": of_rack("b"), "rr3": {}},
+        reflectors={"rr1": "10.10.1.2/24", "rr2": "10.10.2.2/24", "rr3": "10.10.2.3/24"},
+    )
+    assert sessions(fleet) == {
+        "node1": ["Node_10_10_1_2", "Node_10_10_2_3"],
+        "node2": ["Node_10_10_1_2", "Node_10_10_2_3"],
+        "node3": ["Node_10_10_2_2", "Node_10_10_2_3"],
+        "node4": ["Node_10_10_2_2", "Node_10_10_2_3"],
+        "rr1": ["Mesh_10_10_2_2", "Mesh_10_10_2_3", "Node_10_10_1_11", "Node_10_10_1_12"],
+        "rr2": ["Mesh_10_10_1_2", "Mesh_10_10_2_3", "Node_10_10_2_13", "Node_10_10_2_14"],
+        "rr3": [
+            "Mesh_10_10_1_2",
+            "Mesh_10_10_2_2",
+            "Node_10_10_1_11",
+            "Node_10_10_1_12",
+            "Node_10_10_2_13",
+            "Node_10_10_2_14",
+        ],
+    }
+    assert {name: bird.cluster_id for name, bird in birds(fleet).items() if bird.cluster_id} == {
+        "rr1": "244.0.0.1", "rr2": "244.0.0.2", "rr3": "244.0.0.1",
+    }  # fmt: skip
+
+
+def test_a_node_becomes_a_reflector_by_its_cluster_id_and_bgp_peers_as_in_calico() -> None:
+    fleet = in_racks(
+        {"node1": {"calico_node_route_reflector_cluster_id": "244.0.0.7", "calico_node_labels": {"reflector": "yes"}}},
+        bgp_peers=[{"nodeSelector": "!has(reflector)", "peerSelector": "has(reflector)"}],
+    )
+    found = birds(fleet)
+    assert {peer.node: (peer.kind, peer.cluster_id) for peer in found["node1"].peers} == dict.fromkeys(
+        ("node2", "node3", "node4"), ("client", "244.0.0.7")
+    )
+    assert [(peer.node, peer.kind) for peer in found["node2"].peers] == [("node1", "reflector")]
+
+
+def test_passwords_are_known_by_name() -> None:
+    secrets = {"mesh": {"password": "between us"}, "tor": {"password": "from far"}}
+    fleet = in_racks(
+        bgp_secrets=secrets,
+        bgp_mesh_password={"secretKeyRef": {"name": "mesh", "key": "password"}},
+        bgp_peers=[
+            {
+                "peerIP": "192.0.2.1",
+                "asNumber": 65001,
+                "node": "node1",
+                "password": {"secretKeyRef": {"name": "tor", "key": "password"}},
+            }
+        ],
+    )
+    found = birds(fleet)
+    assert {peer.password for peer in found["node1"].peers} == {"mesh:password", "tor:password"}
+    assert (found["node1"].secrets, found["node2"].secrets) == (("mesh:password", "tor:password"), ("mesh:password",))
+    assert "between us" not in repr(fleet) and "from far" not in repr(fleet)
+
+
+def test_what_holds_for_all_sessions() -> None:
+    bird = birds(
+        in_racks(
+            bgp_hold_time=9,
+            bgp_keepalive_time=3,
+            bgp_long_lived_stale_time=600,
+            bgp_bind_mode="NodeIP",
+            bgp_bfd={"minRx": 50, "minTx": 60, "multiplier": 3},
+            bgp_mesh_max_restart_time=60,
+        )
+    )["node1"]
+    assert (bird.hold_time, bird.keepalive_time, bird.long_lived_stale_time, bird.strict_bind) == (9, 3, 600, True)
+    assert {(peer.bfd, peer.graceful_restart_time) for peer in bird.peers} == {(Bfd(50, 60, 3), 60)}
+
+
+def test_a_whole_document_is_a_peer_as_well() -> None:
+    document = {
+        "apiVersion": "projectcalico.org/v3",
+        "kind": "BGPPeer",
+        "metadata": {"name": "tor"},
+        "spec": {"peerIP": "192.0.2.1", "asNumber": 65001, "node": "node1", "bfd": True, "holdTime": "60s"},
+    }
+    peer = birds(in_racks(bgp_peers=[document]))["node1"].peers[-1]
+    assert (peer.name, peer.bfd, peer.hold_time) == ("Node_192_0_2_1", Bfd(), 60)
+
+
+def test_router_ids() -> None:
+    own = {"node1": {"calico_node_router_id": "192.0.2.77"}, "node2": {"calico_node_router_id": "hash"}}
+    found = {name: bird.router_id for name, bird in birds(in_racks(own)).items()}
+    assert found == {"node1": "192.0.2.77", "node2": "21.177.138.114", "node3": "10.10.2.13", "node4": "10.10.2.14"}
+
+
+def test_a_plan_is_another_one_for_any_of_this() -> None:
+    plans = [
+        {},
+        {"bgp_hold_time": 60},
+        {"bgp_bfd": True},
+        {"bgp_bind_mode": "NodeIP"},
+        {"bgp_peers": [{"peerIP": "192.0.2.1", "asNumber": 65001}]},
+        {"bgp_peers": [{"peerIP": "192.0.2.1", "asNumber": 65001, "holdTime": 60}]},
+        {"own": {"node1": {"calico_node_bgp_as_number": 64600}}},
+        {"own": {"node1": {"calico_node_bgp_peers": [{"peerIP": "192.0.2.1", "asNumber": 65001}]}}},
+        {"own": {"node1": {"calico_node_router_id": "hash"}}},
+        {"own": {"node1": {"calico_node_route_reflector_cluster_id": "244.0.0.1"}}, "bgp_node_to_node_mesh": True},
+    ]
+    assert len({build(**plan).digest for plan in plans}) == len(plans)

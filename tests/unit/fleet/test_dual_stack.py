@@ -1,0 +1,127 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fleets with IPv6 beside IPv4. Whole states of one are in golden/dual-stack; what holds for all of them is among the
+properties of the compiler and of changes."""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import with_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
+
+from tests.unit.fleet.fleets import ADDRESSES6, WORKLOADS, build, pool, states, workload
+
+SIX = "fd00:10:244::/64"
+
+
+def dual(*workloads: t.Mapping[str, t.Any], mode6: str = "direct", **rest: t.Any) -> Fleet:
+    pools = rest.pop("pools", [pool("ipip"), pool(mode6, "six", SIX, **rest.pop("six", {}))])
+    return build(*pools, workloads=workloads or WORKLOADS, own=ADDRESSES6, **rest)
+
+
+def addresses(fleet: Fleet, name: str) -> tuple[str, ...]:
+    return next(w.addresses for state in states(fleet).values() for w in state.workloads if w.name == name)
+
+
+def test_a_workload_has_what_its_families_say() -> None:
+    fleet = dual(
+        workload("both", "node1"),
+        workload("four", "node1", ip_families=["IPv4"]),
+        workload("six", "node1", ip_families=["IPv6"], address_ipv6="fd00:10:244::77/128"),
+        workload("chosen", "node1", pool_ipv6="six", pool="default", address="10.244.9.9"),
+    )
+    assert [":" in address for address in addresses(fleet, "both")] == [False, True]
+    assert [":" in address for address in addresses(fleet, "four")] == [False]
+    assert addresses(fleet, "six") == ("fd00:10:244::77",)
+    assert addresses(fleet, "chosen")[0] == "10.244.9.9"
+
+
+def test_a_fleet_of_ipv6_pools_alone_has_workloads_of_ipv6_alone() -> None:
+    fleet = dual(pools=[pool("vxlan", "six", SIX)])
+    state = states(fleet)["node1"]
+    assert [(w.address, w.pool, w.pool6, w.mtu) for w in state.workloads] == [("", "", "six", 1430)]
+    assert [device.name for device in state.devices] == ["vxlan-v6.calico"]
+    assert all(table.family == 6 for table in state.iptables)
+
+
+def test_ipv6_joins_a_fleet_and_leaves_it_without_moving_anything_of_ipv4() -> None:
+    before = build(pool("ipip"))
+    text = lockfile.dump(before.allocation)
+    assert "workloads6" not in text
+    joined = dual(previous=lockfile.load(text))
+    retired = {"disabled": True, "nodeSelector": "!all()"}
+    left = dual(six=retired, previous=joined.allocation)
+    for name, part in before.allocation.nodes.items():
+        for later in (joined, left):
+            now = later.allocation.nodes[name]
+            assert now.workloads == part.workloads
+            assert now.tunnels["ipip"] == part.tunnels["ipip"]
+            assert set(part.blocks) <= set(now.blocks)
+        assert len(joined.allocation.nodes[name].workloads6) == 1
+        assert left.allocation.nodes[name].workloads6 == {}
+    assert build(pool("ipip"), previous=left.allocation).allocation.nodes == before.allocation.nodes
+
+
+def test_a_disabled_ipv6_pool_keeps_the_addresses_that_it_gave() -> None:
+    before = dual()
+    after = dual(six={"disabled": True}, previous=before.allocation)
+    assert {name: part.workloads6 for name, part in after.allocation.nodes.items()} == {
+        name: part.workloads6 for name, part in before.allocation.nodes.items()
+    }
+
+
+def test_an_ipv4_fleet_whose_nodes_have_ipv6_addresses_routes_none_of_it() -> None:
+    plain, named = (states(build(pool("vxlan"), own=own))["node1"] for own in ({}, ADDRESSES6))
+    assert (named.address6, plain.address6) == ("fd00:10:10:1::11/64", "")
+    for part in ("ipam", "devices", "neighbors", "fdb", "workloads", "routes", "sysctls", "ipsets", "iptables"):
+        assert getattr(named, part) == getattr(plain, part)
+
+
+@pytest.mark.parametrize("mode", ["vxlan", "vxlan-crosssubnet"])
+def test_without_bgp_the_routes_go_to_the_link_local_addresses_of_the_vteps(mode: str) -> None:
+    fleet = dual(pools=[pool("vxlan"), pool(mode, "six", SIX)], bgp_enabled=False)
+    state = states(fleet)["node1"]
+    vteps = {neighbor.address: neighbor.mac for neighbor in state.neighbors if neighbor.device == "vxlan-v6.calico"}
+    assert vteps == {naming.vtep_link_local(f"node{n}"): naming.vtep_mac(f"node{n}") for n in (2, 3, 4)}
+    ways = {(r.device, r.gateway) for r in state.routes if r.gateway and ":" in r.destination}
+    tunnelled = {("vxlan-v6.calico", naming.vtep_link_local(f"node{n}")) for n in (2, 3, 4)}
+    near = ("vxlan-v6.calico", naming.vtep_link_local("node2"))
+    assert ways == (tunnelled if mode == "vxlan" else tunnelled - {near} | {("{underlay}", "fd00:10:10:1::12")})
+
+
+def test_policy_knows_workloads_by_the_addresses_of_both_versions() -> None:
+    policies = [
+        {
+            "kind": "NetworkPolicy",
+            "name": "web",
+            "selector": "app == 'web'",
+            "ingress": [{"action": "Allow", "source": {"selector": "app == 'client'"}}],
+        }
+    ]
+    fleet = dual(
+        workload("web", "node1", labels={"app": "web"}),
+        workload("client", "node3", labels={"app": "client"}),
+        policies=policies,
+    )
+    state = with_policy(states(fleet)["node1"])
+    client = addresses(fleet, "client")
+    for version, address in ((4, client[0]), (6, client[1])):
+        sets = {ipset.name: ipset.members for ipset in state.ipsets if ipset.name.startswith(f"cali{version}0s")}
+        assert list(sets.values()) == [(address,)]
+        table = next(found for found in state.iptables if (found.name, found.family) == ("filter", version))
+        assert any(f"--match-set {name} src" in rule for name in sets for r in table.chains.values() for rule in r)
+        assert any(chain.startswith("cali-tw-") for chain in table.chains)
+
+
+def test_reservations_of_both_versions() -> None:
+    fleet = dual(ip_reservations=["fd00:10:244::/65", "10.244.0.0/28"])
+    assert fleet.settings.ip_reservations == ("10.244.0.0/28", "fd00:10:244::/65")
+    reserved = ipaddress.IPv6Network("fd00:10:244::/65")
+    for part in fleet.allocation.nodes.values():
+        assert all(ipaddress.IPv6Address(address) not in reserved for address in part.workloads6.values())

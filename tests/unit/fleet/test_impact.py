@@ -1,0 +1,153 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run interrupts, counted once for the fleet, and when somebody has to be asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, impact
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, Limits, Reset
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+
+from tests.unit.fleet.fleets import LAB, build, pool, states, stored, workload
+
+TOR = [{"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000, "nodeSelector": "all()"}]
+REFLECTORS = {"rr1": "10.10.1.251/24", "rr2": "10.10.2.252/24"}
+
+States = dict[str, NodeState]
+
+
+def fleet(nodes: t.Mapping[str, str] = LAB, **rest: t.Any) -> States:
+    return states(build(pool(), nodes=nodes, workloads=[], **rest))
+
+
+def of_run(before: t.Mapping[str, t.Optional[NodeState]], after: States, **rest: t.Any) -> Impact:
+    """By the states alone; a controller has it from its fleet."""
+    kept = {name: stored(state) if state else None for name, state in before.items()}
+    announced = {block for state in after.values() for block in impact.announced_by(state)}
+    found = impact.of_run(kept, {name: state.bird for name, state in after.items()}, announced, after, **rest)
+    return dataclasses.replace(found, hosts=impact.changing(kept, after))
+
+
+def test_nothing_changes() -> None:
+    found = of_run(fleet(), fleet())
+    assert found == Impact()
+    assert found.lines == []
+
+
+def test_a_session_counts_once_for_both_of_its_ends() -> None:
+    found = of_run(fleet(reflectors=REFLECTORS), fleet(reflectors=REFLECTORS, rr_cluster_id="244.0.0.9"))
+    pairs = sorted((node, reflector) for node in LAB for reflector in REFLECTORS)
+    assert [reset.ends for reset in found.resets] == pairs
+    assert {reset.text for reset in found.resets} == {"restarts: cluster id"}
+    assert found.hold
+    assert found.hosts == ("rr1", "rr2")
+    assert found.lines == [
+        "sessions  8 restarts: cluster id · backup routes hold the traffic between nodes",
+    ]
+
+
+def test_sessions_with_routers_outside_are_bare() -> None:
+    found = of_run(fleet(bgp_peers=TOR), fleet(bgp_peers=TOR, bgp_as_number=64600))
+    assert len(found.resets) == 6 + 4
+    assert [str(reset) for reset in found.bare] == [
+        f"{node} with 10.10.1.1 restarts: own AS number" for node in sorted(LAB)
+    ]
+    assert found.lines[1] == (
+        "sessions  4 of these with routers outside: node1 with 10.10.1.1 restarts: own AS number, node2 with 10.10.1.1 "
+        "restarts: own AS number, node3 with 10.10.1.1 restarts: own AS number and 1 more"
+    )
+
+
+def test_what_comes_interrupts_nothing() -> None:
+    before = {**fleet({name: LAB[name] for name in ("node1", "node2", "node3")})}
+    after = fleet()
+    found = of_run({**before, "node4": None}, after)
+    assert (found.resets, found.withdrawn, found.hold) == ((), (), False)
+    assert "node4" in found.hosts
+
+
+def test_a_node_that_goes_takes_its_routes_with_it() -> None:
+    before = fleet()
+    after = fleet({name: LAB[name] for name in ("node1", "node2", "node3")})
+    gone = {block.cidr for block in before["node4"].ipam.blocks + before["node4"].ipam.spare_blocks}
+    found = of_run({name: before[name] for name in after}, after)
+    announced = {route.destination for route in before["node1"].bird_routes}
+    assert set(found.withdrawn) == gone & announced != set()
+    assert [reset.ends for reset in found.resets] == [(name, "node4") for name in ("node1", "node2", "node3")]
+    assert not found.hold
+    assert found.lines[0] == "sessions  3 ends · nothing depends on them"
+    assert found.lines[-1].startswith("routes    1 withdrawn: ")
+
+
+def test_another_value_of_a_password_restarts_its_sessions() -> None:
+    def with_password(state: NodeState) -> NodeState:
+        assert state.bird is not None
+        peers = tuple(dataclasses.replace(peer, password="bgp:mesh") for peer in state.bird.peers)
+        return dataclasses.replace(state, bird=dataclasses.replace(state.bird, peers=peers))
+
+    both = {name: with_password(state) for name, state in fleet().items()}
+    assert of_run(both, both) == Impact()
+    found = of_run(both, both, passwords={"node1": ["bgp:mesh"], "node2": ["bgp:tor"]})
+    assert [str(reset) for reset in found.resets] == [f"node1 with node{n} restarts: password" for n in (2, 3, 4)]
+    assert found.hold
+
+
+MANY = Impact(
+    resets=tuple(Reset(("node1", f"node{n}"), n > 5, "ends") for n in range(2, 8)),
+    withdrawn=("10.244.0.0/26", "10.244.1.0/26"),
+    hosts=("node1",),
+)
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        (Limits(), []),
+        (Limits(session_resets=6, external_resets=2, hosts_changed=1, routes_withdrawn=2), []),
+        (Limits(session_resets=5), [
+            "it would reset 6 sessions and calico_node_max_session_resets is 5 (node1 with node2 ends, node1 with "
+            "node3 ends, node1 with node4 ends and 3 more)"
+        ]),
+        (Limits(external_resets=0), [
+            "it would reset 2 sessions with routers outside the fleet and calico_node_max_external_resets is 0 "
+            "(node1 with node6 ends, node1 with node7 ends)"
+        ]),
+        (Limits(hosts_changed=0, routes_withdrawn=1), [
+            "it would change 1 host, policy aside, and calico_node_max_hosts_changed is 0 (node1)",
+            "it would withdraw 2 routes and calico_node_max_routes_withdrawn is 1 (10.244.0.0/26, 10.244.1.0/26)",
+        ]),
+    ],
+)  # fmt: skip
+def test_limits(limits: Limits, expected: list[str]) -> None:
+    assert limits.exceeded(MANY) == expected
+
+
+def test_another_plan_or_impact_has_another_name() -> None:
+    names = [
+        MANY.digest("plan"),
+        MANY.digest("other"),
+        dataclasses.replace(MANY, withdrawn=()).digest("plan"),
+        dataclasses.replace(MANY, hosts=()).digest("plan"),
+        dataclasses.replace(MANY, resets=MANY.resets[1:]).digest("plan"),
+    ]
+    assert len(set(names)) == 5
+    assert names[0] == dataclasses.replace(MANY).digest("plan")
+    assert len(names[0]) == 12
+
+
+@pytest.mark.parametrize("rest", [{}, {"reflectors": REFLECTORS, "bgp_peers": TOR}, {"bgp_enabled": False}])
+def test_the_compiler_has_birds_and_blocks_by_themselves(rest: t.Mapping[str, t.Any]) -> None:
+    hidden = pool("vxlan", "hidden", "10.245.0.0/16", disableBGPExport=True)
+    compiled = build(pool("vxlan"), hidden, workloads=[workload("w", "node1", pool="hidden")], **rest)
+    whole = states(compiled)
+    assert {name: compiler.bird(compiled, name) for name in compiled.nodes} == {n: s.bird for n, s in whole.items()}
+    known = {block for state in whole.values() for block in impact.announced_by(state)}
+    assert known <= compiled.announced
+    own = {block.cidr for state in whole.values() for block in state.ipam.blocks + state.ipam.spare_blocks}
+    assert compiled.announced <= own
+    assert compiled.announced != own or not compiled.settings.bgp_enabled

@@ -1,0 +1,180 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From tunnels to top-of-rack switches and back, with interruptions anywhere: when a session with a switch ends, no
+node's packets depend on what that switch forwards, and backup routes never do."""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import session_changes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import impact, probing, transition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import TABLE_PROBE, NodeState
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.fleet.fleets import LAB, build, pool, states, stored
+
+RACK_OF = {name: "a" if address.startswith("10.10.1.") else "b" for name, address in LAB.items()}
+States = dict[str, NodeState]
+
+
+def tunnelled(mode: str = "vxlan", reflectors: t.Sequence[str] = ()) -> States:
+    return states(build(pool(mode), workloads=[], reflectors={name: LAB[name] for name in reflectors}))
+
+
+def as_per_rack_fleet() -> Fleet:
+    """Direct, each rack an AS with two switches, which carry everything between the racks."""
+    own = {
+        name: {
+            "calico_node_labels": {"rack": rack},
+            "calico_node_bgp_as_number": 64600 + "ab".index(rack),
+            "calico_node_bgp_peers": [
+                {"name": "rack", "peerSelector": f"rack == '{rack}'"},
+                *({"name": f"tor-{last}", "peerIP": f"10.10.{1 + 'ab'.index(rack)}.{last}", "asNumber": 65101}
+                  for last in (2, 3)),
+            ],
+        }
+        for name, rack in RACK_OF.items()
+    }  # fmt: skip
+    return build(pool("direct"), workloads=[], own=own, bgp_node_to_node_mesh=False)
+
+
+WAYS = {
+    "vxlan": tunnelled(),
+    "vxlan behind reflectors": tunnelled(reflectors=("node1", "node3")),
+    "vxlan across subnets": tunnelled("vxlan-crosssubnet"),
+    "ipip": tunnelled("ipip"),
+}
+TORS = states(as_per_rack_fleet())
+
+
+def bird(state: NodeState) -> Bird:
+    assert state.bird is not None
+    return state.bird
+
+
+def into_tunnel(pools: t.Sequence[BirdPool], own: Bird, next_hop: str) -> bool:
+    (only,) = pools
+    near = ipaddress.ip_address(next_hop) in ipaddress.ip_network(own.subnet)
+    return bool(only.device) or near
+
+
+def by_bgp(state: NodeState, next_hop: str) -> bool:
+    """Whether packets to what the node `next_hop` announces go to it past all switches, where BGP has a route."""
+    own = bird(state)
+    return into_tunnel(own.backup_pools if own.backups_lead else own.pools, own, next_hop)
+
+
+def by_backup(state: NodeState, next_hop: str) -> bool:
+    own = bird(state)
+    return into_tunnel(own.backup_pools or own.pools, own, next_hop)
+
+
+def check_step(fleet: States, name: str, after: NodeState) -> None:
+    changes = session_changes.resets(fleet[name].bird, after.bird)
+    if not any(change.external for change in changes):
+        return
+    address = bird(after).address
+    for other, state in {**fleet, name: after}.items():
+        if other != name:
+            assert by_bgp(state, address), f"{other} depends on a switch while {name} goes to {after.phase}"
+            assert by_bgp(after, bird(state).address) or bird(after).backups, name
+
+
+def walk(start: States, target: States, stop: tuple[str, int] = ("", 0)) -> States:
+    """Through all phases as the controller does it, or until `stop`: (phase, number of nodes that went into it)."""
+    fleet, known = dict(start), dict(start)
+    found = impact.of_run(known, {name: state.bird for name, state in target.items()}, (), set(target))
+    for phase in transition.PHASES:
+        if phase == "divert" and not found.divert:
+            continue
+        for number, name in enumerate(sorted(target)):
+            if (phase, number) == stop:
+                return fleet
+            after = transition.phase_state(stored(known[name]), target[name], phase, found.hold)
+            check_step(fleet, name, after)
+            fleet[name] = after
+            for state in fleet.values() if found.resets else ():  # else it is over, and only backups are left
+                for route in bird(state).backups:
+                    assert by_backup(state, route.next_hop), f"{state.node}: {route} depends on a switch in {phase}"
+    return fleet
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_there_and_back(name: str) -> None:
+    assert walk(WAYS[name], TORS) == TORS
+    assert walk(TORS, WAYS[name]) == WAYS[name]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([*WAYS]), st.booleans(), st.sampled_from(transition.PHASES), st.integers(0, 3))
+def test_a_run_that_was_stopped_anywhere_is_completed_or_undone(
+    name: str, there: bool, phase: str, number: int
+) -> None:
+    first, second = (WAYS[name], TORS) if there else (TORS, WAYS[name])
+    half = walk(first, second, (phase, number))
+    assert walk(half, second) == second
+    assert walk(half, first) == first
+
+
+def test_without_diverting_packets_would_depend_on_switches() -> None:
+    """The check above can fail: the same way as if nothing had to be diverted."""
+    mesh = WAYS["vxlan"]
+    fleet = {name: transition.phase_state(state, mesh[name], "links", True) for name, state in TORS.items()}
+    flipped = transition.phase_state(TORS["node1"], mesh["node1"], "flip", True)
+    with pytest.raises(AssertionError, match="node3 depends on a switch while node1 goes to flip"):
+        check_step(fleet, "node1", flipped)
+
+
+def test_where_packets_go_phase_by_phase_from_switches_to_tunnels() -> None:
+    found = {}
+    for phase in transition.PHASES:
+        state = transition.phase_state(TORS["node1"], WAYS["vxlan"]["node1"], phase, True)
+        far = [route.device for route in state.bird_routes if route.node in ("node3", "node4")]
+        found[phase] = (set(far), bird(state).pools[0].device, [pool.device for pool in bird(state).backup_pools])
+    assert found == {
+        "prepare": ({""}, "", ["vxlan.calico"]),
+        "links": ({""}, "", ["vxlan.calico"]),
+        "divert": ({"vxlan.calico"}, "", ["vxlan.calico"]),
+        "flip": ({"vxlan.calico"}, "vxlan.calico", []),
+        "retire": ({"vxlan.calico"}, "vxlan.calico", []),
+    }
+    assert transition.diverts(TORS["node1"], WAYS["vxlan"]["node1"].bird)
+    assert not transition.diverts(WAYS["vxlan"]["node1"], TORS["node1"].bird)
+
+
+def test_only_sessions_that_change_make_a_fleet_divert() -> None:
+    direct, mesh = states(build(pool("direct"), workloads=[])), WAYS["vxlan"]
+    switched = impact.of_run(dict(direct), {name: state.bird for name, state in mesh.items()}, (), set(mesh))
+    assert (switched.hold, switched.divert) == (False, False)
+    both = impact.of_run(dict(TORS), {name: state.bird for name, state in mesh.items()}, (), set(mesh))
+    assert (both.hold, both.divert) == (True, True)
+    there = impact.of_run(dict(mesh), {name: state.bird for name, state in TORS.items()}, (), set(mesh))
+    assert (there.hold, there.divert) == (True, False)
+
+
+def test_paths_that_only_switches_make_are_not_probed_before_they_do() -> None:
+    """Which of them will, and by which gateway, is not known. Those within the rack are."""
+    state = transition.phase_state(WAYS["vxlan"]["node1"], TORS["node1"], "prepare", True)
+    probed = [route.destination for route in state.routes if route.table == TABLE_PROBE]
+    assert probed == [route.destination for route in state.bird_routes if route.node == "node2"]
+    back = transition.phase_state(TORS["node1"], WAYS["vxlan"]["node1"], "prepare", True)
+    assert len([route for route in back.routes if route.table == TABLE_PROBE]) == 3
+
+
+def test_probes_of_the_proof_are_no_larger_than_the_way_that_they_take() -> None:
+    fleet, target = build(pool("vxlan"), workloads=[]), as_per_rack_fleet()
+    ipams = {name: fleet.ipam_of(name) for name in LAB}
+    flip = transition.phase_state(states(fleet)["node1"], states(target)["node1"], "flip", True)
+    assert {path.node: path.size for path in probing.paths(flip, ipams, proof=True)} == {
+        "node2": 1500,
+        "node3": 1450,
+        "node4": 1450,
+    }
+    assert {path.size for path in probing.paths(flip, ipams)} == {1500}

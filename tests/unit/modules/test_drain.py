@@ -1,0 +1,42 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module drain: what runs, what is refused from then on, and what ends it."""
+
+from __future__ import annotations
+
+import json
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, drain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.modules import drain as drain_module
+from ansible_collections.baremetal.host_routing.plugins.modules import node
+
+from tests.unit.modules.test_node import PARAMS
+
+
+def test_until_the_next_run(host):
+    """Check, do, check, do; a reboot changes nothing of it, a run ends it and says so."""
+    assert host.run(drain_module)["changed"] is False, "a host that has nothing of ours takes nothing anyway"
+    host.run(node, **PARAMS)
+    Endpoints(host.machine.workloads).save(Workload("default/web", "web", addresses=("10.244.3.2",)))
+    planned, done = host.four_times(drain_module, who="admin@ctl")
+    assert (planned["workloads"], done["workloads"]) == (["default/web"], ["default/web"])
+    path = drain.path(host.machine.store)
+    assert planned["diff"] == {"prepared": f"+ file {path}    takes no new workloads\n"}
+    assert str(drain.load(host.machine.store)).endswith(" by admin@ctl, to leave the fleet")
+    apply.restore(host.machine)
+    assert drain.load(host.machine.store)
+    again, back = host.four_times(node, **PARAMS)
+    assert [change["subject"] for change in again["changes"] if change["kind"] == "file"] == [path]
+    assert back["changed"] is True and drain.load(host.machine.store) is None
+
+
+def test_a_file_that_cannot_be_read_counts(host):
+    host.run(node, **PARAMS)
+    path = drain.path(host.machine.store)
+    for content in ("{", json.dumps([]), json.dumps({"who": "x"})):
+        with open(path, "w") as stream:
+            stream.write(content)
+        assert drain.load(host.machine.store) == drain.Drained("a time", "somebody")
