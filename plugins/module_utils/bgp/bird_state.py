@@ -144,6 +144,7 @@ class Bird:
     backups: tuple[BackupRoute, ...] = ()
     backup_pools: tuple[BirdPool, ...] = ()  # where backup routes go another way than those of `pools`; (): nowhere
     backups_lead: bool = False  # what BGP says of these blocks goes that way, too: whoever said it may end its session
+    routers_alone: tuple[str, ...] = ()  # then: blocks that go like `pools` when an external peer says them, no other
     vteps6: tuple[Vtep6, ...] = ()  # of the other nodes, where an IPv6 pool is tunnelled
     filters: tuple[FilterFunction, ...] = ()  # those of BGPFilters that peers name, in the order of their symbols
     communities: tuple[Communities, ...] = ()

@@ -20,7 +20,8 @@ Goals, in this order:
  6. What routers outside the fleet forward depends on their sessions, which no backup route of a node replaces. So where
     one of two modes is direct and the other one has a tunnel, backups take the tunnel. On the way to direct they hold
     until the routers have said how; on the way back all packets take them from `divert` on, which comes when the tunnel
-    is proven and before the first session with a router ends.
+    is proven and before the first session with a router ends. In `flip` BIRD may place a route of a session that it is
+    about to end by the new filter: so what is not said by those who will say it in the end goes like a backup.
 
 All of it is derived from two NodeStates, whatever differs between them; so a switch of mode, a new MTU, another
 topology, a rollback and the completion of an interrupted run are one thing.
@@ -112,8 +113,12 @@ def diverts(current: t.Optional[NodeState], target: t.Optional[Bird]) -> bool:
     """Whether a node leaves routes that routers outside the fleet may forward for tunnels to the other nodes."""
     if current is None or current.bird is None or target is None:
         return False
-    tunnelled = {pool.cidr for pool in target.pools if pool.device}
-    return any(not pool.device and pool.cidr in tunnelled for pool in current.bird.pools)
+    return _into_tunnels(current.bird, target)
+
+
+def _into_tunnels(old: Bird, new: Bird) -> bool:
+    tunnelled = {pool.cidr for pool in new.pools if pool.device}
+    return any(not pool.device and pool.cidr in tunnelled for pool in old.pools)
 
 
 def phase_state(current: t.Optional[NodeState], target: NodeState, phase: str, hold: bool = False) -> NodeState:
@@ -161,6 +166,7 @@ def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeSt
         backups=(),
         backup_pools=(),
         backups_lead=False,
+        routers_alone=(),
     )
     routes = _union(target.bird_routes, before.bird_routes, key=lambda route: route.destination)
     return dataclasses.replace(target, bird=bird, bird_routes=tuple(_placed(route, bird) for route in routes))
@@ -390,6 +396,10 @@ def _bird(
     vteps6 = _union(target.bird.vteps6, old.vteps6 if old else (), key=lambda vtep: vtep.next_hop)
     backups = _backups(target) if hold else ()
     backup_pools = _backup_pools(pools, old, target.bird) if backups else ()
+    routers_alone = _by_routers_alone(target) if backup_pools and flipped else ()
+    lead = bool(routers_alone) or (bool(backup_pools) and phase == "divert")
+    if flipped and backups and old is not None and _into_tunnels(old, target.bird):
+        lead = True
     bird = dataclasses.replace(
         speaker,
         pools=pools,
@@ -397,7 +407,8 @@ def _bird(
         vteps6=vteps6,
         backups=backups,
         backup_pools=backup_pools,
-        backups_lead=bool(backup_pools) and phase == "divert",
+        backups_lead=lead,
+        routers_alone=routers_alone,
     )
     routes = target.bird_routes
     if hold and not flipped:  # what the old sessions bring from nodes that go
@@ -425,9 +436,16 @@ def _backups(target: NodeState) -> tuple[BackupRoute, ...]:
     return tuple(BackupRoute(route.destination, route.next_hop) for route in target.bird_routes if route.next_hop)
 
 
+def _by_routers_alone(target: NodeState) -> tuple[str, ...]:
+    bird = target.bird
+    return tuple(
+        route.destination for route in target.bird_routes if bird is not None and bearers.by_routers_alone(bird, route)
+    )
+
+
 def _placed(route: BirdRoute, bird: Bird) -> BirdRoute:
-    """The route as the kernel filter made from `bird` places it."""
-    pools = bird.backup_pools if bird.backups_lead else bird.pools
+    """The route as the kernel filter made from `bird` places it, when those have said it who are to."""
+    pools = bird.backup_pools if bird.backups_lead and not bird.routers_alone and bird.backup_pools else bird.pools
     pool = next((pool for pool in pools if inside(route.destination, pool.cidr)), None)
     if pool is None:
         return route

@@ -67,6 +67,7 @@ OF_ALL: dict[str, t.Any] = {
     "backups": (BackupRoute("10.244.2.0/26", "10.10.1.12"),),
     "backup_pools": (pool("tunl0"),),
     "backups_lead": True,
+    "routers_alone": ("10.244.2.0/26",),
 }
 ALL = pytest.mark.parametrize("build", [*RELEASES], indirect=True)
 
@@ -121,6 +122,10 @@ def test_what_restarts_a_session(daemon: Daemon, network: Network) -> None:
 def test_what_restarts_all_sessions(daemon: Daemon, network: Network, field: str) -> None:
     one = BirdPeer("Node_1", "10.10.1.101", 64512, "reflector", node="node2")
     before = bird_of(network.nodes[0], [one], pool("vxlan.calico"))
+    if field == "routers_alone":  # says something of these alone
+        before = dataclasses.replace(
+            before, **{name: OF_ALL[name] for name in ("backups", "backup_pools", "backups_lead")}
+        )
     after = dataclasses.replace(before, **{field: OF_ALL[field]})
     assert render(before) != render(after)
     start(daemon, before)
@@ -225,7 +230,7 @@ def test_backups_of_ipv6_go_where_bgp_would_send(
 
 @ALL
 def test_backups_of_direct_pools_take_a_tunnel_and_lead_all_into_it(fleet: Fleet, network: Network) -> None:
-    """On the way to routers outside the fleet BGP's routes win when they come; away from them backups lead."""
+    """On the way to routers outside the fleet BGP's routes win when those say them; away from them backups lead."""
     nodes = network.nodes
     node, *others = nodes
     daemon = fleet[node.name]
@@ -250,6 +255,19 @@ def test_backups_of_direct_pools_take_a_tunnel_and_lead_all_into_it(fleet: Fleet
     daemon.configure(dataclasses.replace(bird, backups_lead=True))
     settled([3, 2], 0)  # by BGP as before, and the neighbour of the other pool stays on the link
     assert sessions_since(daemon) == ages
+    daemon.configure(bird)
+    settled([0, 0], 0)
+    # Only a router outside can bring them in the end: what sessions of the fleet still say of them goes by a tunnel.
+    blocks = tuple(route.destination for route in held)
+    daemon.configure(dataclasses.replace(bird, backups_lead=True, routers_alone=blocks))
+    settled([3, 2], 0)
+    assert sessions_since(daemon) == ages
+    outside = tuple(
+        dataclasses.replace(one, kind="external", port=bird.listen_port) if one.node == others[-1].name else one
+        for one in bird.peers
+    )
+    daemon.configure(dataclasses.replace(bird, peers=outside, backups_lead=True, routers_alone=blocks))
+    settled([2, 1], 0)
     daemon.configure(bird)
     settled([0, 0], 0)
     daemon.configure(dataclasses.replace(bird, peers=()))

@@ -10,8 +10,12 @@ import ipaddress
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import session_changes
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import bearers, session_changes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import (
+    Bird,
+    BirdPool,
+    BirdRoute,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import impact, probing, transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import TABLE_PROBE, NodeState
@@ -68,7 +72,19 @@ def into_tunnel(pools: t.Sequence[BirdPool], own: Bird, next_hop: str) -> bool:
 def by_bgp(state: NodeState, next_hop: str) -> bool:
     """Whether packets to what the node `next_hop` announces go to it past all switches, where BGP has a route."""
     own = bird(state)
-    return into_tunnel(own.backup_pools if own.backups_lead else own.pools, own, next_hop)
+    lead = own.backups_lead and not own.routers_alone
+    return into_tunnel(own.backup_pools or own.pools if lead else own.pools, own, next_hop)
+
+
+def by_ending_session(state: NodeState, route: BirdRoute, from_router: bool) -> bool:
+    """Whether packets go to the block's node past all switches where BIRD still has it from a session that it is about
+    to end: one with a router outside, or one within the fleet."""
+    own = bird(state)
+    if from_router and not own.backups_lead:
+        return False  # the next hop is the router
+    if own.backups_lead and route.destination in own.routers_alone:
+        return into_tunnel(own.backup_pools, own, route.next_hop)
+    return by_bgp(state, route.next_hop)
 
 
 def by_backup(state: NodeState, next_hop: str) -> bool:
@@ -78,6 +94,9 @@ def by_backup(state: NodeState, next_hop: str) -> bool:
 
 def check_step(fleet: States, name: str, after: NodeState) -> None:
     changes = session_changes.resets(fleet[name].bird, after.bird)
+    for route in fleet[name].bird_routes if changes else ():
+        from_router = bearers.by_routers_alone(bird(fleet[name]), route)
+        assert by_ending_session(after, route, from_router), f"{name} in {after.phase}: {route} of a session that ends"
     if not any(change.external for change in changes):
         return
     address = bird(after).address
