@@ -12,9 +12,11 @@ import threading
 
 import pytest
 import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
 from ansible_collections.baremetal.host_routing.plugins.modules import node
 
+from tests.integration.bird.network import wait_for
 from tests.unit.fleet.fleets import build, pool, states
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "policy.md"
@@ -65,6 +67,17 @@ class Traffic:
             return made
 
         return self.at(name, make)
+
+    def has_carrier(self, name):
+        """Waits until both ends of a new link pass packets: the kernel says so up to a second after it was set up."""
+        interface = naming.interface_name("default", name)
+        for kernel, device in ((self.host.kernel, interface), (self.host.kernel.inside(name), "eth0")):
+            wait_for(
+                f"{name}: carrier of {device}",
+                lambda kernel=kernel, device=device: (
+                    " state UP " in kernel.run(["ip", "-o", "link", "show", device]).output
+                ),
+            )
 
     def connects(self, source, target, port=SQL):
         """Whether a TCP connection comes about."""
@@ -199,6 +212,7 @@ def test_a_workload_between_runs_is_guarded_by_its_labels(host, traffic):
     host.run(node, state=state.to_dict())
     host.attach("stranger")
     seen = traffic(state)
+    seen.has_carrier("stranger")
     assert not seen.connects("stranger", "web")
     assert command.main(["apply"], host.machine) == 0
     assert seen.connects("stranger", "web")
