@@ -266,24 +266,30 @@ def _files(commands: t.Any) -> None:
         "-f", "--filename", action="append", default=[], metavar="FILE", help="file, folder or - ; may be repeated"
     )
     parser.add_argument("-R", "--recursive", action="store_true", help="with the folders in a folder")
-    parser.add_argument(
-        "-i", "--inventory", action="append", default=[], metavar="INVENTORY",
-        help="this inventory, as ansible-playbook -i takes it; may be repeated",
-    )  # fmt: skip
+    _inventory(parser)
     parser.add_argument("--strict", action="store_true", help="of an inventory: warnings make the exit status 1, too")
     _output(parser, "text", "json")
 
 
+def _inventory(parser: t.Any) -> None:
+    parser.add_argument(
+        "-i", "--inventory", action="append", default=[], metavar="INVENTORY",
+        help="this inventory, as ansible-playbook -i takes it; may be repeated",
+    )  # fmt: skip
+
+
 def _scale(commands: t.Any) -> None:
     parser = _command(
-        commands, "scale", scale.run, "tell what BGP costs in fleets of a size",
+        commands, "scale", scale.run, "tell what BGP costs in fleets of a size, or of an inventory",
         "Tell what BGP costs in fleets of some sizes, in a mesh and behind route reflectors: sessions, paths, routes\n"
         "that are announced at a start from nothing and for one new block in the whole fleet, and BIRD's memory.\n"
-        "Nodes are alike; no inventory is read and nobody is asked.",
+        "Nodes are alike there, and nobody is asked. With -i, on the controller, it is the fleet of that inventory as\n"
+        "it is; hosts may be down.",
     )  # fmt: skip
     parser.add_argument("sizes", metavar="NODES", nargs="*", type=int, help="as 200; by default 100 to 5000")
-    parser.add_argument("--reflectors", type=int, default=2, metavar="COUNT", help="route reflectors (2)")
-    parser.add_argument("--blocks", type=int, default=2, metavar="COUNT", help="blocks of each node (2)")
+    parser.add_argument("--reflectors", type=int, metavar="COUNT", help=f"route reflectors ({scale.REFLECTORS})")
+    parser.add_argument("--blocks", type=int, metavar="COUNT", help=f"blocks of each node ({scale.BLOCKS})")
+    _inventory(parser)
     _output(parser, "text", "json")
 
 

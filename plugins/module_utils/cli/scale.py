@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`calicoctl scale`: what BGP costs in fleets of several sizes, as a mesh and behind route reflectors.
 
-No inventory is read: all nodes are alike. docs/scaling.md says what the columns mean and what follows from them.
+All nodes are alike there; with -i INVENTORY it is that fleet as it is, see inventory_load.py. docs/scaling.md says what
+the columns mean and what follows from them.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from ..bgp.load import MEASURED
 from ..bgp.peer_definition import Unasked
 from ..bgp.simulation import Simulation
 from ..bgp.speaker import Speaker
+from . import inventory_load
 from .errors import DONE, UsageError
 from .tables import columns
 
 SIZES = (100, 200, 500, 1000, 2000, 5000)
 LARGEST = 20000
+REFLECTORS = 2
+BLOCKS = 2  # of each node: one in use and one spare
 _FIRST = int(ipaddress.ip_address("10.0.0.1"))
 
 
@@ -49,20 +53,31 @@ HEADING = (
 
 
 def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
+    reflectors, blocks = arguments.reflectors, arguments.blocks
+    if arguments.inventory:
+        if arguments.sizes or reflectors is not None or blocks is not None:
+            raise UsageError("NODES, --reflectors and --blocks stand in an inventory (-i INVENTORY). Leave them out.")
+        return inventory_load.run(arguments)
     sizes = arguments.sizes or SIZES
+    reflectors = REFLECTORS if reflectors is None else reflectors
+    blocks = BLOCKS if blocks is None else blocks
     for name, value, least, most in (
         *(("NODES", size, 2, LARGEST) for size in sizes),
-        ("--reflectors", arguments.reflectors, 1, 100),
-        ("--blocks", arguments.blocks, 1, 1000),
+        ("--reflectors", reflectors, 1, 100),
+        ("--blocks", blocks, 1, 1000),
     ):
         if not least <= value <= most:
             raise UsageError(f"{name} {value} is out of range. Choose a number from {least} to {most}.")
-    rows = [row(size, count, arguments.blocks) for size in sizes for count in (0, arguments.reflectors)]
+    rows = [row(size, count, blocks) for size in sizes for count in (0, reflectors)]
     if arguments.output == "json":
         sys.stdout.write(json.dumps([one._asdict() for one in rows], indent=2) + "\n")
     else:
-        sys.stdout.write(columns(HEADING, (["-" if cell is None else str(cell) for cell in one] for one in rows)))
+        sys.stdout.write(table(rows))
     return DONE
+
+
+def table(rows: t.Iterable[Row]) -> str:
+    return columns(HEADING, (["-" if cell is None else str(cell) for cell in one] for one in rows))
 
 
 def row(nodes: int, reflectors: int, blocks: int) -> Row:
@@ -85,8 +100,8 @@ def row(nodes: int, reflectors: int, blocks: int) -> Row:
         reflector.paths if reflector else None,
         nodes * node.sent + (reflectors * reflector.sent if reflector else 0),
         simulation.announcements("n0"),
-        _mebibytes(MEASURED.of(node)),
-        _mebibytes(MEASURED.of(reflector)) if reflector else None,
+        mebibytes(MEASURED.of(node)),
+        mebibytes(MEASURED.of(reflector)) if reflector else None,
     )
 
 
@@ -94,5 +109,6 @@ def _reflecting(reflector: bool) -> dict[str, t.Any]:
     return {"cluster_id": "244.0.0.1", "reflector": True} if reflector else {}
 
 
-def _mebibytes(kibibytes: int) -> float:
+def mebibytes(kibibytes: int) -> float:
+    """As people are told it."""
     return round(kibibytes / 1024, 1)

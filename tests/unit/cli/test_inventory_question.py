@@ -1,8 +1,8 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl policy explain -i` and `validate -i`, with a program in the place of ansible-playbook; the real one is
-asked in tests/integration/fleet/test_explain_page.py."""
+"""`calicoctl policy explain -i`, `validate -i` and `scale -i`, with a program in the place of ansible-playbook; the
+real one is asked in tests/integration/fleet/test_pages_of_inventories.py."""
 
 from __future__ import annotations
 
@@ -76,6 +76,17 @@ def test_what_is_found_in_an_inventory(node: Node, program: pathlib.Path) -> Non
     assert node.run("validate", "-i", place)[0] == 0
     program.write_text('#!/bin/sh\necho "$5"; exit 4\n')
     assert '"strict": true, "output": "none", "answer_file": ' in node.run("validate", "-i", place, "--strict")[2]
+
+
+def test_what_an_inventory_costs(node: Node, program: pathlib.Path) -> None:
+    place = str(node.folder / "hosts")
+    program.write_text(answering('{"lines": ["NODES", "in all: 1 node"], "answer": {"sessions": 0}}'))
+    assert node.run("scale", "-i", place) == (0, "NODES\nin all: 1 node\n", "")
+    assert node.run("scale", "-i", place, "-o", "json") == (0, '{\n  "sessions": 0\n}\n', "")
+    program.write_text(answering('{"error": "calico_bgp_enabled false has no sessions to count."}'))
+    assert node.run("scale", "-i", place) == (
+        2, "", "calicoctl: calico_bgp_enabled false has no sessions to count.\n",
+    )  # fmt: skip
 
 
 def test_one_of_both_is_checked(node: Node) -> None:

@@ -11,11 +11,8 @@ import pathlib
 import re
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.simulation import Simulation
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import scale
 
 from tests.unit.cli.conftest import Node
-from tests.unit.fleet.fleets import build, pool
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "scaling.md"
 _CONSOLE = re.compile(r"(```console\n\$ calicoctl scale\n)(.*?)```", re.DOTALL)
@@ -64,21 +61,10 @@ def test_what_makes_no_fleet(node: Node, words: tuple[str, ...], said: str) -> N
     assert node.run("scale", *words) == (2, "", f"calicoctl: {said}\n")
 
 
-@pytest.mark.parametrize("reflectors", [0, 2])
-def test_a_compiled_fleet_costs_as_much(reflectors: int) -> None:
-    fleet = build(
-        pool(),
-        nodes={f"node{number}": f"10.10.1.{number + 10}/24" for number in range(6)},
-        reflectors={f"rr{number}": f"10.10.2.{number + 10}/24" for number in range(reflectors)},
-        workloads=[],
-        spare_blocks=2,
-    )
-    blocks = {name: len(fleet.ipam_of(name).spare_blocks) for name in fleet.nodes}
-    simulation = Simulation(fleet.bgp.speakers.values(), fleet.bgp.peers, fleet.bgp.unasked, blocks)
-    row = scale.row(6, reflectors, 2)
-    assert (simulation.load("node3").sessions, simulation.load("node3").paths) == (row.sessions, row.paths)
-    assert sum(simulation.load(name).sent for name in fleet.nodes) == row.told_at_start
-    assert simulation.sessions() == row.fleet_sessions
+def test_an_inventory_says_itself_how_large_it_is(node: Node) -> None:
+    say = "calicoctl: NODES, --reflectors and --blocks stand in an inventory (-i INVENTORY). Leave them out.\n"
+    for words in (("5",), ("--reflectors", "2"), ("--blocks", "2")):
+        assert node.run("scale", "-i", "hosts", *words) == (2, "", say)
 
 
 def test_the_page_shows_what_is_printed(node: Node) -> None:

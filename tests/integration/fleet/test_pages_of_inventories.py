@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/policy.md shows what the controller says of flows: each `$ ...` of it is run here, from the clone's root.
+"""Pages show what the controller says of shipped inventories: each `$ ...` is run here, from the clone's root.
 
-After a wanted change: DOCUMENTATION=write pytest tests/integration/fleet/test_explain_page.py, then read what git says
-is different.
+After a wanted change: DOCUMENTATION=write pytest tests/integration/fleet/test_pages_of_inventories.py, then read what
+git says is different.
 """
 
 from __future__ import annotations
@@ -15,9 +15,14 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs" / "policy.md"
-_CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
+#: Of docs/scaling.md the rest needs no inventory: tests/unit/cli/test_scale.py.
+CONSOLES = {
+    "policy.md": re.compile(r"```console\n(.*?)```", re.DOTALL),
+    "scaling.md": re.compile(r"```console\n(\$ bin/calicoctl scale -i.*?)```", re.DOTALL),
+}
 #: What a playbook prints around the answer.
 _ANSIBLE = re.compile(r"^(PLAY|TASK|ok:|node\d+ +: ok=)")
 ENVIRONMENT = {
@@ -55,11 +60,14 @@ def shown(block: str) -> str:
     return "\n".join(answers)
 
 
-def test_the_page_shows_what_is_printed() -> None:
-    text = PAGE.read_text("utf-8")
-    actual = _CONSOLE.sub(lambda found: f"```console\n{shown(found.group(1))}```", text)
+@pytest.mark.parametrize("name", CONSOLES)
+def test_the_page_shows_what_is_printed(name: str) -> None:
+    page = ROOT / "docs" / name
+    text = page.read_text("utf-8")
+    actual, count = CONSOLES[name].subn(lambda found: f"```console\n{shown(found.group(1))}```", text)
     if os.environ.get("DOCUMENTATION") == "write":
-        PAGE.write_text(actual, "utf-8")
+        page.write_text(actual, "utf-8")
+    assert count > 0
     assert actual == text
 
 

@@ -1,0 +1,24 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fleet of an inventory by itself: what the hosts have is not asked."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
+
+from . import inventory_source, lockfile_store, policy_files
+from .fleet_source import fleet_variable
+
+
+def planned(task_vars: t.Mapping[str, t.Any]) -> Fleet:
+    """With the blocks of its lockfile, and those that a run would plan. Raises FleetError."""
+    hosts = inventory_source.hosts(task_vars)
+    with uncollected():
+        documents = policy_files.documents(fleet_variable(hosts, policy_files.VARIABLE), task_vars)
+        path = lockfile_store.path_for(fleet_variable(hosts, "calico_lockfile"), task_vars)
+        return Fleet.build(inventory.read(hosts, documents), lockfile_store.read(path))

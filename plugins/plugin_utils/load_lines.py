@@ -1,0 +1,67 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What BGP costs in a fleet, as a table: a row for all nodes that it costs the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import scale, tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.bgp_load import REFLECTOR, Alike, FleetLoad
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import counted, listed
+
+HEADING = ("NODES", "ROLE", "SESSIONS", "PATHS", "ROUTES", "START", "BLOCK", "MIB", "WHICH")
+_REFLECTORS = 2  # of the fleet that it is compared to
+
+
+def document(found: FleetLoad) -> dict[str, t.Any]:
+    """For programs. `memory` is in MiB."""
+    return {
+        "sessions": found.sessions,
+        "blocks": sum(found.blocks),
+        "told_at_start": found.told_at_start,
+        "nodes": [
+            {
+                "nodes": list(group.nodes),
+                "role": group.role,
+                **dataclasses.asdict(group.load),
+                "told_of_a_block": group.told_of_a_block,
+                "memory": scale.mebibytes(group.memory),
+            }
+            for group in found.alike
+        ],
+        "uniform": [one._asdict() for one in _uniform(found)],
+    }
+
+
+def text(found: FleetLoad) -> list[str]:
+    lines = tables.columns(HEADING, (_row(group) for group in found.alike)).splitlines()
+    nodes = sum(len(group.nodes) for group in found.alike)
+    counts = (nodes, "node"), (found.sessions, "session"), (sum(found.blocks), "block")
+    lines.append(f"in all: {', '.join(counted(count, word) for count, word in counts)}")
+    uniform = _uniform(found)
+    if uniform:
+        alone = ", IPv4 alone" if found.blocks[1] else ""
+        lines += ["", f"as many nodes that are all alike{alone}, in a mesh and behind two more hosts that reflect:"]
+        lines += scale.table(uniform).splitlines()
+    return lines
+
+
+def _row(group: Alike) -> tuple[str, ...]:
+    told = "-" if group.told_of_a_block is None else str(group.told_of_a_block)
+    load = group.load
+    counts = (load.sessions, load.paths, load.routes, load.sent)
+    return (
+        *(str(len(group.nodes)), group.role, *map(str, counts), told),
+        *(str(scale.mebibytes(group.memory)), listed(group.nodes, 3)),
+    )
+
+
+def _uniform(found: FleetLoad) -> list[scale.Row]:
+    nodes = sum(len(group.nodes) for group in found.alike if group.role != REFLECTOR)
+    if nodes < 2:
+        return []
+    blocks = max(1, round(found.blocks[0] / nodes))
+    return [scale.row(nodes, count, blocks) for count in (0, _REFLECTORS)]
