@@ -150,6 +150,8 @@ class Reconciler:
         # The last states of which nothing was missing, and of which nothing was too much.
         self._complete: dict[str, NodeState] = {}
         self._lean: dict[str, NodeState] = {}
+        # {kind: what is too much of it and stays for somebody who uses it}: that it goes afterwards is nobody's doing
+        self._kept: dict[str, set[tuple[str, str]]] = {}
         self.state: t.Optional[NodeState] = None  # what was desired at the last look
         self.devices: t.Collection[str] = ()  # through which its routes lead
         self.changed: collections.Counter[str] = collections.Counter()  # {kind: changes made}
@@ -383,6 +385,7 @@ class Reconciler:
         self._interiors.update(_interfaces(planned.additions))  # to be seen again by the repair
         if "route" in kinds:
             self.devices = {route.device for route in planned.state.routes if route.device}
+        self._keep(planned, kinds)
         added = {_kind(change) for change in planned.additions}
         removed = {_kind(change) for change in _left(planned.removals, self._excluded())}
         for kind in kinds:
@@ -395,6 +398,11 @@ class Reconciler:
                 if kind not in removed:
                     self._well(kind)
         return _Found(added, removed, planned.additions)
+
+    def _keep(self, planned: node.NodePlan, kinds: t.Iterable[str]) -> None:
+        for kind in kinds:
+            going = _subjects(planned.removals, kind)
+            self._kept[kind] = _subjects(planned.kept, kind) | self._kept.get(kind, set()).intersection(going)
 
     async def _repair(self, step: t.Sequence[str], kinds: t.Collection[str], found: t.Sequence[Change]) -> list[Change]:
         """Plans these kinds of a step again, now that nobody else writes, and makes what is missing.
@@ -477,7 +485,9 @@ class Reconciler:
                 whole = make()
                 planned = repair.plan(self._kernel, whole, ready, remembered=self._remembered.drivers)
                 superfluous = _left(planned.removals, excluded)
-                drift = self._drift(superfluous, whole, before)
+                kept = set[tuple[str, str]]().union(*(self._kept.get(kind, ()) for kind in ready))
+                others = [change for change in superfluous if (change.kind, change.subject) not in kept]
+                drift = self._drift(others, whole, before)
                 return whole, repair.removals(self._kernel, planned, superfluous), drift
 
             try:
@@ -609,6 +619,10 @@ def _by_kind(failed: t.Iterable[tuple[Change, str]]) -> dict[str, list[str]]:
     for change, reason in failed:
         texts.setdefault(_kind(change), []).append(f"{change.kind} {change.subject}: {reason}")
     return texts
+
+
+def _subjects(changes: t.Iterable[Change], kind: str) -> set[tuple[str, str]]:
+    return {(change.kind, change.subject) for change in changes if _kind(change) == kind}
 
 
 def _drift(

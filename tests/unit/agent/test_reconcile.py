@@ -245,6 +245,41 @@ def test_what_follows_from_a_new_desired_state_is_no_drift():
     run(scenario())
 
 
+def test_what_stayed_for_a_socket_goes_with_it_and_is_no_drift():
+    """A device that nothing desires any more carries a connection of the host's, at first."""
+
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.kernel.sockets["10.244.1.1"] = 1
+        node.state = dataclasses.replace(STATE, devices=(), neighbors=(), fdb=())
+        await node.reconciler.resync()
+        assert node.told == [
+            "- neighbor 10.10.1.12  lladdr 66:00:00:00:00:02 dev vxlan.calico",
+            "- fdb      66:00:00:00:00:02  dst 10.10.1.12 dev vxlan.calico",
+        ]
+        del node.told[:], node.kernel.sockets["10.244.1.1"]
+        await node.reconciler.resync()
+        gone = [
+            "- address  10.244.1.1/32  dev vxlan.calico",
+            "- device   vxlan.calico  vni 4096 port 4789 local 10.10.1.11  mtu 1450  up",
+        ]
+        assert node.told == gone
+        # Somebody makes it again: that is.
+        node.state = STATE
+        await node.reconciler.resync()
+        snapshot = node.kernel.link("vxlan.calico")
+        node.state = dataclasses.replace(STATE, devices=(), neighbors=(), fdb=())
+        await node.reconciler.resync()
+        node.told.clear()
+        node.kernel.link_add(snapshot)
+        node.kernel.link_set("vxlan.calico", alias="calico: tunnel")
+        await node.reconciler.resync()
+        assert [line.split()[:4] for line in node.told] == [["drift", "-", "device", "vxlan.calico"]]
+
+    run(scenario())
+
+
 def test_a_change_inside_that_is_desired_anew_is_made_without_being_asked_to_look_there():
     async def scenario():
         node = Node()
