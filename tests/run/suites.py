@@ -44,6 +44,8 @@ class Suite:
 NETWORK = ("iproute2", "iptables", "ipset", "iputils-ping", "tcpdump")
 # Clients of the CNI plugin and what they need: podman with its CNI backend, plugins that are chained, containers' files
 CONTAINERS = ("podman", "crun", "containernetworking-plugins", "netcat-openbsd", "busybox-static", "strace")
+# What simulated hosts run, with namespaces of their own and the machine's programs (bench/site/simulated_hosts.py)
+BIRD = ("bird2",)
 
 
 def molecule(scenario: str, lab: str, about: str, limit: int, **more: str) -> Suite:
@@ -107,7 +109,7 @@ SUITES: tuple[Suite, ...] = (
         covers=("tests/integration",),
         part="integration",
         root=True,
-        packages=(*NETWORK, *CONTAINERS),
+        packages=(*NETWORK, *CONTAINERS, *BIRD),
         # Only where the kernel has no ipip: see tests/lab/scenarios/test_drivers.py.
         skips={
             "tunl0": "this kernel has no ipip; lab-ipip runs the same tests on the emulated machine's",
