@@ -3,12 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import json
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import lint_lines, lint_source
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import answer, lint_lines, lint_source
 
 
 class ActionModule(ActionBase):
@@ -22,21 +20,15 @@ class ActionModule(ActionBase):
         dummy, args = self.validate_argument_spec(
             {
                 "strict": {"type": "bool", "default": False},
-                "output": {"type": "str", "choices": ["text", "json", "none"], "default": "text"},
-                "answer_file": {"type": "path"},
+                **answer.OPTIONS,
             }
         )
         looked = lint_source.look(task_vars or {})
-        answer, lines = looked.document(args["strict"]), lint_lines.text(looked)
-        if args["answer_file"]:
-            with open(args["answer_file"], "w", encoding="utf-8") as stream:
-                json.dump({"lines": lines, "answer": answer}, stream)
-        printed = {"text": lines, "json": json.dumps(answer, indent=2).splitlines(), "none": []}
-        for line in printed[args["output"]]:
-            Display().display(line)
-        if not answer["good"]:
+        document, lines = looked.document(args["strict"]), lint_lines.text(looked)
+        answer.give(args, document, lines)
+        if not document["good"]:
             # What was printed is not printed once more with the failure.
             result.update(failed=True, msg=f"{lines[-1]}, see above.")
         else:
-            result.update(changed=False, lines=lines, **answer)
+            result.update(changed=False, lines=lines, **document)
         return result

@@ -3,14 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import json
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import bgp_load
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import inventory_fleet, load_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import answer, inventory_fleet, load_lines
 
 
 class ActionModule(ActionBase):
@@ -21,28 +19,14 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
-        dummy, args = self.validate_argument_spec(
-            {
-                "output": {"type": "str", "choices": ["text", "json", "none"], "default": "text"},
-                "answer_file": {"type": "path"},
-            }
-        )
+        dummy, args = self.validate_argument_spec(answer.OPTIONS)
         try:
             found = bgp_load.of_fleet(inventory_fleet.planned(task_vars or {}))
         except FleetError as error:
-            _write(args["answer_file"], {"error": str(error)})
+            answer.refuse(args, error)
             result.update(failed=True, msg=str(error), variable=error.variable, origin=error.origin)
             return result
-        answer, lines = load_lines.document(found), load_lines.text(found)
-        _write(args["answer_file"], {"lines": lines, "answer": answer})
-        printed = {"text": lines, "json": json.dumps(answer, indent=2).splitlines(), "none": []}
-        for line in printed[args["output"]]:
-            Display().display(line)
-        result.update(changed=False, lines=lines, **answer)
+        document, lines = load_lines.document(found), load_lines.text(found)
+        answer.give(args, document, lines)
+        result.update(changed=False, lines=lines, **document)
         return result
-
-
-def _write(path: t.Optional[str], content: dict[str, t.Any]) -> None:
-    if path:
-        with open(path, "w", encoding="utf-8") as stream:
-            json.dump(content, stream)

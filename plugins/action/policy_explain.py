@@ -3,11 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import json
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_answer import FlowAnswer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_question import (
@@ -16,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_qu
     question,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import fleet_source
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import answer, fleet_source
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.inventory_network import known_network
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.shown_path import shown_path
 
@@ -36,24 +34,20 @@ class ActionModule(ActionBase):
                 **{option: {"type": "str", "required": True} for option in _OPTIONS},
                 "source_port": {"type": "int", "default": SOURCE_PORT},
                 "verbose": {"type": "bool", "default": False},
-                "output": {"type": "str", "choices": ["text", "json", "none"], "default": "text"},
+                **answer.OPTIONS,
                 "expect": {"type": "str", "choices": ["allow", "deny"]},
-                "answer_file": {"type": "path"},
             }
         )
         try:
-            answer = _ask(task_vars or {}, args)
+            said = _ask(task_vars or {}, args)
         except (FleetError, CommandError) as error:
-            _write(args["answer_file"], {"error": str(error)})
+            answer.refuse(args, error)
             result.update(failed=True, msg=str(error))
             if isinstance(error, FleetError):
                 result.update(variable=error.variable, origin=error.origin)
             return result
-        document, lines = answer.document(), answer.lines(args["verbose"])
-        _write(args["answer_file"], {"lines": lines, "answer": document})
-        printed = {"text": lines, "json": json.dumps(document, indent=2).splitlines(), "none": []}
-        for line in printed[args["output"]]:
-            Display().display(line)
+        document, lines = said.document(), said.lines(args["verbose"])
+        answer.give(args, document, lines)
         verdict = document["verdict"]
         if args["expect"] not in (None, verdict):
             # What was printed is not printed once more with the failure.
@@ -61,12 +55,6 @@ class ActionModule(ActionBase):
             return result
         result.update(changed=False, verdict=verdict, lines=lines, answer=document)
         return result
-
-
-def _write(path: t.Optional[str], content: dict[str, t.Any]) -> None:
-    if path:
-        with open(path, "w", encoding="utf-8") as stream:
-            json.dump(content, stream)
 
 
 def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> FlowAnswer:

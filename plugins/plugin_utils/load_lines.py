@@ -13,7 +13,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.bgp_l
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import counted, listed
 
 HEADING = ("NODES", "ROLE", "SESSIONS", "PATHS", "ROUTES", "START", "BLOCK", "MIB", "WHICH")
-_REFLECTORS = 2  # of the fleet that it is compared to
 
 
 def document(found: FleetLoad) -> dict[str, t.Any]:
@@ -64,4 +63,4 @@ def _uniform(found: FleetLoad) -> list[scale.Row]:
     if nodes < 2:
         return []
     blocks = max(1, round(found.blocks[0] / nodes))
-    return [scale.row(nodes, count, blocks) for count in (0, _REFLECTORS)]
+    return [scale.row(nodes, count, blocks) for count in (0, scale.REFLECTORS)]

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 
 from . import inventory_playbook
 from .errors import DONE, PROBLEMS
@@ -15,8 +13,5 @@ from .errors import DONE, PROBLEMS
 
 def run(arguments: argparse.Namespace) -> int:
     answer = inventory_playbook.ask("validate.yml", arguments.inventory, {"strict": arguments.strict})
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(answer["answer"], indent=2) + "\n")
-    else:
-        sys.stdout.write("".join(f"{line}\n" for line in answer["lines"]))
+    inventory_playbook.show(answer, arguments.output)
     return DONE if answer["answer"]["good"] else PROBLEMS

@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import typing as t
 
@@ -56,3 +57,11 @@ def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]
     if "error" in answer:
         raise NoVerdict(answer["error"])
     return answer
+
+
+def show(answer: Data, output: str) -> None:
+    """Prints what `ask` gave, as `output` (text or json) has it."""
+    if output == "json":
+        sys.stdout.write(json.dumps(answer["answer"], indent=2) + "\n")
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in answer["lines"]))

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`calicoctl scale`: what BGP costs in fleets of several sizes, as a mesh and behind route reflectors.
 
-All nodes are alike there; with -i INVENTORY it is that fleet as it is, see inventory_load.py. docs/scaling.md says what
-the columns mean and what follows from them.
+All nodes are alike there; with -i INVENTORY it is that fleet as it is, as plugin_utils/load_lines.py tells it.
+docs/scaling.md says what the columns mean and what follows from them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..bgp.load import MEASURED
 from ..bgp.peer_definition import Unasked
 from ..bgp.simulation import Simulation
 from ..bgp.speaker import Speaker
-from . import inventory_load
+from . import inventory_playbook
 from .errors import DONE, UsageError
 from .tables import columns
 
@@ -57,7 +57,8 @@ def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
     if arguments.inventory:
         if arguments.sizes or reflectors is not None or blocks is not None:
             raise UsageError("NODES, --reflectors and --blocks stand in an inventory (-i INVENTORY). Leave them out.")
-        return inventory_load.run(arguments)
+        inventory_playbook.show(inventory_playbook.ask("scale.yml", arguments.inventory, {}), arguments.output)
+        return DONE
     sizes = arguments.sizes or SIZES
     reflectors = REFLECTORS if reflectors is None else reflectors
     blocks = BLOCKS if blocks is None else blocks
