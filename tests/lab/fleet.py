@@ -40,7 +40,7 @@ def mesh_of_streams(lab: BaseLab, found: list[Workload], pps: float = 500) -> li
     TCP between nodes of one subnet and of two.
 
     In the emulated machine a stream of 500 packets a second takes a quarter of one of its processors: it gets one of
-    each kind, between two subnets in both directions and from a neighbour's host, and only the first has that rate.
+    each kind, between two subnets in both directions and from a neighbour's host, these two of a fifth of the rate.
     """
     first: dict[str, Workload] = {}
     for workload in found:

@@ -353,7 +353,7 @@ class MachineLab(BaseLab):
     def _launch(self, folder: Path, accelerator: str, more: Sequence[str] = ()) -> subprocess.Popen:
         options = {
             "kvm": ["-accel", "kvm", "-cpu", "host"],
-            "tcg": ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max"],
+            "tcg": ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,la57=off,-avx2,-avx"],
         }[accelerator]
         for name in ("console", "monitor"):
             (self._here / name).unlink(missing_ok=True)
