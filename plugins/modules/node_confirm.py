@@ -73,7 +73,11 @@ generation:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, confirmation, machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError, MissingLibrary
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import confirmation, machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.atomic_file import FileError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.lock import LockError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import StoreError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import Waiting
 
 NOTHING = "nothing"
@@ -111,7 +115,7 @@ def main() -> None:
     here = machine.here()
     try:
         answer = run(here, module.params, module.check_mode)
-    except command.ERRORS as error:
+    except (KernelError, MissingLibrary, LockError, StoreError, FileError) as error:
         module.fail_json(msg=str(error))
     finally:
         here.kernel.close()

@@ -25,7 +25,8 @@ import ipaddress
 import typing as t
 
 from .. import naming, selectors
-from ..resources.bgp import BGP_PORT, BGPPeer
+from ..assigned_ports import BGP_PORT
+from ..resources.bgp import BGPPeer
 from ..resources.durations import parse_duration
 from .bird_state import BirdPeer
 from .peer_definition import PLAIN_MESH, PeerAddress, PeerDefinition, Unasked

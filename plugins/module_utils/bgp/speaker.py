@@ -11,7 +11,7 @@ import ipaddress
 import typing as t
 
 from .. import naming
-from ..resources.bgp import BGP_PORT
+from ..assigned_ports import BGP_PORT
 from .bird_state import BirdPeer
 
 

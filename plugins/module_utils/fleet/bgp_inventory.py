@@ -11,12 +11,12 @@ import ipaddress
 import typing as t
 
 from .. import naming, resources, selectors
+from ..assigned_ports import BGP_PORT
 from ..bgp.bird_state import Bfd
 from ..bgp.peer_definition import PLAIN_MESH, PeerDefinition, Unasked
 from ..bgp.peer_extensions import BfdSwitch
 from ..bgp.peering import Peering
 from ..bgp.speaker import Speaker
-from ..resources.bgp import BGP_PORT
 from ..resources.errors import Refused
 from ..resources.fields import Fields
 from . import bgp_announcements, bgp_secrets, variables

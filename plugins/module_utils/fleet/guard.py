@@ -13,6 +13,7 @@ import dataclasses
 import types
 import typing as t
 
+from ..assigned_ports import VXLAN_PORT
 from ..policy import model
 from ..policy.chains.compile import Compiler
 from ..policy.chains.settings import IPIP, VXLAN, Encapsulation, Settings
@@ -30,8 +31,6 @@ if t.TYPE_CHECKING:
 _Key = tuple[str, str]  # of an endpoint: kind, name
 
 FAMILIES = (4, 6)
-#: A node without a vxlan.calico keeps workloads from encapsulating to this port (RFC 7348).
-_VXLAN_PORT = 4789
 
 NO_INTERFACES: Interfaces = types.MappingProxyType({})
 
@@ -243,7 +242,7 @@ def chain_settings(state: NodeState, settings: PolicySettings) -> Settings:
     encapsulations = tuple(
         Encapsulation(IPIP)
         if device.kind == "ipip"
-        else Encapsulation(VXLAN, device.port or _VXLAN_PORT, 6 if ":" in device.local else 4)
+        else Encapsulation(VXLAN, device.port or VXLAN_PORT, 6 if ":" in device.local else 4)
         for device in state.devices
     )
     return Settings(
@@ -256,7 +255,8 @@ def chain_settings(state: NodeState, settings: PolicySettings) -> Settings:
         allow_vxlan_from_workloads=settings.allow_vxlan_from_workloads,
         allow_ipip_from_workloads=settings.allow_ipip_from_workloads,
         encapsulations=encapsulations,
-        vxlan_port=next((one.port for one in encapsulations if one.port), _VXLAN_PORT),
+        # A node without a vxlan.calico keeps workloads from encapsulating to the assigned port.
+        vxlan_port=next((one.port for one in encapsulations if one.port), VXLAN_PORT),
         nflog_group=settings.nflog_group,
         audit=settings.audit,
         cut_marked_flows=settings.cut_denied_flows,

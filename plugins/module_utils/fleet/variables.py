@@ -12,6 +12,7 @@ import dataclasses
 import difflib
 import typing as t
 
+from ..assigned_ports import VXLAN_PORT
 from .errors import FleetError
 
 FLEET, GROUP, NODE = "fleet", "group", "node"
@@ -537,7 +538,7 @@ VARIABLES: tuple[Variable, ...] = (
         FLEET,
         "int",
         "UDP port of vxlan.calico and vxlan-v6.calico.",
-        default=4789,
+        default=VXLAN_PORT,
         minimum=1,
         maximum=65535,
     ),

@@ -12,7 +12,7 @@ import typing as t
 from ..bird.errors import BirdError
 from ..dataplane.change import ApplyError, ObserveError
 from ..dataplane.kernel import KernelError, MissingLibrary
-from . import apply, confirmation, report, unconfirmed
+from . import apply, going_back, report, unconfirmed
 from . import machine as machines
 from .atomic_file import FileError
 from .desired import RecordsUnreadable
@@ -62,7 +62,7 @@ def main(
     here = machine or machines.here(agent)
     try:
         if change:
-            confirmation.wait(here, change)
+            going_back.wait(here, change)
             return 0
         return commands[arguments[0]](here)
     except ERRORS as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..assigned_ports import BGP_PORT
 from ..bird import version as bird_version
 from ..fleet.node_state import NodeState, TunnelDevice
 from . import packages
@@ -214,7 +215,7 @@ def _bgp_port(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
         return
     who = _shown(foreign[0]) if foreign else "its process could not be told"
     # Our own BIRD on another port than the observed one is nameless here, and no reason to stop.
-    if not listeners and port not in (179,):
+    if not listeners and port != BGP_PORT:
         return
     yield Finding(
         "foreign-bgp",

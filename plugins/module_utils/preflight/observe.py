@@ -15,6 +15,7 @@ import socket
 import struct
 import typing as t
 
+from ..assigned_ports import BGP_PORT, VXLAN_PORT
 from ..dataplane.kernel import SCOPE_LINK, Kernel
 from . import features, firewall, packages, processes
 from .files import Files
@@ -22,7 +23,7 @@ from .files import Files
 Facts = dict[str, t.Any]
 
 #: Ports whose owners are looked up (it costs a walk through /proc); of all others only the number is told.
-NAMED_PORTS = {"tcp": (179,), "udp": (4789,)}
+NAMED_PORTS = {"tcp": (BGP_PORT,), "udp": (VXLAN_PORT,)}
 #: Route protocols of people and their tools: boot is what `ip route add` writes (rtnetlink(7)).
 _MANUAL_PROTOCOLS = (3, 4)
 _ADVERTISED = 9  # by routers (RTPROT_RA)

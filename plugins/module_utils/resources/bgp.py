@@ -10,6 +10,7 @@ import dataclasses
 import re
 import typing as t
 
+from ..assigned_ports import BGP_PORT
 from .addresses import Address, parse_address
 from .errors import Refused
 from .fields import (
@@ -33,7 +34,6 @@ from .fields import (
 from .resource import Resource
 
 DEFAULT_AS_NUMBER = 64512
-BGP_PORT = 179
 
 _NUMBER = r"(\d{1,20})"
 #: RFC 1997 and RFC 8092.

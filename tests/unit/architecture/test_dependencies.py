@@ -48,8 +48,9 @@ ALLOWED: dict[str, set[str]] = {
         "naming",
     },
 }  # fmt: skip
-# What no room is: any may know which release it is.
-ALLOWED = {room: {*allowed, "release"} for room, allowed in ALLOWED.items()} | {"release": set()}
+# What is known to all rooms and knows none.
+KNOWN_TO_ALL = {"release", "assigned_ports"}
+ALLOWED = {room: allowed | KNOWN_TO_ALL for room, allowed in ALLOWED.items()} | {room: set() for room in KNOWN_TO_ALL}
 # What others may import from the agent.
 KNOWN_OF_AGENT = {"client", "protocol"}
 # What the rooms right of NodeState may import from fleet.
@@ -59,7 +60,7 @@ KNOWN_OF_FLEET = {
 # What rooms beside the drivers may import from them: the port through which a host is read, and the word for a change.
 KNOWN_OF_DATAPLANE = {"kernel", "change"}
 
-PURE = {"selectors", "naming", "resources", "bgp", "ipam", "policy", "fleet"}
+PURE = {"selectors", "naming", "resources", "bgp", "ipam", "policy", "fleet"} | KNOWN_TO_ALL
 # Modules with which code reads clocks, files, the kernel or chance. `time` and `random` are out for good.
 IMPURE = {
     "asyncio", "fcntl", "glob", "http", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets",

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, Change
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, command, confirmation
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, command, going_back
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ssh_session import Session
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import Uptime, Waiting
@@ -67,7 +67,7 @@ def pass_time(host, seconds):
 def wait(host, name):
     """What the process that was left behind does, time passing as it sleeps. Returns what it said."""
     said = []
-    confirmation.wait(host.machine, name, sleep=lambda seconds: pass_time(host, seconds), say=said.append)
+    going_back.wait(host.machine, name, sleep=lambda seconds: pass_time(host, seconds), say=said.append)
     return said
 
 
@@ -139,7 +139,7 @@ def test_not_before_its_time(settled):
         slept.append(seconds)
         pass_time(settled, seconds)
 
-    confirmation.wait(settled.machine, "1st", sleep=sleep, say=lambda text: None)
+    going_back.wait(settled.machine, "1st", sleep=sleep, say=lambda text: None)
     assert sum(slept) == 10.0
     assert as_it_is(settled) != after
 

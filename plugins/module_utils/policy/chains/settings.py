@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...assigned_ports import VXLAN_PORT
 from ..model import Failsafe
 from .marks import DEFAULT_MASK
 
@@ -64,7 +65,7 @@ class Settings:
     failsafe_outbound: tuple[Failsafe, ...] = FAILSAFE_OUTBOUND
     drop_invalid: bool = True
     encapsulations: tuple[Encapsulation, ...] = ()
-    vxlan_port: int = 4789
+    vxlan_port: int = VXLAN_PORT
     allow_vxlan_from_workloads: bool = False
     allow_ipip_from_workloads: bool = False
     nflog_group: int = 179

@@ -1,0 +1,9 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ports that IANA assigned to protocols; what is listened on where nothing else is said."""
+
+from __future__ import annotations
+
+BGP_PORT = 179  # TCP, RFC 4271 section 4.2
+VXLAN_PORT = 4789  # UDP, RFC 7348 section 5
