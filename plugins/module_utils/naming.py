@@ -19,6 +19,9 @@ INTERFACE_PREFIX = "cali"
 #: Characters in a device's name: IFNAMSIZ of linux/if.h, less its final zero.
 DEVICE_NAME_LIMIT = 15
 
+#: The label by which all that is in a namespace has its name.
+NAMESPACE_LABEL = "projectcalico.org/namespace"
+
 TUNNELS = ("ipip", "vxlan", "vxlan-v6", "wireguard", "wireguard-v6")
 
 _DEVICE_NAME = re.compile(rf"[^\s/:]{{1,{DEVICE_NAME_LIMIT}}}", re.ASCII)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import typing as t
 
 from .. import naming
+from ..addresses import BITS, parse_cidr_or_address
 from ..resources import BGPFilter, BGPFilterRule
-from ..resources.addresses import BITS, parse_cidr_or_address
 from .filter_rules import EXPORT, IMPORT, FilterFunction, FilterOperation, FilterRule
 
 #: Calico's priority of a route that says none, and what priorities and BGP's local preference add up to.

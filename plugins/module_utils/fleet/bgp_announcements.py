@@ -11,10 +11,10 @@ import re
 import typing as t
 
 from .. import resources
+from ..addresses import Cidr, parse_cidr_or_address
 from ..bgp import filters as bgp_filters
 from ..bgp.bird_state import BirdPeer, Communities
 from ..bgp.filter_rules import FilterFunction
-from ..resources.addresses import Cidr, parse_cidr_or_address
 from . import flat_resource, variables
 from .errors import FleetError, did_you_mean
 

@@ -17,9 +17,9 @@ from ..assigned_ports import VXLAN_PORT
 from ..policy import model
 from ..policy.chains.compile import Compiler
 from ..policy.chains.settings import IPIP, VXLAN, Encapsulation, Settings
-from ..policy.from_resources import namespaced_labels
 from ..policy.host_endpoints import Interfaces
 from ..policy.model import Endpoint
+from ..policy.namespaced_labels import namespaced_labels
 from ..policy.policy_index import PolicyIndex
 from .node_state import IpSet, IptablesTable, NodeState, WorkloadEndpoint
 from .policy_state import PolicySettings, PolicyState

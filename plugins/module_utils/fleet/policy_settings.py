@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ..addresses import parse_cidr_or_address
 from ..assigned_ports import BGP_PORT
 from ..policy import model
 from ..policy.chains import settings as chains
 from ..policy.chains.marks import marks
 from ..policy.model import Failsafe
-from ..resources.addresses import parse_cidr_or_address
 from .bgp_inventory import FleetBGP
 from .errors import FleetError, did_you_mean, within
 from .policy_state import ALLOW_ALL, PolicySettings

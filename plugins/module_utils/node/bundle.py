@@ -32,6 +32,7 @@ PACKAGE = "host_routing"
 ROOMS = ("agent", "bgp", "bird", "cli", "dataplane", "ipam", "node", "policy", "preflight", "resources")
 FILES = (
     "__init__.py",
+    "addresses.py",
     "assigned_ports.py",
     "fleet/__init__.py",
     "fleet/attachment.py",

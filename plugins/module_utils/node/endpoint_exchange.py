@@ -11,8 +11,8 @@ import typing as t
 from ..dataplane import node as dataplane
 from ..dataplane.change import Change
 from ..fleet.remote_endpoints import RemoteEndpoints, own_endpoints, told_of
-from ..policy.from_resources import namespaced_labels
 from ..policy.model import Endpoint
+from ..policy.namespaced_labels import namespaced_labels
 from . import desired, lock, writer
 from .endpoints import Endpoints
 from .machine import Machine

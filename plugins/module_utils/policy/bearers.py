@@ -10,7 +10,7 @@ import functools
 import typing as t
 
 from .. import selectors
-from ..resources.addresses import Cidr, parse_cidr_or_address
+from ..addresses import Cidr, parse_cidr_or_address
 from .inherited_labels import Labels, effective_labels, labels_by_profile
 from .model import Endpoint, EndpointPort, NamedPortKey, PolicySet
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import typing as t
 
 from .. import selectors
+from ..addresses import parse_cidr_or_address
 from ..resources import (
     DEFAULT_TIER,
-    NAMESPACE_LABEL,
     EntityRule,
     GlobalNetworkPolicy,
     GlobalNetworkSet,
@@ -31,13 +31,9 @@ from ..resources import (
     check_supported,
 )
 from ..resources import EndpointPort as HostEndpointPort
-from ..resources.addresses import parse_cidr_or_address
 from . import model
+from .namespaced_labels import namespaced_labels
 from .scoped_selectors import (
-    NAME_LABEL,
-    NAMESPACE_PREFIX,
-    SERVICE_ACCOUNT_LABEL,
-    SERVICE_ACCOUNT_PREFIX,
     all_of,
     in_namespace,
     of_entity,
@@ -51,7 +47,6 @@ _ORCHESTRATOR_LABEL = "projectcalico.org/orchestrator"
 STAGED_PREFIX = "staged:"
 _STAGED = (StagedGlobalNetworkPolicy, StagedNetworkPolicy)
 
-Labels = tuple[tuple[str, str], ...]
 AnyPolicy = t.Union[GlobalNetworkPolicy, NetworkPolicy]
 
 
@@ -180,25 +175,6 @@ def workload_endpoint(resource: WorkloadEndpoint) -> model.Endpoint:
         ports=_endpoint_ports(resource.ports),
         namespace=resource.namespace,
     )
-
-
-def namespaced_labels(own: t.Mapping[str, str], namespace: str, service_account: str = "") -> Labels:
-    """The labels of something in a namespace: its own, and those that say where it is.
-
-    It cannot give itself labels of a namespace or service account. Calico takes these from profiles (`kns.<namespace>`,
-    `ksa...`), and so does a profile's labelsToApply here; the namespace's name is always there.
-    """
-    labels = {
-        label: value
-        for label, value in own.items()
-        if not label.startswith((NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX)) and label != SERVICE_ACCOUNT_LABEL
-    }
-    labels[NAMESPACE_LABEL] = namespace
-    labels[NAMESPACE_PREFIX + NAME_LABEL] = namespace
-    if service_account:
-        labels[SERVICE_ACCOUNT_LABEL] = service_account
-        labels[SERVICE_ACCOUNT_PREFIX + NAME_LABEL] = service_account
-    return tuple(sorted(labels.items()))
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------

@@ -13,12 +13,9 @@ import dataclasses
 import typing as t
 
 from .. import selectors
-from ..resources import NAMESPACE_LABEL, EntityRule, ServiceAccountMatch
-
-NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX = "pcns.", "pcsa."
-SERVICE_ACCOUNT_LABEL = "projectcalico.org/serviceaccount"
-#: The label of a namespace that is its name.
-NAME_LABEL = "projectcalico.org/name"
+from ..naming import NAMESPACE_LABEL
+from ..resources import EntityRule, ServiceAccountMatch
+from .namespaced_labels import NAMESPACE_PREFIX, SERVICE_ACCOUNT_LABEL, SERVICE_ACCOUNT_PREFIX
 
 _ALL = selectors.All()
 

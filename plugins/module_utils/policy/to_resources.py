@@ -14,8 +14,9 @@ import typing as t
 from .. import selectors
 from ..resources import Resource, parse
 from . import model
-from .from_resources import STAGED_PREFIX, namespaced_labels
-from .scoped_selectors import NAME_LABEL, in_namespace, namespaces_of
+from .from_resources import STAGED_PREFIX
+from .namespaced_labels import NAME_LABEL, namespaced_labels
+from .scoped_selectors import in_namespace, namespaces_of
 
 Data = dict[str, t.Any]
 

@@ -22,7 +22,7 @@ from .endpoints import EndpointPort, HostEndpoint, WorkloadEndpoint, WorkloadEnd
 from .errors import ResourceError
 from .ip_pool import BLOCK_SIZES, ENCAPSULATIONS, IPPool
 from .metadata import DEFAULT_NAMESPACE, Metadata, NamespacedMetadata
-from .network_sets import NAMESPACE_LABEL, GlobalNetworkSet, NetworkSet
+from .network_sets import GlobalNetworkSet, NetworkSet
 from .node import Node, NodeBGP, NodeStatus
 from .policies import GlobalNetworkPolicy, NetworkPolicy
 from .ports import PROTOCOLS, Port, PortRange
@@ -42,7 +42,6 @@ __all__ = [
     "DEFAULT_TIER_ORDER",
     "ENCAPSULATIONS",
     "KINDS",
-    "NAMESPACE_LABEL",
     "PROTOCOLS",
     "BGPConfiguration",
     "BGPFilter",

@@ -10,8 +10,8 @@ import dataclasses
 import re
 import typing as t
 
+from ..addresses import Address, parse_address
 from ..assigned_ports import BGP_PORT
-from .addresses import Address, parse_address
 from .errors import Refused
 from .fields import (
     ADDRESS,

@@ -13,7 +13,7 @@ import dataclasses
 import re
 import typing as t
 
-from .addresses import BITS, parse_cidr_or_address
+from ..addresses import BITS, parse_cidr_or_address
 from .bgp import COMMUNITY_REMEDY, is_community
 from .errors import Refused
 from .fields import AS_NUMBER, Choice, Fields, Filled, Integer, Items, Text, field

@@ -13,7 +13,7 @@ import dataclasses
 import re
 import typing as t
 
-from .addresses import BITS, parse_address, parse_cidr_or_address
+from ..addresses import BITS, parse_address, parse_cidr_or_address
 from .errors import Refused
 from .fields import (
     ADDRESS,

@@ -17,8 +17,7 @@ import math
 import re
 import typing as t
 
-from .. import selectors
-from . import addresses
+from .. import addresses, selectors
 from .durations import parse_duration
 from .errors import Refused
 

@@ -10,7 +10,7 @@ import dataclasses
 import typing as t
 
 from .. import selectors
-from .addresses import Cidr, parse_cidr
+from ..addresses import Cidr, parse_cidr
 from .errors import Refused, ResourceError
 from .fields import FLAG, Choice, Document, Integer, Items, SelectorText, Text, field, nearest
 from .resource import Resource

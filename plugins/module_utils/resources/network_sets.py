@@ -12,13 +12,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .addresses import parse_cidr_or_address
+from ..addresses import parse_cidr_or_address
+from ..naming import NAMESPACE_LABEL
 from .errors import Refused
 from .fields import Items, Text, field
 from .resource import NamespacedResource, Resource
 
 #: The label that Calico gives to what is in a namespace, with the namespace's name.
-NAMESPACE_LABEL = "projectcalico.org/namespace"
 
 _NETS = Items(
     Text(

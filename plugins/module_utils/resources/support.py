@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .addresses import parse_cidr_or_address
+from ..addresses import parse_cidr_or_address
 from .bgp_filter import BGPFilter, each_filter_rule
 from .endpoints import WorkloadEndpoint
 from .errors import Refused, ResourceError

@@ -49,7 +49,7 @@ ALLOWED: dict[str, set[str]] = {
     },
 }  # fmt: skip
 # What is known to all rooms and knows none.
-KNOWN_TO_ALL = {"release", "assigned_ports"}
+KNOWN_TO_ALL = {"release", "addresses", "assigned_ports"}
 ALLOWED = {room: allowed | KNOWN_TO_ALL for room, allowed in ALLOWED.items()} | {room: set() for room in KNOWN_TO_ALL}
 # What others may import from the agent.
 KNOWN_OF_AGENT = {"client", "protocol"}

@@ -17,7 +17,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import of_machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from_resources import namespaced_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
     Entity,
@@ -25,6 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Rule,
     policy_set,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.namespaced_labels import namespaced_labels
 from ansible_collections.baremetal.host_routing.plugins.modules import remote_endpoints, remote_endpoints_info
 
 from tests.unit.agent.node_under_test import with_state

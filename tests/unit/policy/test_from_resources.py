@@ -13,7 +13,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy impo
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import verdict
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from_resources import (
     host_endpoint,
-    namespaced_labels,
     network_set,
     policy,
     policy_set,
@@ -34,6 +33,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Rule,
     Tier,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.namespaced_labels import namespaced_labels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

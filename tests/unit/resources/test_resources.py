@@ -14,11 +14,11 @@ import sys
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import ResourceError, parse, parse_flat
-from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.addresses import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.addresses import (
     parse_address,
     parse_cidr,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import ResourceError, parse, parse_flat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.durations import parse_duration
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
