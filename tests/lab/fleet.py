@@ -13,6 +13,8 @@ from .handle import BaseLab
 from .streams import Stream, Transfer
 
 POOL = "default-ipv4-ippool"
+#: Packets a second of a stream where a test goes through many runs, which on two processors have to share with them.
+SPARING = 200
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 
-from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
+from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.streams import Streams
 
@@ -77,7 +77,7 @@ def test_a_controller_killed_in_every_phase_leaves_the_fleet_forwarding(lab: Bas
     """Six runs die, each one phase later than the one before it; the seventh completes what they began."""
     found = workloads(lab)
     no_way_around(lab)
-    with Streams(lab, mesh_of_streams(lab, found)) as streams:
+    with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
         for task in TASKS:
             kill_during(fleet, task, "direct")
             time.sleep(1)
@@ -98,7 +98,7 @@ def test_a_killed_flip_is_returned_from_by_the_next_site_run(lab: BaseLab, fleet
     fleet.site().check()
     found = workloads(lab)
     no_way_around(lab)
-    with Streams(lab, mesh_of_streams(lab, found)) as streams:
+    with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
         kill_during(fleet, "Flip the routes", "direct")
         time.sleep(1)
         run = fleet.site()
@@ -117,7 +117,7 @@ def test_a_mode_that_cannot_be_proven_is_not_flipped_to(lab: BaseLab, fleet: Fle
     lab.router_exec(["iptables", "-I", "FORWARD", *BETWEEN_RACKS])
     try:
         no_way_around(lab)
-        with Streams(lab, mesh_of_streams(lab, found)) as streams:
+        with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
             run = fleet.switch("direct")
             report = streams.stop()
     finally:

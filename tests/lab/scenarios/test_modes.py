@@ -19,7 +19,7 @@ import yaml
 
 from tests.lab import Lab, checks
 from tests.lab.checks import Pool
-from tests.lab.fleet import mesh_of_streams, workloads
+from tests.lab.fleet import SPARING, mesh_of_streams, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.observed import Observed, in_lab, observe, send
 from tests.lab.streams import Report, Streams
@@ -190,7 +190,7 @@ class TestMembersComeAndGo:
     def under_traffic(self, lab: BaseLab, change: Callable[[], object], gone: tuple[str, ...] = ()) -> Report:
         """Runs `change` while everybody sends to everybody, but those whose workloads are `gone` afterwards."""
         found = [workload for workload in workloads(lab) if workload.name not in gone]
-        with Streams(lab, mesh_of_streams(lab, found, pps=200)) as streams:
+        with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
             change()
             report = streams.stop()
         assert report.sent > 0 and not report.silent_hosts

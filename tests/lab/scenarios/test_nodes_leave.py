@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.lab.fleet import mesh_of_streams, workloads
+from tests.lab.fleet import SPARING, mesh_of_streams, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.streams import Streams
 
@@ -44,7 +44,7 @@ def test_a_node_leaves_and_returns(lab: BaseLab, fleet: Fleet, tmp_path: Path) -
     assert refused.code == 2 and f"node {LEAVING} is the node that is to go." in refused.output, refused.output
     planned = fleet.play("remove_node.yml", *without, "--check", "--diff").check()
     assert f"{LEAVING} would leave the fleet." in planned.output and sessions(lab, LEAVING) == len(staying)
-    with Streams(lab, mesh_of_streams(lab, [one for one in found if one.node != LEAVING])) as streams:
+    with Streams(lab, mesh_of_streams(lab, [one for one in found if one.node != LEAVING], SPARING)) as streams:
         run = fleet.play("remove_node.yml", *without, "-e", "confirm=true").check()
         report = streams.stop()
     assert report.lost == 0 and not report.silent_hosts, report.summary()

@@ -18,7 +18,7 @@ import pytest
 
 from tests.lab import Lab
 from tests.lab.checks import Pool
-from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
+from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.streams import Streams
 
@@ -270,7 +270,7 @@ def test_a_node_that_goes_back_alone_from_a_switch_cuts_nobody(
             lab.exec("node1", ["iptables", "-t", "raw", "-D", *closed])
 
     closer = threading.Thread(target=close)
-    with Streams(lab, mesh_of_streams(lab, found)) as streams:
+    with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
         closer.start()
         run = fleet.switch(
             "vxlan-crosssubnet", "-e", f"calico_node_confirm_timeout={CONFIRM}", inventory=inventory.path

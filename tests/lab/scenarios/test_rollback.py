@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import subprocess
 
-from tests.lab.fleet import mesh_of_streams, no_way_around, ping, workloads
+from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.streams import Streams
 
@@ -21,7 +21,7 @@ def test_the_fleet_returns_to_the_generation_before_a_switch(lab: BaseLab, fleet
     check_routes(lab, "direct")
     found = workloads(lab)
     no_way_around(lab)
-    with Streams(lab, mesh_of_streams(lab, found)) as streams:
+    with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
         run = fleet.play("rollback.yml", "-e", "plan=previous").check()
         report = streams.stop()
     assert report.lost == 0 and report.resets == 0, report.summary()
@@ -59,7 +59,7 @@ def test_the_phases_by_hand_as_documented(lab: BaseLab, fleet: Fleet) -> None:
     assert [re.search(r"phase=(\w+)", line).group(1) for line in commands] == ["prepare", "links", "flip", "retire"]
     found = workloads(lab)
     no_way_around(lab)
-    with Streams(lab, mesh_of_streams(lab, found)) as streams:
+    with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
         for command in commands:
             command = command.replace("inventories/prod", "inventories/lab")
             done = subprocess.run(
