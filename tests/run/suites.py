@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All test suites, in the order in which their lane runs them. A new one is one more entry in SUITES.
 
-The lanes run beside each other. The second one begins with an emulated machine, which goes before the first lane's suites
-where processors are short (tests/lab/machine.py); when that is done it takes labs and molecule scenarios off the first
-one, so that both end at about the same time.
+The lanes run beside each other. The second one begins with an emulated machine, which goes before the first lane's
+suites where processors are short (tests/lab/machine.py); when that is done it takes labs and molecule scenarios off the
+first one, so that both end at about the same time.
 """
 
 from __future__ import annotations
