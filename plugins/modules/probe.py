@@ -44,7 +44,7 @@ options:
     elements: dict
     suboptions:
       address:
-        description: IPv4 address that is to answer.
+        description: Address that is to answer.
         type: str
         required: true
       name:

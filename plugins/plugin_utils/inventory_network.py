@@ -49,7 +49,7 @@ class NodeStates(Mapping[str, NodeState]):
 def known_network(fleet: Fleet) -> KnownNetwork:
     """All nodes, with all that the inventory says of them."""
     states = NodeStates(fleet)
-    members = {name: node.address for name, node in fleet.nodes.items()}
+    members = {name: node.address for name, node in fleet.nodes.items() if node.address}
     members6 = {name: node.address6 for name, node in fleet.nodes.items() if node.address6}
     place_of_node = {address: Place(name, True) for held in (members, members6) for name, address in held.items()}
     blocks: list[tuple[t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network], str]] = []

@@ -81,7 +81,8 @@ def _network(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: F
             ways[name] = str(known["ansible_host"])
         facts = known.get("ansible_facts") or {}
         if facts.get("interfaces"):
-            links[name] = _link(facts, node.address)
+            if node.address:
+                links[name] = _link(facts, node.address)
             if node.address6:
                 links6[name] = _link6(facts, node.address6)
     return Network(fleet, hosts, tuple(inventory_source.outside(task_vars)), ways, links, links6)

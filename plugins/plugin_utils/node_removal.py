@@ -9,6 +9,7 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import node_address
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError, did_you_mean
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host
 
@@ -71,7 +72,7 @@ def _nothing_is_placed_on(hosts: t.Sequence[Host], name: str) -> None:
 def _places(leaving: Host) -> t.Iterator[str]:
     """Where the node's address stands, and what host_vars has of it."""
     own = re.compile(rf"(.*/host_vars/{re.escape(leaving.name)}(?:/.*|\.\w+)?)(?::\d+)")
-    address = leaving.origins.get("calico_node_address", "")
+    address = node_address.origin(leaving)
     if address and not own.fullmatch(address):
         yield address
     for origin in sorted(leaving.origins.values()):

@@ -216,7 +216,7 @@ def _no_answer(case: _Case) -> str:
 def _own_address(case: _Case) -> str:
     return (
         f"{case.own_address}, its source address, is no address of this node. Correct sourceAddress of the peer, or "
-        "calico_node_address."
+        f"calico_node_address{'_ipv6' if ':' in case.own_address else ''}."
     )
 
 

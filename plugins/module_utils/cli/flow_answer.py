@@ -101,7 +101,7 @@ class FlowAnswer:
     def _assumed_underlay(self, node: str) -> t.Iterator[str]:
         underlay = self._asked.known.underlay(node)
         if underlay.assumed:
-            address = self._asked.known.members[node]
+            address = self._asked.known.addresses(node)[0]
             yield (
                 f"{underlay.interface} of HostEndpoint {underlay.assumed.name} is taken to be where {node} has "
                 f"{address}; with expectedIPs: [{address}] it would be certain"

@@ -73,10 +73,10 @@ class FlowEnds:
         raise NoVerdict(self._unknown(option, text))
 
     def _nodes(self) -> t.Iterator[FlowEnd]:
-        for name, address in self._known.members.items():
+        for name in self._known.nodes:
             underlay = self._known.interfaces.get(name, {}).get(self._known.underlay(name).interface, ())
             expected = (one for owner in self._known.host_endpoints(name) for one in owner.addresses)
-            planned = (self._known.members6[name],) if name in self._known.members6 else ()
+            address, *planned = self._known.addresses(name)
             all_of_them = dict.fromkeys((*underlay, *expected, *planned))
             more = (one for one in all_of_them if not ipaddress.ip_address(one).is_link_local)
             yield FlowEnd(name, address, name, is_node=True, addresses=(address, *more))
@@ -89,8 +89,8 @@ class FlowEnds:
         known, node = self._known, endpoint.node
         addresses = endpoint.addresses or known.interfaces.get(node, {}).get(endpoint.interface, ())
         if not addresses and endpoint.interface in (WILDCARD, known.underlay(node).interface):
-            addresses = (known.members.get(node, ""),)
-        if not any(addresses):
+            addresses = known.addresses(node)
+        if not addresses:
             raise NoVerdict(
                 f"{option} {endpoint.name}: {known.who} does not say which address interface {endpoint.interface} of "
                 f"{node} has. Give the address, or write it into expectedIPs of the HostEndpoint."
@@ -99,7 +99,7 @@ class FlowEnds:
 
     def _unknown(self, option: str, text: str) -> str:
         workloads = sorted(one.name for one in self._workloads)
-        nodes = list(self._known.members)
+        nodes = self._known.nodes
         hosts = sorted(one.name for one in self._host_endpoints())
         bare = {name.partition("/")[2]: name for name in workloads}
         near = difflib.get_close_matches(text, [*workloads, *bare, *nodes, *hosts], 1)

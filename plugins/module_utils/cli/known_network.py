@@ -35,11 +35,11 @@ def _nothing(dummy: Endpoint) -> str:
 class KnownNetwork:
     """`who` knows it: a node's name, or "the inventory"; `at` is that node, "" for an inventory.
 
-    `members` {node: its address}, `members6` the same of IPv6 for those that have one. `states` are those of the nodes
-    of which one is known; `endpoints` all that policy is about. `interfaces` {node: {interface that is no workload's:
-    its addresses}}, as far as known. `place` says where an address is. `device_to` says by which interface the kernel
-    of `at` sends to an address, "" where that is not known. `since` says of an endpoint, in words, since when it is
-    known to be as it is, "" where it is so now.
+    `members` {node: its IPv4 address}, `members6` the same of IPv6; each has one of both at least. `states` are those
+    of the nodes of which one is known; `endpoints` all that policy is about. `interfaces` {node: {interface that is no
+    workload's: its addresses}}, as far as known. `place` says where an address is. `device_to` says by which interface
+    the kernel of `at` sends to an address, "" where that is not known. `since` says of an endpoint, in words, since
+    when it is known to be as it is, "" where it is so now.
     """
 
     who: str
@@ -53,6 +53,15 @@ class KnownNetwork:
     since: t.Callable[[Endpoint], str] = _nothing
     members6: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
+    @property
+    def nodes(self) -> list[str]:
+        """All their names."""
+        return sorted({*self.members, *self.members6})
+
+    def addresses(self, node: str) -> tuple[str, ...]:
+        """The node's own on the underlay, IPv4 first."""
+        return tuple(held[node] for held in (self.members, self.members6) if node in held)
+
     def member(self, node: str, like: str = "") -> str:
         """The node's address of the family of the address `like`, "" where it has none."""
         return (self.members6 if ":" in like else self.members).get(node, "")
@@ -64,7 +73,7 @@ class KnownNetwork:
     def underlay(self, node: str) -> Underlay:
         """By the node's interfaces, else by what its HostEndpoints expect, else the only one that a HostEndpoint
         names: that is what it is for."""
-        address = self.members.get(node, "")
+        address = next(iter(self.addresses(node)), "")
         for name, held in self.interfaces.get(node, {}).items():
             if address in held:
                 return Underlay(name)

@@ -38,8 +38,9 @@ class Leg:
 
 
 def leg_to(state: NodeState, address: str) -> Leg:
-    """`address` is canonical, of either family. What a node without IPv6 does with it is not known: it is outside."""
-    if ":" in address and not state.address6:
+    """`address` is canonical, of either family. What a node does with one of a family that it has no address of is not
+    known: it is outside."""
+    if not own_address(state, address):
         return Leg(OUTSIDE)
     own = {own_address(state, address), *(device.address for device in state.devices)}
     if address in own:

@@ -54,8 +54,8 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
         routes += tuple(_routes_from_plan(node, remote, by_name))
     return NodeState(
         node=name,
-        address=f"{node.address}/{node.prefix}",
-        address6=f"{node.address6}/{node.prefix6}" if node.address6 else "",
+        address=node.cidr,
+        address6=node.cidr6,
         plan=fleet.digest,
         underlay_mtu=settings.underlay_mtu,
         pools=pools,
@@ -65,7 +65,7 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
         fdb=tuple(_fdb(vxlan, [peer for peer, dummy in remote])),
         workloads=workloads,
         routes=routes,
-        sysctls=tuple(_sysctls(devices, workloads, _has_ipv6(node, pools))) if node.workload_node else (),
+        sysctls=tuple(_sysctls(node, devices, workloads, _has_ipv6(node, pools))) if node.workload_node else (),
         ipsets=firewall.ipsets(devices, fleet.nodes.values()),
         iptables=firewall.tables(_of_families(node, pools), devices) if node.workload_node else (),
         bird_routes=bird_routes,
@@ -106,7 +106,7 @@ def _devices(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Sequence[Pool])
     settings = fleet.settings
     used = {tunnel_device(pool) for pool in pools}
     devices = []
-    if "tunl0" in used:
+    if "tunl0" in used and node.address:
         mtu = settings.underlay_mtu - overhead("IPIP", node.address)
         devices.append(TunnelDevice("tunl0", "ipip", mtu, node.address, ipam.tunnels.get("ipip")))
     for kind, local in (("vxlan", node.address), ("vxlan6", node.address6)):
@@ -127,8 +127,8 @@ def _devices(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Sequence[Pool])
 
 
 def _of_families(node: FleetNode, pools: t.Iterable[Pool]) -> list[Pool]:
-    """Without those of IPv6 on a node that has none."""
-    return [pool for pool in pools if node.address6 or ":" not in pool.cidr]
+    """Without those of a family that the node has no address of."""
+    return [pool for pool in pools if node.address_of(6 if ":" in pool.cidr else 4)]
 
 
 def _has_ipv6(node: FleetNode, pools: t.Sequence[Pool]) -> bool:
@@ -182,8 +182,10 @@ def _way(node: FleetNode, peer: FleetNode, pool: Pool) -> _Way:
 
 
 def _reachable(node: FleetNode, blocks: t.Iterable[Block]) -> t.Iterator[Block]:
-    """Without those of IPv6 on a node that has none."""
-    return (block for block in blocks if node.address6 or ":" not in block.cidr)
+    """Without those of a family that the node has no address of."""
+    if node.address and node.address6:
+        return iter(blocks)
+    return (block for block in blocks if (":" in block.cidr) == bool(node.address6))
 
 
 def _bird_routes(
@@ -228,20 +230,22 @@ def _neighbors(vxlan: t.Sequence[str], remote: t.Sequence[tuple[FleetNode, Ipam]
             if device == _VXLAN6:
                 gateway = naming.vtep_link_local(peer.name) if peer.address6 else None
             else:
-                gateway = peer.address if bgp else ipam.tunnels.get("vxlan")
+                gateway = (peer.address or None) if bgp else ipam.tunnels.get("vxlan")
             if gateway:
                 yield Neighbor(device, gateway, naming.vtep_mac(peer.name))
 
 
 def _sysctls(
-    devices: t.Sequence[TunnelDevice], workloads: t.Sequence[WorkloadEndpoint], ipv6: bool
+    node: FleetNode, devices: t.Sequence[TunnelDevice], workloads: t.Sequence[WorkloadEndpoint], ipv6: bool
 ) -> t.Iterator[Sysctl]:
-    yield Sysctl("net/ipv4/ip_forward", "1")
+    if node.address:
+        yield Sysctl("net/ipv4/ip_forward", "1")
     if ipv6:
         yield Sysctl("net/ipv6/conf/all/forwarding", "1")
-    # Loose: during a change of mode packets of one flow arrive over both ways. The kernel takes max(all, interface).
-    for name in (UNDERLAY, *(device.name for device in devices if device.name != _VXLAN6)):
-        yield Sysctl(f"net/ipv4/conf/{name}/rp_filter", "2")
+    if node.address:
+        # Loose: during a change of mode packets of one flow come over both ways. The kernel takes max(all, interface).
+        for name in (UNDERLAY, *(device.name for device in devices if device.name != _VXLAN6)):
+            yield Sysctl(f"net/ipv4/conf/{name}/rp_filter", "2")
     for device in devices:
         if device.name == _VXLAN6:
             yield Sysctl(f"net/ipv6/conf/{device.name}/disable_ipv6", "0")

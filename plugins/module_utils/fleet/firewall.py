@@ -32,7 +32,7 @@ def ipsets(devices: t.Iterable[TunnelDevice], nodes: t.Iterable[Node]) -> tuple[
         return ()
     everybody = list(nodes)
     members = {
-        4: sorted(node.address for node in everybody),
+        4: sorted(node.address for node in everybody if node.address),
         6: sorted(node.address6 for node in everybody if node.address6),
     }
     return tuple(IpSet(ALL_HOSTS[version], "hash:net", tuple(members[version])) for version in sorted(versions))

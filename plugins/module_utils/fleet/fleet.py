@@ -103,11 +103,11 @@ class Fleet:
             members=tuple(
                 FleetMember(
                     node.name,
-                    f"{node.address}/{node.prefix}",
+                    node.cidr,
                     inventory.bgp.speakers[node.name].as_number,
                     node.reflector,
                     node.labels,
-                    f"{node.address6}/{node.prefix6}" if node.address6 else "",
+                    node.cidr6,
                 )
                 for node in inventory.nodes.values()
             ),
@@ -175,17 +175,21 @@ def _requests(workload: Workload) -> t.Iterator[WorkloadRequest]:
 
 def _tunnels(inventory: Inventory) -> dict[str, dict[str, tuple[str, ...]]]:
     """Every node that holds blocks needs an address on each kind of device that the fleet uses: the host's own packets
-    into the tunnel carry it. A node without IPv6 has no tunnel across it."""
+    into the tunnel carry it. A node has no tunnel across a family that it has no address of."""
     kinds: dict[str, list[str]] = {}
     for pool in inventory.pools:
         kind = tunnel_kind(pool)
         if kind is not None:
             kinds.setdefault(kind, []).append(pool.name)
     needs = {kind: tuple(names) for kind, names in kinds.items()}
-    needs4 = {kind: names for kind, names in needs.items() if TUNNEL_KINDS[kind] == 4}
+    # Nodes share what they need: there are thousands.
+    of_families: dict[tuple[int, ...], dict[str, tuple[str, ...]]] = {
+        versions: {kind: names for kind, names in needs.items() if TUNNEL_KINDS[kind] in versions}
+        for versions in ((4,), (6,), (4, 6))
+    }
     found = {}
     for node in inventory.nodes.values():
-        own = needs if node.address6 else needs4
+        own = of_families[tuple(version for version in (4, 6) if node.address_of(version))]
         if node.workload_node and own:
             found[node.name] = own
     return found

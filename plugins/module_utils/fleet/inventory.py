@@ -99,7 +99,7 @@ def _read(hosts: t.Sequence[Host], documents: t.Sequence[Document]) -> Inventory
     settings = _settings(reader, hosts)
     pools = pool_inventory.read(reader.get, settings.bgp_enabled)
     nodes = node_inventory.read(hosts)
-    pool_inventory.check_ipv6(pools, nodes, settings.underlay_mtu)
+    pool_inventory.check_families(pools, nodes, settings.underlay_mtu)
     pool_inventory.check_underlay(pools, nodes)
     settings = dataclasses.replace(settings, ip_reservations=pool_inventory.reservations(reader.get, pools))
     bgp = bgp_inventory.read(reader.get, hosts, nodes, pools)

@@ -11,7 +11,10 @@ import typing as t
 from . import variables
 from .errors import FleetError
 
-_EXAMPLES = {4: "10.10.1.11/24", 6: "fd00:10:10:1::11/64"}
+if t.TYPE_CHECKING:
+    from .inventory import Host
+
+EXAMPLES = {4: "10.10.1.11/24", 6: "fd00:10:10:1::11/64"}
 VARIABLES = {4: "calico_node_address", 6: "calico_node_address_ipv6"}
 
 
@@ -20,15 +23,20 @@ def label(version: int, host: str) -> str:
     return f"{VARIABLES[version]} of {host}"
 
 
+def origin(host: Host) -> str:
+    """File and line of the host's address, that of IPv4 where it has both; "" where they are not known."""
+    return next((host.origins[name] for name in VARIABLES.values() if name in host.origins), "")
+
+
 def read(version: int, name: str, given: t.Any) -> tuple[str, int]:
     """(address, prefix length) out of what host `name` has as its address of this IP version. Raises FleetError."""
     where = label(version, name)
     value = variables.check(VARIABLES[version], given, name)
     address, slash, length = value.partition("/")
     remedy = (
-        f"Write the node's own address on the underlay with its prefix length, for example {_EXAMPLES[version]}."
+        f"Write the node's own address on the underlay with its prefix length, for example {EXAMPLES[version]}."
         if (":" in address) == (version == 6)
-        else f"Write one such as {_EXAMPLES[version]}; one of IPv{10 - version} belongs in {VARIABLES[10 - version]}."
+        else f"Write one such as {EXAMPLES[version]}; one of IPv{10 - version} belongs in {VARIABLES[10 - version]}."
     )
     try:
         ip: t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address] = (

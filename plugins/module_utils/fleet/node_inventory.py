@@ -11,6 +11,7 @@ import re
 import typing as t
 
 from . import node_address, variables
+from .cidr import number
 from .errors import FleetError
 from .label_texts import label_texts
 
@@ -23,7 +24,8 @@ _HOSTNAME_LABEL = "kubernetes.io/hostname"
 
 @dataclasses.dataclass(frozen=True)
 class FleetNode:
-    """`address`, `ip` and the like are those of IPv4, `address6` and the like of IPv6: "" and 0 without."""
+    """`address`, `ip` and the like are those of IPv4, `address6` and the like of IPv6: "" and 0 without. It has one of
+    both at least."""
 
     name: str
     address: str
@@ -37,6 +39,19 @@ class FleetNode:
     prefix6: int = 0
     ip6: int = 0
     subnet6: str = ""
+
+    def address_of(self, version: int) -> str:
+        """Its address of that IP version, "" without one."""
+        return self.address if version == 4 else self.address6
+
+    @property
+    def cidr(self) -> str:
+        """Its IPv4 address with the prefix length, "" without one."""
+        return f"{self.address}/{self.prefix}" if self.address else ""
+
+    @property
+    def cidr6(self) -> str:
+        return f"{self.address6}/{self.prefix6}" if self.address6 else ""
 
 
 def read(hosts: t.Sequence[Host]) -> dict[str, FleetNode]:
@@ -52,22 +67,34 @@ def read(hosts: t.Sequence[Host]) -> dict[str, FleetNode]:
                 "is not a name that a node can have.",
                 "Use at most 63 letters, digits, '-', '_' and '.' for its name in the inventory.",
             )
-        address, prefix = _node_address(host)
-        _own(owners, host, 4, address, prefix)
-        ip = int(ipaddress.IPv4Address(address))
-        subnet = subnets.of(4, ip, prefix)
-        labels = _labels(host)
-        node = FleetNode(host.name, address, prefix, ip, subnet, labels, host.workload_node, host.reflector)
-        given = host.variables.get(node_address.VARIABLES[6])
-        if given is not None:
-            address, prefix = node_address.read(6, host.name, given)
-            _own(owners, host, 6, address, prefix)
-            ip = int(ipaddress.IPv6Address(address))
-            node = dataclasses.replace(
-                node, address6=address, prefix6=prefix, ip6=ip, subnet6=subnets.of(6, ip, prefix)
+        four, six = (_end(host, version, owners, subnets) for version in (4, 6))
+        if not four.address and not six.address:
+            raise FleetError(
+                node_address.label(4, host.name),
+                None,
+                "is not set.",
+                f"Set it in host_vars/{host.name}.yml, for example to 10.10.1.11/24; a node that has IPv6 alone has "
+                f"{node_address.VARIABLES[6]} instead.",
             )
-        nodes[host.name] = node
+        nodes[host.name] = FleetNode(host.name, *four, _labels(host), host.workload_node, host.reflector, *six)
     return nodes
+
+
+class _End(t.NamedTuple):
+    address: str = ""
+    prefix: int = 0
+    ip: int = 0
+    subnet: str = ""
+
+
+def _end(host: Host, version: int, owners: dict[str, str], subnets: _Subnets) -> _End:
+    given = host.variables.get(node_address.VARIABLES[version])
+    if given is None:
+        return _End()
+    address, prefix = node_address.read(version, host.name, given)
+    _own(owners, host, version, address, prefix)
+    ip = number(address)
+    return _End(address, prefix, ip, subnets.of(version, ip, prefix))
 
 
 def _own(owners: dict[str, str], host: Host, version: int, address: str, prefix: int) -> None:
@@ -96,25 +123,6 @@ class _Subnets:
             address = ipaddress.IPv4Address(first) if version == 4 else ipaddress.IPv6Address(first)
             found = self._known[key] = f"{address}/{prefix}"
         return found
-
-
-def _node_address(host: Host) -> tuple[str, int]:
-    given = host.variables.get(node_address.VARIABLES[4])
-    if given is not None:
-        return node_address.read(4, host.name, given)
-    where = node_address.label(4, host.name)
-    remedy = f"Set it in host_vars/{host.name}.yml, for example to 10.10.1.11/24."
-    six = host.variables.get(node_address.VARIABLES[6])
-    if six is not None:
-        raise FleetError(
-            where,
-            None,
-            f"is not set, and {node_address.VARIABLES[6]} {six} alone is not enough: "
-            "nodes with IPv6 only are not supported, each has an IPv4 address by which the others reach it, too.",
-            remedy,
-            host.origins.get(node_address.VARIABLES[6], ""),
-        )
-    raise FleetError(where, None, "is not set.", remedy)
 
 
 def _labels(host: Host) -> dict[str, str]:

@@ -66,23 +66,23 @@ def read(get: Get, bgp_enabled: bool) -> tuple[resources.IPPool, ...]:
     return tuple(pools)
 
 
-def check_ipv6(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, FleetNode], underlay_mtu: int) -> None:
-    """Whoever holds or reflects blocks of an IPv6 pool is reached over IPv6, and no pool leaves it too little room.
-    Raises FleetError."""
+def check_families(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, FleetNode], underlay_mtu: int) -> None:
+    """Whoever holds or reflects blocks of a pool is reached over its IP version, and no pool leaves IPv6 too little
+    room. Raises FleetError."""
     for pool in pools:
-        if pool.version == 4:
-            continue
+        lacking = [node for node in nodes.values() if not node.address_of(pool.version)]
         selector = selectors.parse(pool.nodeSelector or "all()")
-        for node in nodes.values():
+        for node in lacking:
             selected = node.workload_node and selector.matches(node.labels)
-            if (selected or node.reflector) and not node.address6:
+            if selected or node.reflector:
                 who = "whose nodeSelector selects this node" if selected else "whose blocks this node reflects"
                 other = f", or leave the node out of the pool's nodeSelector ({pool.nodeSelector})" if selected else ""
+                example = node_address.EXAMPLES[pool.version]
                 raise FleetError(
-                    node_address.label(6, node.name),
+                    node_address.label(pool.version, node.name),
                     None,
-                    f"is not set, but there is the IPv6 pool {pool.name}, {who}.",
-                    f"Set it in host_vars/{node.name}.yml, for example to fd00:10:10:1::11/64{other}.",
+                    f"is not set, but there is the IPv{pool.version} pool {pool.name}, {who}.",
+                    f"Set it in host_vars/{node.name}.yml, for example to {example}{other}.",
                 )
     if any(pool.version == 6 for pool in pools):
         for pool in pools:
@@ -102,16 +102,16 @@ def check_underlay(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, Fl
     """No pool may cover the addresses by which the nodes reach each other. Raises FleetError."""
     subnets: dict[str, FleetNode] = {}
     for node in nodes.values():
-        subnets.setdefault(node.subnet, node)
-        if node.subnet6:
-            subnets.setdefault(node.subnet6, node)
+        for cidr in (node.subnet, node.subnet6):
+            if cidr:
+                subnets.setdefault(cidr, node)
     ranges = [(ipaddress.ip_network(pool.cidr), label_of(index), pool) for index, pool in enumerate(pools)]
     networks = [(ipaddress.ip_network(subnet), node) for subnet, node in subnets.items()]
     for network, label, pool in ranges:
         for subnet, node in networks:
             if network.version != subnet.version or not network.overlaps(subnet):
                 continue
-            owned = ((other.name, other.address6 if pool.version == 6 else other.address) for other in nodes.values())
+            owned = ((other.name, other.address_of(pool.version)) for other in nodes.values())
             inside = next((found for found in owned if found[1] and contains(pool.cidr, found[1])), None)
             what = f"{inside[0]}'s own address {inside[1]}" if inside else f"part of {node.name}'s subnet {subnet}"
             raise FleetError(

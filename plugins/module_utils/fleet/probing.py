@@ -49,7 +49,7 @@ def paths(state: NodeState, others: t.Mapping[str, Ipam], sample: int = 0, proof
         workloads = [*sorted(ipam.workloads.values()), *sorted(ipam.workloads6.values())]
         answering = [*tunnels, *(workloads if state.policy is None else ())]
         for pool in state.pools:
-            if ":" in pool.cidr and not state.address6:
+            if not (state.address6 if ":" in pool.cidr else state.address):
                 continue  # no way to it from here
             address = next((address for address in answering if contains(pool.cidr, address)), None)
             hidden = pool.disable_bgp_export and state.bird is not None

@@ -62,16 +62,17 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_address",
         NODE,
         "str",
-        "The node's own address on the underlay with its prefix length. Its subnet decides what CrossSubnet means.",
-        required=True,
+        "The node's own address on the underlay with its prefix length. Its subnet decides what CrossSubnet means. "
+        "Nodes that IPv4 pools select need it, and so do route reflectors then.",
+        default_text="none: the node routes IPv6 alone, and has calico_node_address_ipv6",
         example="10.10.1.11/24",
     ),
     Variable(
         "calico_node_address_ipv6",
         NODE,
         "str",
-        "The node's own IPv6 address on the underlay with its prefix length, beside the other one. Nodes that IPv6 "
-        "pools select need it, and so do route reflectors then.",
+        "The node's own IPv6 address on the underlay with its prefix length, beside the other one or alone. Nodes that "
+        "IPv6 pools select need it, and so do route reflectors then.",
         default_text="none: the node routes IPv4 alone",
         example="fd00:10:10:1::11/64",
     ),

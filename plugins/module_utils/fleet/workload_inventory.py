@@ -118,13 +118,13 @@ class _Families:
         self._of_node: dict[str, tuple[int, ...]] = {}
 
     def of(self, node: FleetNode) -> tuple[int, ...]:
-        """Those of the pools that give addresses on this node, IPv4 where there are none."""
-        if 6 not in self.versions.values():
+        """Those of the pools that give addresses on this node; where there are none, that of the node's own address."""
+        if node.address and 6 not in self.versions.values():
             return (4,)
         found = self._of_node.get(node.name)
         if found is None:
             versions = {version for version, selector in self._selectors if selector.matches(node.labels)}
-            found = self._of_node[node.name] = tuple(sorted(versions)) or (4,)
+            found = self._of_node[node.name] = tuple(sorted(versions)) or ((4,) if node.address else (6,))
         return found
 
 
@@ -255,13 +255,14 @@ def _workload_families(
                     f"is there, but ip_families has no IPv{version}.",
                     f"Remove it, or add IPv{version}.",
                 )
-    if 6 in found and not node.address6:
-        raise FleetError(
-            node_address.label(6, node.name),
-            None,
-            f"is not set, but workload {entry['name']} on this node has IPv6.",
-            f"Set it in host_vars/{node.name}.yml, or write ip_families: [IPv4] for the workload.",
-        )
+    for version in found:
+        if not node.address_of(version):
+            raise FleetError(
+                node_address.label(version, node.name),
+                None,
+                f"is not set, but workload {entry['name']} on this node has IPv{version}.",
+                f"Set it in host_vars/{node.name}.yml, or write ip_families: [IPv{10 - version}] for the workload.",
+            )
     return found
 
 

@@ -36,12 +36,16 @@ NODES = {name: LAB[name] for name in ("node1", "node2", "node3")}
 NET6 = "fd00:10:244::/64"
 
 
-def fleet_of(mode: str, mode6: str, previous: t.Optional[Fleet] = None) -> Fleet:
+def fleet_of(
+    mode: str, mode6: str, previous: t.Optional[Fleet] = None, with_ipv4: t.Collection[str] = frozenset(NODES)
+) -> Fleet:
+    """Nodes that are not `with_ipv4` have IPv6 alone; where none is, there is no IPv4 pool either."""
+    alone = {"calico_node_address": None, "calico_node_labels": {"alone": "yes"}}
     return build(
-        pool(mode),
+        *([pool(mode, nodeSelector="!has(alone)")] if with_ipv4 else []),
         pool(mode6, "six", NET6),
         nodes=NODES,
-        own=ADDRESSES6,
+        own={name: {**ADDRESSES6[name], **({} if name in with_ipv4 else alone)} for name in NODES},
         workloads=[workload(f"w{number}", f"node{number}") for number in (1, 2, 3)],
         previous=previous.allocation if previous else None,
     )
@@ -102,7 +106,13 @@ class Workload:
 
 
 class Racks:
-    def __init__(self, build: Build, folder: pathlib.Path, stack: contextlib.ExitStack) -> None:
+    def __init__(
+        self,
+        build: Build,
+        folder: pathlib.Path,
+        stack: contextlib.ExitStack,
+        with_ipv4: t.Collection[str] = frozenset(NODES),
+    ) -> None:
         self.router = self._space("router", stack)
         self.router.ip(
             *(f"link add br{rack} type bridge" for rack in (1, 2)),
@@ -119,11 +129,11 @@ class Racks:
             space.ip(
                 f"link add eth0 type veth peer name port{index} netns {self.router.pid}",
                 "link set eth0 up",
-                f"addr add {cidr} dev eth0",
                 f"addr add {cidr6} dev eth0 nodad",
-                f"route add default via 10.10.{rack}.1",
                 f"route add ::/0 via fd00:10:10:{rack}::1",
             )
+            if name in with_ipv4:
+                space.ip(f"addr add {cidr} dev eth0", f"route add default via 10.10.{rack}.1")
             self.router.ip(f"link set port{index} master br{rack}", f"link set port{index} up")
             self.hosts[name] = Host(name, space, build, folder)
             stack.callback(self.hosts[name].close)
@@ -162,8 +172,13 @@ class Racks:
         """Both ways between all workloads, of each IP version."""
         pairs, receivers = [], {}
         for name, host in self.hosts.items():
-            for position, address in enumerate(host.addresses()):
-                others = [other.addresses()[position] for key, other in self.hosts.items() if key != name]
+            for address in host.addresses():
+                others = [
+                    found
+                    for key, other in self.hosts.items()
+                    for found in other.addresses()
+                    if key != name and (":" in found) == (":" in address)
+                ]
                 pairs.append((host.inside(), address, others))
                 receivers[address] = host.inside()
         return Streams(pairs, receivers, rate=500, size=size)
@@ -199,6 +214,33 @@ def test_both_families_are_switched_without_loss(racks: Racks) -> None:
     print(f"4 changes of mode, {flows.sent} packets of both IP versions, 0 lost")
     for host in racks.hosts.values():  # nothing of the tunnel is left
         assert host.kernel.link("vxlan-v6.calico") is None
+
+
+@pytest.mark.parametrize("with_ipv4", [(), ("node1", "node3")], ids=["IPv6 alone", "two of three with IPv4"])
+def test_nodes_with_ipv6_alone_are_switched_without_loss(
+    build: Build, tmp_path: pathlib.Path, with_ipv4: t.Collection[str]
+) -> None:
+    assert os.geteuid() == 0, "network namespaces need root"
+    with contextlib.ExitStack() as stack:
+        racks = Racks(build, tmp_path, stack, with_ipv4)
+        fleet = fleet_of("vxlan", "vxlan", with_ipv4=with_ipv4)
+        racks.learn(fleet)
+        racks.bring_to(states(fleet))
+        hosts = racks.hosts
+        assert [len(host.addresses()) for host in hosts.values()] == [2 if name in with_ipv4 else 1 for name in hosts]
+        with racks.streams() as flows:
+            for mode6 in ("direct", "vxlan-crosssubnet", "vxlan"):
+                fleet = fleet_of("vxlan", mode6, fleet, with_ipv4)
+                racks.switch(fleet)
+                time.sleep(0.5)  # what a wrong route loses has to be seen before the next switch mends it
+        assert flows.dropped == 0
+        assert flows.sent > (6 + (2 if with_ipv4 else 0)) * 3 * 0.5 * 400
+        assert flows.lost == {}
+        node2 = hosts["node2"]
+        assert "10.244" not in node2.space.run("ip", "-4", "route", "show", "table", "all")
+        assert node2.space.run("cat", "/proc/sys/net/ipv4/ip_forward").strip() == "0"
+        assert {link.name for link in node2.kernel.links()} >= {"vxlan-v6.calico"}
+        assert node2.kernel.link("vxlan.calico") is None
 
 
 @pytest.mark.parametrize("build", ["bookworm"], indirect=True)

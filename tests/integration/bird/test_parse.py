@@ -81,6 +81,9 @@ def shapes() -> t.Iterator[tuple[str, Bird]]:
         shape = plain(pools=mixed + six, blocks=blocks, vteps6=vteps, cluster_id=reflector, **both)
         yield f"dual-stack-{reflector}", shape
     yield "dual-stack-alone", plain(pools=six, blocks=blocks[2:], **both)
+    for reflector in (None, "10.10.1.11"):
+        alone = plain(pools=six, blocks=blocks[2:], vteps6=vteps, peers=(), cluster_id=reflector, **both)
+        yield f"ipv6-alone-{reflector}", dataclasses.replace(alone, address="", subnet="")
     yield "dual-stack-pure-reflector", plain(pools=mixed + six, blocks=(), workload_node=False, vteps6=vteps, **both)
     yield "all-filters", filtered(mixed + six, **both)
     for severity in ("Debug", "Info", "Warning", "Error", "Fatal", "None"):

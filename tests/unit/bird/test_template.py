@@ -77,6 +77,24 @@ def kernel(*pools: BirdPool, **changes: object) -> list[str]:
     return body(render(BIRD, pools=pools, **changes), "filter calico_kernel_programming")
 
 
+def test_a_node_with_ipv6_alone_has_nothing_of_ipv4() -> None:
+    peer = BirdPeer("Mesh_fd00__12", "fd00::12", 64512, "mesh", node="node2", family=6)
+    pools = (BirdPool("fd00:10:244::/64", "vxlan-v6.calico", block_size=122),)
+    own = {"address": "", "subnet": "", "address6": "fd00::11", "subnet6": "fd00::/64"}
+    text = render(BIRD, pools=pools, blocks=("fd00:10:244::40/122",), peers=(peer,), **own)
+    configured = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    assert [line for line in configured if re.search(r"ipv4|10\.\d+\.\d+\.\d+", line)] == ["router id 10.10.1.11;"]
+    names = [line.split()[:3] for line in configured if line.startswith(("protocol", "template"))]
+    assert [" ".join(name) for name in names] == [
+        "protocol kernel kernel6",
+        "protocol device device1",
+        "protocol direct direct6",
+        "template bgp calico_peer",
+        "template bgp calico_fleet6",
+        "protocol bgp Mesh_fd00__12",
+    ]
+
+
 def test_a_tunnelled_pool_is_placed_on_its_device() -> None:
     assert kernel(POOL) == [
         "if source != RTS_BGP then reject;",

@@ -9,13 +9,14 @@ import copy
 import dataclasses
 import ipaddress
 import random
+import re
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.naming import vtep_mac
+from ansible_collections.baremetal.host_routing.plugins.module_utils.naming import router_id, vtep_mac
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +29,7 @@ RACKS = ["a", "b"]
 @st.composite
 def inventories(draw: st.DrawFn) -> list[Host]:
     """Up to seven nodes in up to three subnets, up to three pools of any mode, size and selector, workloads, maybe
-    reflectors; maybe one more pool, of IPv6, and nodes that have no IPv6 where they need none."""
+    reflectors; maybe one more pool, of IPv6, and nodes that have no IPv6, or nothing else, where they need none."""
     bgp = draw(st.booleans())
     count = draw(st.integers(1, 7))
     names = [f"n{index}" for index in range(count)]
@@ -62,6 +63,11 @@ def inventories(draw: st.DrawFn) -> list[Host]:
             selected = selector == "all()" or own[name]["calico_node_labels"]["rack"] == "a"
             if selected or name in reflectors or draw(st.booleans()):
                 own[name]["calico_node_address_ipv6"] = f"fd00:10:10:{subnet}::{index + 16:x}/64"
+            if selected and name not in reflectors and draw(st.booleans()):
+                own[name]["calico_node_address"] = None
+                own[name]["calico_node_labels"]["alone"] = "yes"
+                for one in pools[:-1]:
+                    one["nodeSelector"] = "!has(alone)" + (" && rack == 'a'" if "rack" in one["nodeSelector"] else "")
     return fleets.hosts(
         *pools,
         nodes=nodes,
@@ -102,7 +108,7 @@ def test_every_block_is_owned_once_and_routed_once_by_everybody_else(hosts: list
             if other != name
             for block in peer.ipam.blocks + (() if state.bird else peer.ipam.spare_blocks)
             if state.bird is None or block.pool in exported
-            if state.address6 or ":" not in block.cidr
+            if (state.address6 if ":" in block.cidr else state.address)
         ]
         remote = [r.destination for r in state.bird_routes] + [r.destination for r in state.routes if r.gateway]
         assert sorted(remote) == sorted(wanted)
@@ -122,7 +128,9 @@ def test_every_workload_has_an_address_in_a_block_of_its_node(hosts: list[Host])
     for state in nodes.values():
         blocks = [ipaddress.ip_network(block.cidr) for block in state.ipam.blocks]
         by_name = {found.name: found for found in state.pools}
-        assert {endpoint.name: endpoint.address for endpoint in state.workloads} == state.ipam.workloads
+        with_four = {endpoint.name: endpoint.address for endpoint in state.workloads if endpoint.address}
+        assert with_four == state.ipam.workloads
+        assert len(with_four) == (len(state.workloads) if state.address else 0)
         with_six = {endpoint.name: endpoint.address6 for endpoint in state.workloads if endpoint.address6}
         assert with_six == state.ipam.workloads6
         # One of each version of which there is a pool for the node.
@@ -185,7 +193,7 @@ def test_neighbours_fdb_and_sets_name_every_other_node_once(hosts: list[Host]) -
     workers = {name for name in nodes if name.startswith("n")}
     for name in workers:
         state = nodes[name]
-        others = {"vxlan.calico": workers - {name}}
+        others = {"vxlan.calico": {other for other in workers - {name} if nodes[other].address}}
         others["vxlan-v6.calico"] = {other for other in workers - {name} if nodes[other].address6}
         expected = [(d.name, vtep_mac(other)) for d in state.devices for other in others.get(d.name, ())]
         assert sorted((n.device, n.mac) for n in state.neighbors) == sorted(expected)
@@ -209,6 +217,22 @@ def test_what_is_without_ipv6_knows_nothing_of_it(hosts: list[Host]) -> None:
             assert "ipv6" not in str(state.sysctls)
             assert all(table.family == 4 for table in state.iptables)
             assert state.bird is None or "fd00" not in str((state.bird.pools, state.bird.peers, state.bird.vteps6))
+
+
+@settings(max_examples=30, deadline=None)
+@given(inventories())
+def test_what_is_without_ipv4_knows_nothing_of_it(hosts: list[Host]) -> None:
+    for state in compiled(hosts)[1].values():
+        if not state.address:
+            parts = (state.devices, state.neighbors, state.fdb, state.routes, state.bird_routes, state.sysctls)
+            known = str([*parts, state.workloads, state.ipam, state.iptables, state.ipsets])
+            assert not re.search(r"\b10\.\d+\.\d+\.\d+", known)
+            assert "ipv4" not in str(state.sysctls)
+            assert all(table.family == 6 for table in state.iptables)
+            assert [name for name in (device.name for device in state.devices) if name != "vxlan-v6.calico"] == []
+            if state.bird is not None:
+                assert not re.search(r"\b10\.\d+\.\d+\.\d+", str((state.bird.pools, state.bird.peers)))
+                assert state.bird.router_id == router_id(state.node)
 
 
 # --- what a plan's name depends on ----------------------------------------------------------------------------------

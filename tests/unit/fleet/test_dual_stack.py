@@ -50,6 +50,41 @@ def test_a_fleet_of_ipv6_pools_alone_has_workloads_of_ipv6_alone() -> None:
     assert all(table.family == 6 for table in state.iptables)
 
 
+ALONE = {name: {**own, "calico_node_address": None} for name, own in ADDRESSES6.items()}
+
+
+@pytest.mark.parametrize("bgp", [True, False])
+def test_a_fleet_without_any_ipv4_address(bgp: bool) -> None:
+    fleet = build(pool("vxlan", "six", SIX), own=ALONE, bgp_enabled=bgp)
+    for name, state in states(fleet).items():
+        assert (state.address, state.address6) == ("", ADDRESSES6[name]["calico_node_address_ipv6"])
+        assert [device.name for device in state.devices] == ["vxlan-v6.calico"]
+        assert [":" in address for w in state.workloads for address in w.addresses] == [True]
+        ways = state.bird_routes if bgp else [route for route in state.routes if route.gateway]
+        others = [other for other in fleet.nodes if other != name]
+        assert {way.gateway for way in ways} == {naming.vtep_link_local(other) for other in others}
+        if state.bird:
+            assert {peer.address for peer in state.bird.peers} == {
+                other.address6 for other in fleet.nodes.values() if other.name != name
+            }
+            assert state.bird.router_id == naming.router_id(name)
+
+
+def test_a_node_comes_to_have_ipv6_alone() -> None:
+    before = dual()
+    alone = {"calico_node_labels": {"alone": "yes"}, "calico_node_address": None}
+    own = {**ADDRESSES6, "node4": {**ADDRESSES6["node4"], **alone}}
+    pools = [pool("ipip", nodeSelector="!has(alone)"), pool("direct", "six", SIX)]
+    after = build(*pools, own=own, previous=before.allocation)
+    state = states(after)["node4"]
+    assert [w.addresses for w in state.workloads] == [addresses(before, "w4")[1:]]
+    assert not any("." in route.destination for route in (*state.bird_routes, *state.routes))
+    others = states(after)["node1"].bird_routes
+    assert [route.next_hop for route in others if route.node == "node4"] == ["fd00:10:10:2::14"]
+    for name in ("node1", "node2", "node3"):
+        assert addresses(after, f"w{name[-1]}") == addresses(before, f"w{name[-1]}")
+
+
 def test_ipv6_joins_a_fleet_and_leaves_it_without_moving_anything_of_ipv4() -> None:
     before = build(pool("ipip"))
     text = lockfile.dump(before.allocation)

@@ -59,6 +59,16 @@ def dual_stack() -> Fleet:
     )
 
 
+def ipv6_alone() -> Fleet:
+    """Of four nodes two: no IPv4 pool selects them."""
+    alone = {"calico_node_address": None, "calico_node_labels": {"alone": "yes"}}
+    return build(
+        pool("ipip-crosssubnet", natOutgoing=True, nodeSelector="!has(alone)"),
+        pool("vxlan-crosssubnet", "six", "fd00:10:244::/64", natOutgoing=True),
+        own={**ADDRESSES6, **{name: {**ADDRESSES6[name], **alone} for name in ("node1", "node4")}},
+    )
+
+
 def flip6(before: str, after: str) -> dict[str, NodeState]:
     current = build(pool("direct"), pool(before, "six", "fd00:10:244::/64"), own=ADDRESSES6)
     target = build(pool("direct"), pool(after, "six", "fd00:10:244::/64"), own=ADDRESSES6, previous=current.allocation)
@@ -76,6 +86,7 @@ def flip(before: str, after: str) -> dict[str, NodeState]:
 CASES: dict[str, tuple[t.Callable[[], dict[str, NodeState]], tuple[str, ...]]] = {
     "ipip-crosssubnet": (lambda: states(ipip_crosssubnet()), ("node1", "node4")),
     "dual-stack": (lambda: states(dual_stack()), ("node1",)),
+    "ipv6-alone": (lambda: states(ipv6_alone()), ("node1",)),
     "ipv6-from-vxlan-to-direct": (lambda: flip6("vxlan", "direct"), ("node1",)),
     "vxlan-and-direct": (lambda: states(vxlan_and_direct_with_spare_blocks()), ("node1",)),
     "vxlan-without-bgp": (lambda: states(vxlan_without_bgp()), ("node1",)),

@@ -113,7 +113,9 @@ def check_version(
                 size = forwarding.largest(source)
                 same = target.pool in (source.pool, source.pool6)
                 assert not same or size >= target.floor
-                size = size if same else min(size, target.floor)
+                # One on a node with IPv6 alone has the MTU of its one pool, at rest as well.
+                alike = same and (bool(sender.address) or not target.shared)
+                size = size if alike else min(size, target.floor)
                 packets.add(forwarding.sent(sender, target.address, next_hop, size))
     address = forwarding.own_address(senders[0], version)
     for receiver in {forwarding.reception(receiver, address) for receiver in receivers}:
@@ -147,9 +149,15 @@ def walk(
         ways = {name: forwarding.steps(actual[name], reached[name]) for name in goal}
         senders = {name: [promised(state, known[name], reached[name]) for state in ways[name]] for name in goal}
         for one, other in itertools.product(goal, repeat=2):
-            check(senders[one], ways[other], targets)
+            check(senders[one], ways[other], [target for target in targets if sends(target, start[one], goal[one])])
         actual, known = dict(reached), dict(reached)
     return actual, known
+
+
+def sends(target: Lasting, *ends: NodeState) -> bool:
+    """Whether the node has an address of the target's IP version in both ends of the change: else it gets or loses it,
+    and with it all that it has of that version."""
+    return all(forwarding.own_address(end, 6 if ":" in target.address else 4) for end in ends)
 
 
 def promised(state: NodeState, *known: NodeState) -> NodeState:
@@ -166,9 +174,16 @@ OVERHEADS6 = {None: 0, "vxlan": 70, "vxlan-crosssubnet": 70, "direct": 0}
 BOTH = [workload(f"w{n}a", f"node{n}") for n in (1, 2, 3)]
 
 
-def dual(mode: str, mode6: t.Optional[str], mtu: int = 1500, previous: t.Optional[Fleet] = None) -> Fleet:
-    """`mode6` None: without an IPv6 pool, or with one that is retired where there was one."""
-    pools = [pool(mode, "a", POOLS["a"])]
+#: A node of which other nodes know no IPv4 address.
+ALONE = {"node3": {**ADDRESSES6["node3"], "calico_node_address": None, "calico_node_labels": {"alone": "yes"}}}
+
+
+def dual(
+    mode: str, mode6: t.Optional[str], mtu: int = 1500, previous: t.Optional[Fleet] = None, alone: bool = False
+) -> Fleet:
+    """`mode6` None: without an IPv6 pool, or with one that is retired where there was one. `alone`: node3 has IPv6
+    alone."""
+    pools = [pool(mode, "a", POOLS["a"], nodeSelector="!has(alone)")]
     if mode6 is not None:
         pools.append(pool(mode6, "six", SIX))
     elif previous is not None and len(previous.pools) > 1:
@@ -178,7 +193,7 @@ def dual(mode: str, mode6: t.Optional[str], mtu: int = 1500, previous: t.Optiona
         *pools,
         nodes=NODES,
         workloads=BOTH,
-        own=ADDRESSES6,
+        own={**ADDRESSES6, **ALONE} if alone else ADDRESSES6,
         underlay_mtu=mtu,
         previous=previous.allocation if previous else None,
     )
@@ -229,6 +244,20 @@ def test_any_change_of_both_versions_loses_nothing(one: Modes, other: Modes, ste
     target = dual(*other, previous=current)
     old = states(current)
     walk(old, old, target, lasting_of_both([current, target], [one, other]), stepwise=stepwise)
+
+
+_WITH_SIX = _MODES.filter(lambda modes: modes[1] is not None)
+
+
+@settings(max_examples=15, deadline=None)
+@given(_WITH_SIX, _WITH_SIX, st.booleans(), st.booleans(), st.booleans())
+def test_any_change_with_a_node_that_has_ipv6_alone_loses_nothing(
+    one: Modes, other: Modes, alone: bool, stays: bool, stepwise: bool
+) -> None:
+    """Or that comes to have it alone, or loses that: of IPv4 the other nodes lose nothing among themselves."""
+    current = dual(*one, alone=alone)
+    target = dual(*other, previous=current, alone=alone if stays else not alone)
+    walk(states(current), states(current), target, lasting_of_both([current, target], [one, other]), stepwise=stepwise)
 
 
 @pytest.mark.parametrize("stepwise", [True, False])

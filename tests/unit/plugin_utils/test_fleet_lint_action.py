@@ -74,6 +74,15 @@ warning    pool-public-behind-nat   group_vars/all.yml:5
   Choose a private one (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16), or remove natOutgoing if the range is yours.
 4 errors and 4 warnings: 3 nodes and 39 rules
 """  # noqa: E501 - as it is printed
+ALONE = """\
+calico_nodes:
+  vars:
+    calico_ip_pools: [{name: six, cidr: "fd00:10:244::/64", vxlanMode: Always}]
+    calico_underlay_mtu: 1400
+  hosts:
+    node1: {calico_node_address_ipv6: "fd00::11/64"}
+    node2: {calico_node_address_ipv6: "fd00::12/64"}
+"""
 FACTS = {
     "interfaces": ["lo", "bond-0", "eth1"],
     "lo": {"ipv4": {"address": "127.0.0.1"}},
@@ -93,7 +102,7 @@ def _run(hosts: pathlib.Path, args: t.Mapping[str, t.Any] = {}, **facts: t.Any) 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     made = tmp_path_factory.mktemp("odd")
-    for name, text in ODD.items():
+    for name, text in {**ODD, "alone/hosts.yml": ALONE}.items():
         (made / name).parent.mkdir(exist_ok=True)
         (made / name).write_text(text)
     return made
@@ -111,6 +120,7 @@ def answers(folder: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> d
         },
         "odd": _run(folder / "hosts.yml", {"answer_file": str(folder / ".answer.json")}, **facts),
         "warnings": _run(folder / "good.yml"),
+        "alone": _run(folder / "alone" / "hosts.yml", node1={}, node2={"ansible_facts": FACTS}),
         "strict": _run(folder / "good.yml", {"strict": True}),
     }
     (folder / "good.yml").write_text("calico_nodes: {hosts: {node1: {calico_node_address: 10.10.1.11/24}}}\n")
@@ -144,6 +154,10 @@ def test_all_that_is_found(folder: pathlib.Path, answers: dict[str, dict[str, t.
     written = json.loads((folder / ".answer.json").read_text("utf-8"))
     assert written["answer"]["errors"] == 4
     assert "".join(f"{line}\n" for line in written["lines"]).replace(f"{folder}/", "") == FOUND
+
+
+def test_nothing_is_missed_of_ipv4_where_nodes_have_ipv6_alone(answers: dict[str, dict[str, t.Any]]) -> None:
+    assert answers["alone"]["lines"] == ["nothing found: 2 nodes and 40 rules"]
 
 
 def test_warnings_are_good_unless_strict(answers: dict[str, dict[str, t.Any]]) -> None:

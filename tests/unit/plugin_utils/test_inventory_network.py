@@ -113,6 +113,24 @@ def test_ways_of_ipv6(mode: str, line: str, way: str) -> None:
     assert way in explain(made, line)
 
 
+@pytest.mark.parametrize(
+    ("line", "way"),
+    [
+        ("web db icmp", "node1 -> vxlan-v6.calico (VXLAN to fd00:10:10:2::13) -> node3 -> "),
+        ("web node3 22/tcp", "node1 -> direct to fd00:10:10:2::13 -> node3"),
+        ("node2 node1 22/tcp", "path   node2 -> direct to fd00:10:10:1::11 -> node1"),
+    ],
+)
+def test_ways_of_nodes_with_ipv6_alone(line: str, way: str) -> None:
+    ends = zip(WORKLOADS, ("1", "103", "2"))
+    six = [{**one, "address": None, "address_ipv6": f"fd00:10:244::{number}"} for one, number in ends]
+    made = build(
+        pool("vxlan", "six", "fd00:10:244::/64", natOutgoing=True), workloads=six, policies=[DB],
+        own={name: {**own, "calico_node_address": None} for name, own in ADDRESSES6.items()},
+    )  # fmt: skip
+    assert way in explain(made, line)
+
+
 def test_a_node_sends_from_the_address_of_its_tunnel() -> None:
     made = fleet(DB, mode="ipip")
     tunnel = made.ipam_of("node1").tunnels["ipip"]

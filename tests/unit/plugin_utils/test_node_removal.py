@@ -77,6 +77,7 @@ def test_who_stays() -> None:
     [
         ({}, ()),
         ({"calico_node_address": "/i/hosts.yml:7", "calico_ip_pools": "/i/group_vars/all.yml:1"}, ("/i/hosts.yml:7",)),
+        ({"calico_node_address_ipv6": "/i/hosts.yml:8"}, ("/i/hosts.yml:8",)),
         ({"calico_node_address": "/i/host_vars/node1.yml:3"}, ("/i/host_vars/node1.yml",)),
         (
             {"calico_node_address": "/i/hosts.yml:7", "calico_node_labels": "/i/host_vars/node1/labels.yml:1"},

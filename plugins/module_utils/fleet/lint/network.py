@@ -123,7 +123,7 @@ class Network:
     def place_of(self, node: str) -> str:
         """File and line of a node's address, "" where they are not known."""
         found = next((host for host in self.hosts if host.name == node), None)
-        return found.origins.get("calico_node_address", "") if found else ""
+        return node_address.origin(found) if found else ""
 
     def variable(self, name: str) -> t.Any:
         """What the inventory says, None where it says nothing."""

@@ -56,7 +56,7 @@ def _overlapping(network: Network, family: int, subnets: t.Mapping[str, t.Sequen
 
 def _written(network: Network, name: str, family: int) -> str:
     node = network.fleet.nodes[name]
-    return f"{node.address}/{node.prefix}" if family == 4 else f"{node.address6}/{node.prefix6}"
+    return node.cidr if family == 4 else node.cidr6
 
 
 def alone_in_its_subnet(network: Network) -> t.Iterator[Odd]:
@@ -66,7 +66,7 @@ def alone_in_its_subnet(network: Network) -> t.Iterator[Odd]:
     if nodes:
         yield Odd(
             address_of(nodes[0].name),
-            f"{nodes[0].address}/32",
+            nodes[0].cidr,
             f"is a subnet of its own: pool {crossing} (CrossSubnet) encapsulates everything to and from "
             f"{listed([node.name for node in nodes])}.",
             "Write the prefix length of the network that it is in.",
@@ -90,10 +90,9 @@ def moves_between_hosts(network: Network) -> t.Iterator[Odd]:
     """The node's address is an additional /32 of its device, as keepalived and its like set them."""
     for name, link in network.links.items():
         if link is not None and link.alone:
-            node = network.fleet.nodes[name]
             yield Odd(
                 address_of(name),
-                f"{node.address}/{node.prefix}",
+                _written(network, name, 4),
                 f"is an additional address of {link.name} with /32, as those that move between hosts.",
                 "Write the address that stays with the host.",
             )

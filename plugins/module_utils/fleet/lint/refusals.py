@@ -13,7 +13,7 @@ import dataclasses
 import re
 import typing as t
 
-from .. import inventory
+from .. import inventory, node_address
 from ..errors import FleetError
 from ..inventory import Host, Inventory
 from ..policy_sources import Document
@@ -85,7 +85,7 @@ class _Rest:
             self._gone.setdefault((name, owner), []).append(self._index(name, owner, index))
             left = values[:index] + values[index + 1 :]
             self._replace(having, name, [_STAND_IN] if not left and name == "calico_ip_pools" else left)
-        elif name == "calico_node_address" and len(self.hosts) > len(having):
+        elif name in node_address.VARIABLES.values() and len(self.hosts) > len(having):
             self._names.update(host.name for host in having)
             self.hosts = [host for host in self.hosts if host not in having]
         else:
