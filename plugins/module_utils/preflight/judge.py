@@ -348,7 +348,8 @@ def _forward_drops(facts: Facts, state: NodeState) -> tuple[list[str], str]:
     """(the chains that drop what the node forwards, the commands that end it), of the IP versions that it forwards."""
     drops: list[str] = []
     programs = []
-    for family, program, needed in (("ipv4", "iptables", True), ("ipv6", "ip6tables", _forwards_ipv6(state))):
+    needs = bool(state.address), _forwards_ipv6(state)
+    for family, program, needed in zip(("ipv4", "ipv6"), ("iptables", "ip6tables"), needs):
         found = facts["firewall"]["forward_drop"][family]
         if needed and found:
             drops += [chain for chain in found if chain not in drops]  # one of table inet is for both

@@ -168,7 +168,8 @@ def test_a_chain_that_drops_both_ip_versions_is_named_once():
 
 def test_a_node_with_ipv6_alone_is_judged_by_that():
     alone = dataclasses.replace(DUAL, address="", devices=(VXLAN6,), workloads=())
-    assert judging.judge(facts(addresses={}), alone) == []
+    docker = {"ipv4": ["chain FORWARD of iptables table filter (nft)"], "ipv6": []}
+    assert judging.judge(facts(addresses={}, firewall__forward_drop=docker), alone) == []
 
 
 def tunl0(*addresses, alias="", local=None, routes=()):
