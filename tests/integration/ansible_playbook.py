@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import typing as t
@@ -34,3 +35,12 @@ def play(
         timeout=timeout,
         check=False,
     )
+
+
+def play_on_simulated_hosts(playbook: str, inventory: pathlib.Path, *options: str) -> str:
+    """All that one of the playbooks (`site`) prints, without how it is broken into lines; it has to end well."""
+    connection = {"ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection")}
+    environment = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), **connection}
+    done = play(f"playbooks/{playbook}.yml", inventory, *options, timeout=300, environment=environment)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    return re.sub(r"\s+", " ", done.stdout)

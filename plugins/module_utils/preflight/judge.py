@@ -403,13 +403,14 @@ def _bird(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
 
 
 def _gateway(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
-    if not _routes_for_workloads(state) or facts["link_local_route"]:
+    """Of IPv4; of IPv6 it is an address of the host's own end of the link."""
+    if not state.address or not _routes_for_workloads(state) or facts["link_local_route"]:
         return
     if any("169.254.1.1/32" in addresses for addresses in facts["addresses"].values()):
         return
     yield Finding(
         "no-link-local-route",
-        "error" if state.workloads else "warning",
+        "error" if any(workload.address for workload in state.workloads) else "warning",
         "the host has no route to 169.254.1.1, the gateway of all workloads.",
         "The kernel answers their ARP requests for it only when it would itself know where to send such packets.",
         "Give the host a default route, or that address on its loopback (ip address add 169.254.1.1/32 dev lo).",

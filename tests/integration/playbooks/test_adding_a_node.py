@@ -6,40 +6,22 @@ that it is so."""
 
 from __future__ import annotations
 
+import functools
 import json
-import os
 import pathlib
-import re
 import subprocess
-import sys
 
 import pytest
 
 from bench.site.simulated_hosts import SimulatedHosts
 from bench.site_scale import write_inventory
+from tests.integration.ansible_playbook import play_on_simulated_hosts
 
 pytestmark = pytest.mark.root
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 REFLECTORS, NODES, NEW = ["host1", "host2"], ["host3", "host4"], "host5"
 
-
-def site(inventory: pathlib.Path, *options: str) -> str:
-    """What it prints, without how it is broken into lines."""
-    environment = {
-        **os.environ,
-        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-        "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection"),
-        "ANSIBLE_NOCOLOR": "1",
-        "LC_ALL": "C.UTF-8",
-    }
-    program = str(pathlib.Path(sys.executable).parent / "ansible-playbook")
-    done = subprocess.run(
-        [program, "-i", str(inventory), "playbooks/site.yml", *options],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    return re.sub(r"\s+", " ", done.stdout)
+site = functools.partial(play_on_simulated_hosts, "site")
 
 
 def test_it_touches_itself_and_the_reflectors(tmp_path: pathlib.Path) -> None:

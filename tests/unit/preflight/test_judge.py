@@ -167,9 +167,11 @@ def test_a_chain_that_drops_both_ip_versions_is_named_once():
 
 
 def test_a_node_with_ipv6_alone_is_judged_by_that():
-    alone = dataclasses.replace(DUAL, address="", devices=(VXLAN6,), workloads=())
+    six = dataclasses.replace(WORKLOAD, address="", pool="", address6="fd00:10:244::7", pool6="six")
+    alone = dataclasses.replace(DUAL, address="", devices=(VXLAN6,), workloads=(six,))
     docker = {"ipv4": ["chain FORWARD of iptables table filter (nft)"], "ipv6": []}
-    assert judging.judge(facts(addresses={}, firewall__forward_drop=docker), alone) == []
+    found = facts(addresses={}, firewall__forward_drop=docker, link_local_route=None)
+    assert judging.judge(found, alone) == []
 
 
 def tunl0(*addresses, alias="", local=None, routes=()):
