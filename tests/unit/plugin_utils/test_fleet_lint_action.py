@@ -72,7 +72,7 @@ warning    pool-for-nobody          group_vars/all.yml:7
 warning    pool-public-behind-nat   group_vars/all.yml:5
   calico_ip_pools[1].cidr 172.15.0.0/16 is a public range behind natOutgoing: its owners on the Internet cannot be reached from here.
   Choose a private one (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16), or remove natOutgoing if the range is yours.
-4 errors and 4 warnings: 3 nodes and 39 rules
+4 errors and 4 warnings: 3 nodes and 40 rules
 """  # noqa: E501 - as it is printed
 ALONE = """\
 calico_nodes:
@@ -150,14 +150,14 @@ def test_what_a_run_refuses_is_found_first(case: Case, answers: dict[str, dict[s
 
 
 def test_all_that_is_found(folder: pathlib.Path, answers: dict[str, dict[str, t.Any]]) -> None:
-    assert answers["odd"]["msg"] == "4 errors and 4 warnings: 3 nodes and 39 rules, see above."
+    assert answers["odd"]["msg"] == "4 errors and 4 warnings: 3 nodes and 40 rules, see above."
     written = json.loads((folder / ".answer.json").read_text("utf-8"))
     assert written["answer"]["errors"] == 4
     assert "".join(f"{line}\n" for line in written["lines"]).replace(f"{folder}/", "") == FOUND
 
 
 def test_nothing_is_missed_of_ipv4_where_nodes_have_ipv6_alone(answers: dict[str, dict[str, t.Any]]) -> None:
-    assert answers["alone"]["lines"] == ["nothing found: 2 nodes and 40 rules"]
+    assert answers["alone"]["lines"] == ["nothing found: 2 nodes and 41 rules"]
 
 
 def test_warnings_are_good_unless_strict(answers: dict[str, dict[str, t.Any]]) -> None:
@@ -168,4 +168,4 @@ def test_warnings_are_good_unless_strict(answers: dict[str, dict[str, t.Any]]) -
         ("warning", "pool-public-behind-nat"),
     ]
     assert answers["strict"]["failed"] is True
-    assert answers["strict"]["msg"] == "2 warnings: 1 node and 39 rules, see above."
+    assert answers["strict"]["msg"] == "2 warnings: 1 node and 40 rules, see above."

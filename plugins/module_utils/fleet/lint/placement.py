@@ -73,6 +73,23 @@ def alone_in_its_subnet(network: Network) -> t.Iterator[Odd]:
         )
 
 
+def no_common_family(network: Network) -> t.Iterator[Odd]:
+    """Some nodes have IPv4 alone and some IPv6 alone: between them there is neither a session nor a way."""
+    alone: dict[int, list[str]] = {4: [], 6: []}
+    for node in network.workload_nodes:
+        if not (node.address and node.address6):
+            alone[4 if node.address else 6].append(node.name)
+    if alone[4] and alone[6]:
+        yield Odd(
+            address_of(alone[6][0]),
+            None,
+            f"is not set, and {listed(alone[4])} {'has' if len(alone[4]) == 1 else 'have'} no IPv6 address: workloads "
+            f"there and on {listed(alone[6])} do not reach each other.",
+            "Give nodes of one kind an address of the other family, too, and a pool of it; or leave it so if it is "
+            "meant.",
+        )
+
+
 def on_no_device(network: Network) -> t.Iterator[Odd]:
     """None of the host's devices has the node's address, as gathered facts have them."""
     for family, links in ((4, network.links), (6, network.links6)):

@@ -26,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     Rule("host-in-no-group", WARNING, placement.in_no_group),
     Rule("subnets-disagree", ERROR, placement.subnets_disagree),
     Rule("subnet-of-its-own", WARNING, placement.alone_in_its_subnet),
+    Rule("no-common-family", WARNING, placement.no_common_family),
     Rule("address-on-no-device", ERROR, placement.on_no_device),
     Rule("address-moves", WARNING, placement.moves_between_hosts),
     Rule("no-spare-blocks", WARNING, placement.no_spare_blocks),

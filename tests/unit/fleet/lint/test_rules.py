@@ -26,6 +26,8 @@ DENY = {
     "kind": "NetworkPolicy", "name": "web", "selector": "app == 'web'",
     "ingress": [{"action": "Deny"}, {"action": "Allow"}],
 }  # fmt: skip
+SIX = "fd00:10:244::/64"
+ALONE = {"calico_node_labels": {"alone": "yes"}}
 TWO = {"node1": "10.10.1.11/24", "node2": "10.10.1.12/24"}
 GATEWAY = {"kind": "HostEndpoint", "name": "node1-all", "node": "node1", "interfaceName": "*"}
 
@@ -68,6 +70,23 @@ OTHER_CASES = [
             "in. [subnet-of-its-own]"
         ],
         {"pools": [pool("vxlan")], "nodes": {**TWO, "node3": "10.10.1.13/32", "node4": "10.10.1.14/31"}},
+    ),
+    Case(
+        "no-common-family",
+        {
+            "pools": [pool("vxlan", nodeSelector="!has(alone)"), pool("vxlan", "six", SIX, nodeSelector="has(alone)")],
+            "own": {"node4": {**ADDRESSES6["node4"], "calico_node_address": None, **ALONE}},
+            "workloads": [],
+        },
+        [
+            "warning: calico_node_address of node4 is not set, and node1, node2 and node3 have no IPv6 address: "
+            "workloads there and on node4 do not reach each other. Give nodes of one kind an address of the other "
+            "family, too, and a pool of it; or leave it so if it is meant. [no-common-family]"
+        ],
+        {
+            "pools": [pool("vxlan", nodeSelector="!has(alone)"), pool("vxlan", "six", SIX)],
+            "own": {**ADDRESSES6, "node4": {**ADDRESSES6["node4"], "calico_node_address": None, **ALONE}},
+        },
     ),
     Case(
         "address-on-no-device",
