@@ -87,6 +87,13 @@ class Daemon:
         assert "Reconfigur" in answer, answer
         wait_for("reconfiguration", lambda: "up and running" in self.birdc("show", "status"))
 
+    def restart_sessions(self) -> None:
+        """`restart all` would restart BIRD's ways to the kernel as well: 3.4 then takes routes away that it has again a
+        moment later."""
+        assert self.bird
+        for kind in {peer.name.partition("_")[0] for peer in self.bird.peers}:
+            self.birdc("restart", f'"{kind}_*"')
+
     def established(self) -> int:
         return self.birdc("show", "protocols").count("Established")
 

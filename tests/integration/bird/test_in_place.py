@@ -139,7 +139,7 @@ def test_sessions_restart_under_backups(fleet: Fleet, network: Network) -> None:
     fleet.start(birds)
     settled(fleet, nodes, "vxlan-v6.calico")
     with watched(*nodes) as seen:
-        fleet["node1"].birdc("restart", "all")
+        fleet["node1"].restart_sessions()
         wait_for("backups", lambda: nodes[1].block6 in backup_routes.in_use(fleet["node1"].socket))
         fleet.wait_established()
         wait_for("BGP", lambda: not backup_routes.in_use(fleet["node1"].socket))

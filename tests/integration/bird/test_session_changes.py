@@ -199,9 +199,10 @@ def test_backups_hold_when_all_sessions_restart_and_are_told_to_nobody(fleet: Fl
     fleet.start(birds)
     by_bgp(fleet, nodes)
     with streams() as flows:
+        held: set[str] = set()
         for node in nodes:
-            fleet[node.name].birdc("restart", "all")
-        held = backup_routes.in_use(fleet["node2"].socket)
+            fleet[node.name].restart_sessions()
+            held |= backup_routes.in_use(fleet["node2"].socket)
         by_bgp(fleet, nodes)
     assert held == {node.block for node in nodes if node.name != "node2"}
     assert flows.lost == {}
