@@ -189,6 +189,7 @@ SUITES: tuple[Suite, ...] = (
         "scenarios-topology",
         "mesh, reflectors, cluster ids and AS numbers change under traffic; BIRDs and controllers die",
         limit=1200,
+        lane=SECOND,
     ),
     scenario(
         "switches",
