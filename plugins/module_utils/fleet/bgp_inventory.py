@@ -111,6 +111,7 @@ def read(
     times = Times(get("calico_bgp_hold_time"), get("calico_bgp_keepalive_time"))
     if get("calico_bgp_enabled"):
         times.check("calico_bgp_hold_time", times.hold)
+        _check_router_ids(speakers, hosts_by_name)
     peers = Peers(speakers, pools, secrets, times)
     bgp = FleetBGP(
         speakers,
@@ -178,6 +179,29 @@ def _router_id(value: t.Optional[str], node: str, address: str) -> str:
             "is neither an IPv4 address nor hash.",
             "A router id is written as an IPv4 address, for example 10.10.1.11.",
         ) from None
+
+
+def _check_router_ids(speakers: t.Mapping[str, Speaker], hosts: t.Mapping[str, Host]) -> None:
+    """No two of one AS (RFC 6286, section 2.1): they refuse each other's sessions, and take what a reflector tells them
+    of each other for their own (RFC 4456, section 8). Of nodes without an IPv4 address a few in a million have one
+    hash."""
+    variable = "calico_node_router_id"
+    owners: dict[tuple[int, str], str] = {}
+    for name, speaker in speakers.items():
+        other = owners.setdefault((speaker.as_number, speaker.router_id), name)
+        if other != name:
+            said, quiet = name, other
+            if hosts[name].variables.get(variable) is None and hosts[other].variables.get(variable) is not None:
+                said, quiet = other, name
+            value = hosts[said].variables.get(variable)
+            raise FleetError(
+                f"{variable} of {said}",
+                value,
+                f"{'is not set, which ' if value is None else ''}makes {speaker.router_id} its router id. {quiet}, "
+                "which is of the same AS, has it, too: neither would take a session or a reflected route from the "
+                "other.",
+                "Write another one, an IPv4 address that is no other node's.",
+            )
 
 
 def _check_cluster_id(value: t.Any, label: str) -> None:

@@ -187,6 +187,14 @@ def test_a_whole_document_is_a_peer_as_well() -> None:
     assert (peer.name, peer.bfd, peer.hold_time) == ("Node_192_0_2_1", Bfd(), 60)
 
 
+def test_nodes_of_different_as_may_have_one_router_id() -> None:
+    """RFC 6286, section 2.1."""
+    own = {name: {"calico_node_router_id": "192.0.2.77"} for name in ("node1", "node3")}
+    own["node3"]["calico_node_bgp_as_number"] = 64601
+    found = {name: bird.router_id for name, bird in birds(in_racks(own)).items()}
+    assert found["node1"] == found["node3"] == "192.0.2.77"
+
+
 def test_router_ids() -> None:
     own = {"node1": {"calico_node_router_id": "192.0.2.77"}, "node2": {"calico_node_router_id": "hash"}}
     found = {name: bird.router_id for name, bird in birds(in_racks(own)).items()}
