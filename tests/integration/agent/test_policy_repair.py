@@ -26,9 +26,10 @@ from tests.integration.agent.policed_daemon import (
 )
 from tests.integration.agent.test_repair import shell
 
+#: A quick agent has rules again before the chains can go.
 _FLUSH_ALL = """
 for program in iptables ip6tables; do
-  for table in raw mangle filter; do $program -w -t $table -F; $program -w -t $table -X; done
+  for table in raw mangle filter; do $program -w -t $table -F; $program -w -t $table -X || true; done
 done
 """
 _SETS = "ipset list -n | grep '^cali'"
@@ -42,7 +43,14 @@ SABOTAGES = {
     "one chain opened": "iptables -w -F cali-pi-web; iptables -w -A cali-pi-web -j ACCEPT",
     "the hook deleted": "iptables -w -D FORWARD 1",
     "sets emptied": f"{_SETS} | while read name; do ipset flush $name; done",
-    "sets destroyed": f"{_FLUSH_ALL}{_SETS} | while read name; do ipset destroy $name; done",
+    # Where the agent is quicker, its rules have the sets again before they can go: then from the beginning.
+    "sets destroyed": f"""
+for attempt in 1 2 3 4 5 6 7 8 9 10; do
+  {_FLUSH_ALL}
+  {_SETS} | while read name; do ipset destroy $name || exit 1; done && exit 0
+done
+exit 1
+""",
     "docker": """
 iptables -w -N DOCKER
 iptables -w -N DOCKER-ISOLATION
