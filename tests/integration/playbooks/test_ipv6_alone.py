@@ -97,7 +97,8 @@ def test_by_the_playbooks(tmp_path: pathlib.Path) -> None:
             assert fleet.run(host, "cat", "/proc/sys/net/ipv4/ip_forward").strip() == "0"
 
         fleet.have_blocks_routed()
-        switched = play("switch_pool_mode", fleet.inventory, "-e", "pool=six", "-e", "mode=direct")
+        asked = ("pool=six", "mode=direct", "calico_node_soak_seconds=3")
+        switched = play("switch_pool_mode", fleet.inventory, *(f"--extra-vars={one}" for one in asked))
         assert "prove 2/2 paths answer over the new mode" in switched
         assert re.search(r"soak 0 lost of \d+ probes over 2 paths", switched)
         fleet.ping()
