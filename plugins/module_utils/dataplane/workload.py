@@ -404,7 +404,8 @@ def _set_up(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
 def _bring(kernel: Kernel, endpoint: WorkloadEndpoint, have: Observed) -> None:
     name = netns_name(endpoint)
     if must_recreate(endpoint, have):
-        kernel.link_delete(endpoint.interface)
+        # It may go by itself meanwhile: that of a namespace that was unmounted does, some time later.
+        _delete(kernel, endpoint.interface)
         have = Observed(netns=have.netns)
     if not have.netns:
         kernel.netns_add(name, identity(endpoint))
@@ -495,13 +496,17 @@ def turn_on_ipv6(inner: Kernel, device: str) -> None:
 
 def _remove(kernel: Kernel, have: Observed) -> None:
     if have.link is not None:
-        try:
-            kernel.link_delete(have.link.name)
-        except KernelError as error:
-            if error.errno != errno.ENODEV:
-                raise
+        _delete(kernel, have.link.name)
     if have.owned:
         kernel.netns_delete(have.owned)
+
+
+def _delete(kernel: Kernel, interface: str) -> None:
+    try:
+        kernel.link_delete(interface)
+    except KernelError as error:
+        if error.errno != errno.ENODEV:
+            raise
 
 
 def _reason(change: Change, error: KernelError) -> str:

@@ -174,6 +174,15 @@ def test_workload_moves_to_another_namespace(kernel):
     assert "web-1" not in kernel.netns_list()
 
 
+def test_a_pair_that_is_to_be_made_anew_may_go_by_itself_meanwhile(kernel):
+    converge(workload, kernel, [WEB])
+    moved = dataclasses.replace(WEB, netns="elsewhere")
+    changes = workload.diff([moved], workload.observe(kernel, [moved]))
+    kernel.link_delete("cali111")
+    workload.apply(kernel, changes)
+    assert inside(kernel, moved)[2] == ["10.244.1.5"]
+
+
 def test_pair_left_unmarked_by_a_stopped_run_is_ours(kernel):
     kernel.netns_add("web-1", "default/web-1")
     kernel.link_add(NewLink("cali111", "veth", 1450, workload.HOST_MAC, peer_name="eth0", peer_netns="web-1"))
