@@ -22,6 +22,8 @@ from .bird_state import Bfd
 #: seconds. RFC 4271, section 4.2: a hold time has two octets, and is at least three seconds.
 HOLD_TIME = (3, 65535)
 KEEPALIVE_TIME = (1, 65535)
+#: seconds. RFC 4271, section 8.2.1.1: a time that is not zero; BIRD's own is 120.
+CONNECT_RETRY_TIME = (1, 65535)
 #: seconds. RFC 4724, section 3: twelve bits; RFC 9494, section 3: 24 bits.
 RESTART_TIME = (0, 4095)
 STALE_TIME = (0, 16777215)
@@ -110,6 +112,7 @@ class PeerExtensions:
 
     holdTime: t.Optional[int] = field(Seconds(*HOLD_TIME))
     keepaliveTime: t.Optional[int] = field(Seconds(*KEEPALIVE_TIME))
+    connectRetryTime: t.Optional[int] = field(Seconds(*CONNECT_RETRY_TIME))
     longLivedStaleTime: t.Optional[int] = field(Seconds(*STALE_TIME))
     listenPort: t.Optional[int] = field(Integer(0, 65535))
     bfd: t.Optional[Bfd] = field(BfdSwitch())

@@ -312,6 +312,7 @@ def _options(given: PeerDefinition) -> dict[str, t.Any]:
         "ttl_security": peer.ttlSecurity or None,
         "hold_time": extensions.holdTime,
         "keepalive_time": extensions.keepaliveTime,
+        "connect_retry_time": extensions.connectRetryTime,
         "graceful_restart_time": None if restart is None else int(restart + 0.5),
         "long_lived_stale_time": extensions.longLivedStaleTime,
         "bfd": extensions.bfd,
