@@ -177,9 +177,17 @@ def test_the_dashboards_list_of_nodes(watched: Watched) -> None:
 
 
 def test_every_alert_is_understood_and_none_fires(watched: Watched) -> None:
-    status, body = watched.get(f"http://127.0.0.1:{PROMETHEUS}/api/v1/rules")[0]
-    rules = [rule for group in json.loads(body)["data"]["groups"] for rule in group["rules"]]
-    assert status == 200 and len(rules) > 10
+    def alerts() -> list[dict[str, t.Any]]:
+        status, body = watched.get(f"http://127.0.0.1:{PROMETHEUS}/api/v1/rules")[0]
+        assert status == 200
+        return [rule for group in json.loads(body)["data"]["groups"] for rule in group["rules"]]
+
+    # On a busy machine a scrape may have taken too long: an alert is pending then, until the next one.
+    end = time.monotonic() + 30
+    while any(rule["state"] == "pending" for rule in alerts()) and time.monotonic() < end:
+        time.sleep(0.2)
+    rules = alerts()
+    assert len(rules) > 10
     assert [(rule["name"], rule["health"], rule["state"]) for rule in rules] == [
         (rule["name"], "ok", "inactive") for rule in rules
     ]
