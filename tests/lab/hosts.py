@@ -22,6 +22,7 @@ from .shell import run, wait_until
 from .topology import NODES, UNDERLAY_MTU, LabError, Node, Places
 
 HERE = Path(__file__).resolve().parent
+PACKAGES = "usr/lib/python3/dist-packages"  # of any Python 3 of Debian's
 
 
 def prepare(places: Places, node: Node, baked: bool, podman: bool = False, ipv6: bool = False) -> None:
@@ -29,7 +30,7 @@ def prepare(places: Places, node: Node, baked: bool, podman: bool = False, ipv6:
     work, here = places.work / node.name, places.state / node.name
     here.mkdir(parents=True, exist_ok=True)
     upper = work / "upper"
-    for folder in (work / "work", work / "root", upper / "etc/ssh", upper / "root/.ssh"):
+    for folder in (work / "work", work / "root", upper / "etc/ssh", upper / "root/.ssh", upper / PACKAGES):
         folder.mkdir(parents=True, exist_ok=True)
     (upper / "root").chmod(0o700)
     (upper / "root/.ssh").chmod(0o700)
@@ -42,6 +43,8 @@ def prepare(places: Places, node: Node, baked: bool, podman: bool = False, ipv6:
         "root/.ssh/authorized_keys": (places.state / "id_ed25519.pub").read_text(),
         "etc/ssh/ssh_host_ed25519_key": (places.state / "hostkeys" / node.name).read_text(),
         "etc/ssh/ssh_host_ed25519_key.pub": (places.state / "hostkeys" / f"{node.name}.pub").read_text(),
+        f"{PACKAGES}/zip_byte_code.py": (HERE / "zip_byte_code.py").read_text(),
+        f"{PACKAGES}/zip_byte_code.pth": "import zip_byte_code\n",
     }
     for path, text in files.items():
         target = upper / path

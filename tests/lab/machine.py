@@ -37,7 +37,7 @@ BOOT_TIMEOUT = float(os.environ.get("HOST_ROUTING_LAB_MACHINE_TIMEOUT", "900"))
 INNER = Places("lab")
 CODE = (
     "__init__.py cli.py handle.py hosts.py images.py keys.py native.py packages.py shell.py topology.py tors.py "
-    "underlay.py lab enter run-host run-router machine-boot machine-init"
+    "underlay.py zip_byte_code.py lab enter run-host run-router machine-boot machine-init"
 ).split()
 KEPT_SNAPSHOTS = 3
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "ext4", "overlay")

@@ -1,0 +1,54 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""For the lab's hosts: keeps the byte code of what Python imports from zip archives, until the host goes down.
+
+Ansible sends a module as an archive of a hundred sources and more, and each call compiles all of them anew: half of its
+start. That is the tests' time alone; what runs is the same. Byte code is known by its source's content and by the
+Python that compiled it. A .pth file imports this whenever Python starts, so it needs nothing that is not there by then.
+"""
+
+from __future__ import annotations
+
+import _imp  # type: ignore[import-not-found]
+import marshal
+import posix
+import sys
+import zipimport
+
+FOLDER = "/run/zip-byte-code"
+PYTHON = f"{sys.implementation.cache_tag}-{sys.flags.optimize}"
+
+
+def keep() -> None:
+    """Have zipimport look for byte code that was kept before it compiles."""
+    compiled = zipimport._compile_source  # type: ignore[attr-defined]
+
+    def byte_code(path: str, source: bytes) -> object:
+        kept = f"{FOLDER}/{_imp.source_hash(len(source), source).hex()}-{len(source)}-{PYTHON}"
+        try:
+            with open(kept, "rb") as file:
+                code = marshal.loads(file.read())
+            _imp._fix_co_filename(code, path)  # tracebacks and __file__ name this call's archive
+        except (OSError, EOFError, ValueError, TypeError):
+            code = compiled(path, source)
+            write(kept, marshal.dumps(code))
+        return code
+
+    zipimport._compile_source = byte_code  # type: ignore[attr-defined]
+
+
+def write(target: str, content: bytes) -> None:
+    """All of it or nothing; and nothing where this user may not."""
+    half = f"{target}.{posix.getpid()}"
+    try:
+        if not posix.access(FOLDER, posix.F_OK):
+            posix.mkdir(FOLDER, 0o700)
+        with open(half, "wb") as file:
+            file.write(content)
+        posix.rename(half, target)
+    except OSError:
+        pass
+
+
+keep()
