@@ -3,14 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs test suites: all of them, those named (`run_suites.py unit lint`), or a part (`run_suites.py --part lab`).
 
-Suites of one lane run one after the other, the lanes beside each other. Each suite has a log in .build/logs/ and its
-JUnit files in .build/junit/. The last lines are a table and `N passed, N failed`; the exit status is 0 only if nothing
-failed, nothing hung and nothing was skipped without a reason given in suites.py.
+Suites of one lane run one after the other, the two lanes beside each other. Each suite has a log in .build/logs/ and
+its JUnit files in .build/junit/. The last lines are a table and `N passed, N failed`; the exit status is 0 only if
+nothing failed, nothing hung and nothing was skipped without a reason given in suites.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
 import dataclasses
 import os
@@ -26,7 +27,7 @@ import typing as t
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import junit
-from suites import SUITES, Suite
+from suites import EITHER, FIRST, SECOND, SUITES, Suite
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOGS = ROOT / ".build" / "logs"
@@ -55,6 +56,7 @@ class Run:
 
     def __init__(self, suites: list[Suite], budget: float) -> None:
         self.suites = suites
+        self.either = collections.deque(suite for suite in suites if suite.lane == EITHER)
         self.started = time.monotonic()
         self.deadline = self.started + budget
         self.results: dict[str, Result] = {}
@@ -68,10 +70,7 @@ class Run:
             print(f"[{minutes:02d}:{seconds:02d}] {text}", flush=True)
 
     def all(self) -> list[Result]:
-        lanes: dict[str, list[Suite]] = {}
-        for suite in self.suites:
-            lanes.setdefault(suite.lane, []).append(suite)
-        threads = [threading.Thread(target=self.lane, args=(suites,), daemon=True) for suites in lanes.values()]
+        threads = [threading.Thread(target=self.lane, args=(lane,), daemon=True) for lane in (FIRST, SECOND)]
         for thread in threads:
             thread.start()
         next_progress = time.monotonic() + PROGRESS_EVERY
@@ -87,9 +86,12 @@ class Run:
         for name, (_process, started, log) in list(self.running.items()):
             self.say(f"{name:<16} {time.monotonic() - started:4.0f} s  {last_line(log)}")
 
-    def lane(self, suites: list[Suite]) -> None:
-        for suite in suites:
-            if self.stopping.is_set():
+    def lane(self, lane: str) -> None:
+        own = collections.deque(suite for suite in self.suites if suite.lane == lane)
+        while (own or self.either) and not self.stopping.is_set():
+            try:
+                suite = own.popleft() if own else self.either.popleft()
+            except IndexError:  # the other lane has taken the last one
                 return
             try:
                 self.results[suite.name] = self.one(suite)

@@ -16,7 +16,7 @@ RUN = pathlib.Path(__file__).resolve().parents[2] / "run"
 sys.path.insert(0, str(RUN))
 
 import run_suites  # noqa: E402
-from suites import SECOND, Suite  # noqa: E402
+from suites import EITHER, SECOND, Suite  # noqa: E402
 
 REPORT = """\
 import pathlib, sys
@@ -113,6 +113,17 @@ def test_lanes_run_beside_each_other(tmp_path: pathlib.Path, capsys: pytest.Capt
     one = Suite("one", "", ("bash", "-c", script, "one", "other"), limit=30)
     other = Suite("other", "", ("bash", "-c", script, "other", "one"), limit=30, lane=SECOND)
     assert closing([one, other], capsys) == (True, "2 passed, 0 failed")
+
+
+def test_a_lane_that_is_done_takes_suites_of_either(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first lane waits for both of them: the second one runs them, in their order."""
+    done = tmp_path / "done"
+    wait = f'for i in $(seq 100); do [ "$(cat {done})" = "one two " ] && exit 0; sleep 0.1; done; exit 1'
+    waiting = Suite("waiting", "", ("bash", "-c", wait), limit=30)
+    either = [
+        Suite(name, "", ("bash", "-c", f"echo -n '{name} ' >> {done}"), 30, lane=EITHER) for name in ("one", "two")
+    ]
+    assert closing([*either, waiting], capsys) == (True, "3 passed, 0 failed")
 
 
 def test_a_suite_that_never_ran_is_failed(capsys: pytest.CaptureFixture[str]) -> None:
