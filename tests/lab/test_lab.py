@@ -9,6 +9,7 @@ Run with `pytest tests/lab/test_lab.py`; HOST_ROUTING_LAB_MACHINE=qemu does the 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -85,6 +86,29 @@ def test_ansible_reaches_the_hosts_by_the_inventory(lab: BaseLab) -> None:
     done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("pong") == 3
+
+
+def test_hosts_keep_the_byte_code_of_modules(lab: BaseLab) -> None:
+    """Of the call before: lines of its sources' names are those of the archive that it came in."""
+    kept = lab.exec("node1", "ls /run/zip-byte-code").stdout.split()
+    assert len(kept) > 10 and all(re.fullmatch(r"[0-9a-f]{16}-\d+-cpython-\d+-0", name) for name in kept), kept
+    program = """
+import sys, zipfile
+for value in ("one", "two", "one"):
+    with zipfile.ZipFile(f"/tmp/{value}.zip", "w") as archive:
+        archive.writestr("said.py", f"value = {value!r}\\ndef where(): pass\\n")
+    sys.path.insert(0, f"/tmp/{value}.zip")
+    sys.modules.pop("said", None)
+    import said
+    print(said.value, said.where.__code__.co_filename)
+"""
+    for dummy in range(2):
+        said = lab.exec("node1", ["python3", "-c", program]).stdout.splitlines()
+        assert said == ["one /tmp/one.zip/said.py", "two /tmp/two.zip/said.py", "one /tmp/one.zip/said.py"]
+    again = lab.exec("node1", "ls /run/zip-byte-code").stdout.split()
+    assert len(again) == len(kept) + 2, "kept by content"
+    lab.exec("node1", "for kept in /run/zip-byte-code/*; do echo broken > $kept; done")
+    assert lab.exec("node1", ["python3", "-c", program]).stdout.splitlines()[0] == "one /tmp/one.zip/said.py"
 
 
 def test_hosts_reach_each_other_through_the_router_and_see_a_default_route(lab: BaseLab) -> None:
