@@ -29,7 +29,7 @@ def keep() -> None:
         try:
             with open(kept, "rb") as file:
                 code = marshal.loads(file.read())
-            _imp._fix_co_filename(code, path)  # tracebacks and __file__ name this call's archive
+            _imp._fix_co_filename(code, path)  # tracebacks name this call's archive
         except (OSError, EOFError, ValueError, TypeError):
             code = compiled(path, source)
             write(kept, marshal.dumps(code))
