@@ -63,9 +63,10 @@ build: setup ## The artifact, baremetal-host_routing-VERSION.tar.gz
 	@ansible-galaxy collection build --force
 
 .PHONY: docs
-docs: setup ## Write the generated pages (docs/variables.md, docs/metrics.md)
+docs: setup ## Write the generated pages (docs/variables.md, docs/metrics.md, the table of docs/security.md)
 	@$(BIN)/python docs/generate_variables.py
 	@$(BIN)/python docs/generate_metrics.py
+	@$(BIN)/python docs/generate_attacks.py
 
 .PHONY: demo
 demo: setup ## Start the lab, turn its hosts into routers, show what came of it (MODE=ipip: in an emulated machine)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import dataclasses
 import gc
 import json
 import os
@@ -187,8 +188,7 @@ def underlay(kernel: linux.LinuxKernel) -> None:
 def attached(kernel: linux.LinuxKernel, number: int) -> WorkloadEndpoint:
     wanted = endpoint(number)
     kernel.netns_add(wanted.netns, "")
-    attach.attach(kernel, wanted)
-    return wanted
+    return dataclasses.replace(wanted, netns_identity=attach.attach(kernel, wanted).netns_identity)
 
 
 def detached(kernel: linux.LinuxKernel, endpoints: t.Sequence[WorkloadEndpoint]) -> None:

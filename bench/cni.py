@@ -160,8 +160,16 @@ class Plugin:
 
 
 class Ours(Plugin):
-    def __init__(self, folder: pathlib.Path) -> None:
+    """`group`: the number of the one whose members may read by the API."""
+
+    def __init__(self, folder: pathlib.Path, group: t.Optional[int] = None) -> None:
         self._volatile = folder / "run"
+        self._settings: dict[str, t.Any] = {"metrics_port": 0, "cooldown": 0}
+        if group is not None:
+            groups = folder / "group"
+            groups.write_text(f"root:x:0:\nbench:x:{group}:\n")
+            subprocess.run(["mount", "--bind", groups, "/etc/group"], check=True)
+            self._settings["group"] = "bench"
         self._client = self._start(folder)
         shim = folder / "calico"
         text = SHIM.read_text().replace("socket=/run/calico/agent.sock", f"socket={folder}/run/agent.sock")
@@ -217,7 +225,7 @@ class Ours(Plugin):
             "bird_socket": "run/bird.ctl",
         }
         (folder / "paths.json").write_text(json.dumps({name: str(folder / path) for name, path in paths.items()}))
-        (folder / "agent.json").write_text(json.dumps({"metrics_port": 0, "cooldown": 0}))
+        (folder / "agent.json").write_text(json.dumps(self._settings))
         command = [sys.executable, "-I", str(folder / "engine" / "current"), "agent"]
         command += ["--paths", str(folder / "paths.json"), "--settings", str(folder / "agent.json")]
         self._log = (folder / "agent.log").open("wb")
@@ -230,6 +238,11 @@ class Ours(Plugin):
                 return client
             except NotRunning:
                 time.sleep(0.02)
+
+    def memory(self) -> int:
+        """The most that the agent has had, in KiB."""
+        status = pathlib.Path(f"/proc/{self._agent.pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
 
     def settled(self) -> None:
         while self._client.call("status")["deleting"]:

@@ -31,6 +31,10 @@ SPDX-License-Identifier: GPL-3.0-or-later
 # Variables
 
 All that can be set in an inventory. Only `calico_ip_pools` and each node's `calico_node_address` must be set.
+
+The `vars` of a play, role or task, `vars_files`, `include_vars`, `set_fact` and `-e` set them, too. Facts that modules
+return do not, nor does a `set_fact` that an earlier run cached. A template reads facts as `ansible_facts.default_ipv4`,
+never as `ansible_default_ipv4`.
 """
 
 

@@ -25,9 +25,7 @@ def _with(state: NodeState, hosts: t.Collection[str]) -> NodeState:
 class ActionModule(StateAction):
     """Fill in which sessions and routes to wait for; see the module of this name."""
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        task_vars = task_vars or {}
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
         if "state" not in args:
             own = {name: args.pop(name, None) for name in ("fleet", "observed")}

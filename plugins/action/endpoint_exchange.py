@@ -5,34 +5,49 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_exchange
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.left_out import (
+    sentences as left_out_sentences,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import now
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
     exchange_lines,
     exchange_parts,
     inventory_source,
+    own_blocks,
     run_results,
 )
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(GuardedAction):
     """Work out what each node lacks of the others' workloads, on the controller; see the module of this name."""
 
     _requires_connection = False
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        task_vars = task_vars or {}
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec({"asked": {"type": "str", "required": True}})
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
         asked = run_results.of_hosts(task_vars, args["asked"], hosts)
-        answers = {
-            host: inventory_source.plain({name: answer[name] for name in ("endpoints", "digest", "known")})
-            for host, answer in asked.items()
-            if exchange_lines.answered(answer)
-        }
         nodes = {*task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()), *hosts}
-        parts = endpoint_exchange.parts(answers, nodes, now())
-        result.update(changed=False, path=exchange_parts.save(parts), answered=sorted(answers))
+        try:
+            blocks = own_blocks.of_lockfile(task_vars)
+        except FleetError as error:
+            result.update(failed=True, msg=str(error))
+            return result
+        tellers, left_out = {}, []
+        for host, answer in asked.items():
+            if exchange_lines.answered(host, answer):
+                tellers[host], odd = endpoint_exchange.teller(host, answer, blocks.get(host, ()))
+                left_out += odd
+        parts = endpoint_exchange.parts(tellers, nodes, now())
+        sentences = left_out_sentences(left_out)
+        result.update(
+            changed=False,
+            path=exchange_parts.save(parts),
+            answered=sorted(tellers),
+            left_out=sentences,
+            warnings=sentences,
+        )
         return result

@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import exchange_lines, run_results
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import exchange_lines, run_results, shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(GuardedAction):
     """Say in a few lines what an exchange of workloads brought; see the module of this name."""
 
     _requires_connection = False
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        task_vars = task_vars or {}
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "asked": {"type": "str", "required": True},
@@ -26,10 +24,10 @@ class ActionModule(ActionBase):
             }
         )
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
-        asked, taken = (run_results.of_hosts(task_vars, args[name], hosts) for name in ("asked", "taken"))
+        asked = run_results.of_hosts(task_vars, args["asked"], hosts)
+        taken = run_results.of_hosts(task_vars, args["taken"], hosts, readers.EXCHANGED)
         lines = exchange_lines.lines(hosts, asked, taken, self._task.check_mode)
-        for line in lines:
-            Display().display(line)
+        shown_lines.show(lines)
         problems = exchange_lines.problems(hosts, asked, taken)
         if problems and args["strict"]:
             count = "1 node is" if len(problems) == 1 else f"{len(problems)} nodes are"

@@ -8,33 +8,34 @@ import dataclasses
 import time
 import typing as t
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import attachment, impact
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, Limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.left_out import (
+    sentences as left_out_sentences,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
     fleet_source,
     inventory_source,
     lockfile_store,
+    observed_nodes,
     pool_modes,
     run_results,
+    shown_lines,
     targets,
 )
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.topology import TOPOLOGIES
 
 
-class ActionModule(ActionBase):
+class ActionModule(GuardedAction):
     """Compile the fleet once a run, on the controller; see the module of this name."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        task_vars = task_vars or {}
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "observed": {"type": "str", "required": True},
@@ -62,28 +63,23 @@ class ActionModule(ActionBase):
     def _compile(self, task_vars: dict[str, t.Any], args: dict[str, t.Any]) -> dict[str, t.Any]:
         play_hosts = task_vars.get("ansible_play_hosts_all", [])
         results = run_results.of_hosts(task_vars, args["observed"], play_hosts)
-        observed: dict[str, t.Optional[NodeState]] = {}
-        given: dict[str, targets.OwnIpam] = {}
-        passwords: dict[str, tuple[str, ...]] = {}
-        with uncollected():
-            for host, answer in results.items():
-                if run_results.usable(answer):
-                    observed[host] = _stored(host, answer)
-                    given[host] = targets.observed_ipam(answer)
-                    passwords[host] = targets.changed_passwords(answer)
+        answers = observed_nodes.read(results)
         if args["restore"]:
-            return self._restore(task_vars, args["restore"], observed, given)
+            return self._restore(task_vars, args["restore"], answers)
+        self._refuse_other_routing(answers)
+        observed = answers.states
         compiled = fleet_source.compile_targets(
             task_vars,
             observed,
             pool=args["pool"],
             mode=args["mode"],
             as_observed=args["as_observed"],
-            given=given,
-            passwords=passwords,
+            given=answers.journals,
+            passwords=answers.passwords,
             hold=args["hold"],
             topology=args["topology"],
             without=args["without"],
+            refused=answers.refused,
         )
         self._same_routing(compiled, observed)
         if compiled.change:
@@ -93,14 +89,13 @@ class ActionModule(ActionBase):
             after = {host: compiled.targets.state(host) for host in observed if host in compiled.fleet.nodes}
             found = dataclasses.replace(found, hosts=impact.changing(observed, after))
         approval = found.digest(compiled.fleet.digest)
-        warnings = list(compiled.notices)
+        warnings = [*compiled.notices, *left_out_sentences(answers.left_out)]
         refusal = self._refusal(found, approval, args)
         if refusal is not None and not self._task.check_mode:
             raise refusal
         warnings += [str(refusal)] if refusal is not None else []
         if args["limits"] is not None:
-            for line in found.lines:
-                Display().display(line)
+            shown_lines.show(found.lines)
         changed = compiled.before != compiled.after
         if changed and not self._task.check_mode:
             lockfile_store.write(compiled.lockfile, compiled.fleet.allocation)
@@ -116,7 +111,7 @@ class ActionModule(ActionBase):
             "fresh": list(compiled.fresh),
             "approval": approval,
             "modes": compiled.modes,
-            "warnings": warnings,
+            "warnings": shown_lines.texts(warnings),
             "started": time.time(),
         }
         if changed:
@@ -143,6 +138,20 @@ class ActionModule(ActionBase):
             f"Look at it with --check --diff. If it is what you want, run it with -e approve={approval}. "
             "Nothing was changed.",
         )
+
+    @staticmethod
+    def _refuse_other_routing(answers: observed_nodes.Observed) -> None:
+        """Go on without the few nodes that say that they run with BGP where the others run without it, or the other way
+        round. Where as many do, the inventory is another one: see _same_routing."""
+        running = {host: state.bird is not None for host, state in answers.states.items() if state is not None}
+        for enabled in (True, False):
+            few = sorted(host for host, found in running.items() if found is enabled)
+            if 0 < 2 * len(few) < len(running):
+                how = "with" if enabled else "without"
+                rule = f"says that it runs {how} BGP, unlike the other nodes."
+                remedy = "Remove /var/lib/calico/state.json on the node if its workloads may be planned anew."
+                for host in few:
+                    answers.refuse(host, FleetError(f"stored state of {host}", None, rule, remedy))
 
     @staticmethod
     def _same_routing(compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Optional[NodeState]]) -> None:
@@ -183,23 +192,24 @@ class ActionModule(ActionBase):
         self,
         task_vars: dict[str, t.Any],
         variable: str,
-        observed: dict[str, t.Optional[NodeState]],
-        given: t.Mapping[str, targets.OwnIpam],
+        answers: observed_nodes.Observed,
     ) -> dict[str, t.Any]:
         """The states that the nodes stored as a generation, read by node_info into `variable`.
 
         Blocks that were granted since, and out of which addresses were given away, stay.
         """
+        observed = answers.states
         states: dict[str, NodeState] = {}
         missing = []
         for host in observed:
-            answer = task_vars["hostvars"][host].get(variable) or {}
-            content = (answer.get("generation") or {}).get("state")
-            if content:
-                state = NodeState.from_dict(content)
-                states[host] = attachment.with_blocks_in_use(state, observed[host], given[host].allocated)
-            else:
-                missing.append(host)
+            chosen = _generation(task_vars["hostvars"][host].get(variable))
+            if chosen:
+                stored = observed_nodes.state(host, chosen)
+                if stored is not None:
+                    allocated = answers.journals[host].allocated
+                    states[host] = attachment.with_blocks_in_use(stored, observed[host], allocated)
+                    continue
+            missing.append(host)
         if missing:
             raise FleetError(
                 "generation",
@@ -213,7 +223,10 @@ class ActionModule(ActionBase):
         interrupted = impact.of_run(observed, birds, announced, states)
         plans = sorted({state.plan for state in states.values()})
         restored = dataclasses.replace(
-            self._restored(task_vars, states), hold=interrupted.hold, divert=interrupted.divert
+            self._restored(task_vars, states),
+            hold=interrupted.hold,
+            divert=interrupted.divert,
+            refused=answers.refused,
         )
         return {
             "changed": False,
@@ -228,7 +241,10 @@ class ActionModule(ActionBase):
             "modes": {
                 pool.name: pool_modes.MODE_OF[pool.encapsulation] for state in states.values() for pool in state.pools
             },
-            "warnings": [],
+            "warnings": [
+                *(str(error) for dummy, error in sorted(answers.refused.items())),
+                *left_out_sentences(answers.left_out),
+            ],
             "started": time.time(),
         }
 
@@ -247,14 +263,6 @@ class ActionModule(ActionBase):
         return restored
 
 
-def _stored(host: str, answer: t.Mapping[str, t.Any]) -> t.Optional[NodeState]:
-    try:
-        return targets.observed_state(answer)
-    except ValueError as error:
-        raise FleetError(
-            f"stored state of {host}",
-            None,
-            f"cannot be read: {error}.",
-            "It was written by another release of this collection: use that release, or remove "
-            "/var/lib/calico/state.json on the node if its workloads may be planned anew.",
-        ) from error
+def _generation(answer: t.Any) -> t.Any:
+    """Return what a node_info result has of a stored generation: it holds a `state`, as such a result itself does."""
+    return answer.get("generation") if isinstance(answer, t.Mapping) else None

@@ -5,25 +5,24 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import answer, lint_lines, lint_source
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(GuardedAction):
     """Look for what does not work in an inventory, or is hardly meant; see the module of this name."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "strict": {"type": "bool", "default": False},
                 **answer.OPTIONS,
             }
         )
-        looked = lint_source.look(task_vars or {})
+        looked = lint_source.look(task_vars)
         document, lines = looked.document(args["strict"]), lint_lines.text(looked)
         answer.give(args, document, lines)
         if not document["good"]:

@@ -5,23 +5,22 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import bgp_load
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import answer, inventory_fleet, load_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(GuardedAction):
     """Count what BGP costs in an inventory's fleet; see the module of this name."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(answer.OPTIONS)
         try:
-            found = bgp_load.of_fleet(inventory_fleet.planned(task_vars or {}))
+            found = bgp_load.of_fleet(inventory_fleet.planned(task_vars))
         except FleetError as error:
             answer.refuse(args, error)
             result.update(failed=True, msg=str(error), variable=error.variable, origin=error.origin)

@@ -6,19 +6,18 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import report_lines, run_results
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import shapes
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import report_lines, run_results, shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(GuardedAction):
     """Say in a few lines what a run did to the fleet, or would do; see the module of this name."""
 
     _requires_connection = False
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        task_vars = task_vars or {}
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "plan": {"type": "str", "required": True},
@@ -28,15 +27,18 @@ class ActionModule(ActionBase):
             }
         )
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
-        plans = run_results.of_hosts(task_vars, args["plan"], hosts)
+
+        def read(name: str, reader: shapes.Reader) -> dict[str, t.Mapping[str, t.Any]]:
+            return run_results.of_hosts(task_vars, args[name], hosts, reader) if args[name] else {}
+
+        plans = read("plan", readers.PLAN)
         if self._task.check_mode:
             lines = report_lines.plan(hosts, plans)
         else:
-            convergence = run_results.of_hosts(task_vars, args["convergence"], hosts) if args["convergence"] else {}
-            reachability = run_results.of_hosts(task_vars, args["reachability"], hosts) if args["reachability"] else {}
+            convergence = read("convergence", readers.CONVERGENCE)
+            reachability = read("reachability", readers.PROBES)
             elapsed = time.time() - args["started"] if args["started"] else None
             lines = report_lines.converged(hosts, plans, convergence, reachability, elapsed)
-        for line in lines:
-            Display().display(line)
+        shown_lines.show(lines)
         result["lines"] = lines
         return result

@@ -6,19 +6,17 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import run_results, status_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import run_results, shown_lines, status_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(GuardedAction):
     """Show how all nodes are doing, as one table; see the module of this name."""
 
     _requires_connection = False
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        task_vars = task_vars or {}
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "status": {"type": "str", "required": True},
@@ -27,15 +25,14 @@ class ActionModule(ActionBase):
             }
         )
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
-        found = run_results.of_hosts(task_vars, args["status"], hosts)
+        found = run_results.of_hosts(task_vars, args["status"], hosts, readers.status)
         problems = status_lines.problems(hosts, found)
         nodes = {host: status_lines.known(found.get(host)) for host in hosts}
         if args["output"] == "json":
             lines = json.dumps({"good": not problems, "problems": problems, "nodes": nodes}, indent=2).splitlines()
         else:
             lines = status_lines.text(hosts, found)
-        for line in lines:
-            Display().display(line)
+        shown_lines.show(lines)
         if problems and args["strict"]:
             # What was printed is not printed once more with the failure.
             count = "1 thing is" if len(problems) == 1 else f"{len(problems)} things are"

@@ -5,22 +5,26 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import Unreadable
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(GuardedAction):
     """Pick the stored generation that a rollback means; see the module of this name."""
 
     _requires_connection = False
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        task_vars = task_vars or {}
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {"observed": {"type": "str", "required": True}, "plan": {"type": "str", "default": ""}}
         )
         host = task_vars["inventory_hostname"]
-        generations = sorted(task_vars[args["observed"]].get("generations", ()), key=lambda entry: entry["n"])
+        try:
+            generations = node_info.generations(task_vars[args["observed"]])
+        except Unreadable as error:
+            result.update(failed=True, msg=f"{host}: its generations cannot be read: {error}. Look at the node.")
+            return result
         chosen = choose(generations, args["plan"])
         if chosen is None:
             wanted = f"has no generation of plan {args['plan']}" if args["plan"] else "can return to"

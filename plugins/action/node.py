@@ -17,6 +17,7 @@ from ansible.plugins.connection import ConnectionBase
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.not_encodable import NotEncodable
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
     bgp_secrets,
     bird_config,
@@ -37,9 +38,7 @@ class ActionModule(StateAction):
 
     TRANSFERS_FILES = True
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        task_vars = task_vars or {}
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
         if "state" not in args:
             own = {name: args.pop(name, None) for name in ("fleet", "observed", "pool", "mode")}
@@ -59,10 +58,15 @@ class ActionModule(StateAction):
                 return result
             policy = targets.load_policy(own["fleet"], task_vars["inventory_hostname"]) if own["fleet"] else None
             args["state"] = self._content(state, policy)
-            if state.bird is not None:
-                args["bird_config"] = bird_config.render(args["state"]["bird"])
-            if by_phase:
-                args["phases"] = [self._step(name, step, policy) for name, step in steps]
+            try:
+                if state.bird is not None:
+                    args["bird_config"] = bird_config.render(args["state"]["bird"])
+                if by_phase:
+                    args["phases"] = [self._step(name, step, policy) for name, step in steps]
+            except NotEncodable as error:
+                msg = f"{error} Correct it in the inventory, then run again. Nothing was changed on this host."
+                result.update(failed=True, msg=msg)
+                return result
         held = [args["state"], *(step["state"] for step in args.get("phases") or ())]
         try:
             args["bgp_passwords"] = bgp_secrets.packed(task_vars, bgp_secrets.named(held))

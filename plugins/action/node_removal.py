@@ -5,37 +5,36 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import inventory_source, node_removal
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import inventory_source, node_removal, shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.shown_path import shown_path
 
 
-class ActionModule(ActionBase):
+class ActionModule(GuardedAction):
     """Whether a fleet can do without a node, and what is to be deleted then; see the module of this name."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {"node": {"type": "str", "required": True}, "done": {"type": "bool", "default": False}}
         )
         node = args["node"]
         try:
-            removal = node_removal.of(inventory_source.hosts(task_vars or {}), node)
+            removal = node_removal.of(inventory_source.hosts(task_vars), node)
         except FleetError as error:
             result.update(failed=True, msg=str(error), variable=error.variable, origin=error.origin)
             return result
         places = [shown_path(place) for place in removal.places]
         if args["done"]:
             where = f" ({', '.join(places)})" if places else ""
-            Display().display(
+            text = (
                 f"{node} {'would leave' if self._task.check_mode else 'left'} the fleet. Delete it from the inventory"
                 f"{where}: else the next run of playbooks/site.yml takes it back. Its blocks are in quarantine until a "
                 f"run with calico_release_blocks: [{node}]."
             )
+            shown_lines.show([text])
         result.update(changed=False, places=places)
         return result

@@ -5,25 +5,24 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
     lockfile_store,
     phase_lines,
     run_results,
+    shown_lines,
     targets,
 )
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(GuardedAction):
     """Hold the fleet at a barrier and say in one line what the phase did; see the module of this name."""
 
     _requires_connection = False
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        task_vars = task_vars or {}
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "fleet": {"type": "str", "required": True},
@@ -36,7 +35,7 @@ class ActionModule(ActionBase):
             }
         )
         hosts = [host for host in task_vars.get("ansible_play_hosts_all", []) if host not in args["without"]]
-        results = run_results.of_hosts(task_vars, args["results"], hosts)
+        results = run_results.of_hosts(task_vars, args["results"], hosts, readers.any_phase)
         fleet = targets.load(args["fleet"])
         back = all(run_results.usable(results.get(host)) for host in hosts)
         # The gate of the last phase comes after the soak: all live packets take the new mode, whoever failed to retire.
@@ -45,14 +44,14 @@ class ActionModule(ActionBase):
         if args["phase"] == "return":
             causes = list(args["problems"])
             for name in args["failed"]:
-                for host, answer in run_results.of_hosts(task_vars, name, hosts).items():
+                for host, answer in run_results.of_hosts(task_vars, name, hosts, readers.any_phase).items():
                     if answer.get("failed") or answer.get("unreachable"):
                         causes.append(f"{host}: {run_results.reason(answer)}")
             result["failed"] = True
             result["msg"] = phase_lines.returned(hosts, results, causes, fleet.hold)
             return result
         line, problems = phase_lines.phase(args["phase"], hosts, results, fleet, args["loss_limit"])
-        Display().display(line, color=None if not problems else "red")
+        shown_lines.show([line], color=None if not problems else "red")
         result.update(ok=not problems, line=line, problems=problems)
         return result
 
@@ -63,4 +62,4 @@ class ActionModule(ActionBase):
             result["changed"] = lockfile_store.remember(fleet.lockfile, fleet.encapsulations)
         except FleetError as error:
             # The next run over all nodes finds out by itself; the change is done either way.
-            result["warnings"] = [str(error)]
+            result["warnings"] = shown_lines.texts([error])

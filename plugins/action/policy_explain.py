@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_answer import FlowAnswer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_question import (
@@ -15,20 +14,20 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_qu
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import answer, fleet_source
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.inventory_network import known_network
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.shown_path import shown_path
 
 _OPTIONS = ("from", "to", "port")
 
 
-class ActionModule(ActionBase):
+class ActionModule(GuardedAction):
     """Ask what policy makes of a flow, of the inventory alone; see the module of this name."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 **{option: {"type": "str", "required": True} for option in _OPTIONS},
@@ -39,7 +38,7 @@ class ActionModule(ActionBase):
             }
         )
         try:
-            said = _ask(task_vars or {}, args)
+            said = _ask(task_vars, args)
         except (FleetError, CommandError) as error:
             answer.refuse(args, error)
             result.update(failed=True, msg=str(error))

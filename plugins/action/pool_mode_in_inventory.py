@@ -6,18 +6,16 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import inventory_source, pool_entry
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import inventory_source, pool_entry, shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(GuardedAction):
     """Say where the inventory has to change for a switched mode to last, or change it; see the module of this name."""
 
     _requires_connection = False
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "pool": {"type": "str", "required": True},
@@ -26,7 +24,7 @@ class ActionModule(ActionBase):
             }
         )
         pool, mode = args["pool"], args["mode"]
-        origin = inventory_source.pool_origin(task_vars or {}, pool)
+        origin = inventory_source.pool_origin(task_vars, pool)
         path = origin.rsplit(":", 1)[0]
         lines = [f"pool {pool} is {mode} now. To keep it, set in {origin or 'the inventory'} (pool {pool}):"]
         lines += [f"    {line}" for line in pool_entry.lines_to_set(mode)]
@@ -45,7 +43,6 @@ class ActionModule(ActionBase):
                         stream.write(after)
                     os.replace(path + ".new", path)
                 lines = [f"pool {pool} is {mode} now, and {path} says so."]
-        for line in lines:
-            Display().display(line)
+        shown_lines.show(lines)
         result["lines"] = lines
         return result

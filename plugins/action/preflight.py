@@ -6,7 +6,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import shapes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
 
 
@@ -15,9 +17,7 @@ class ActionModule(StateAction):
 
     _requires_connection = False
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        task_vars = task_vars or {}
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "fleet": {"type": "str", "required": True},
@@ -31,12 +31,24 @@ class ActionModule(StateAction):
         except FleetError as error:
             result.update(failed=True, msg=str(error))
             return result
-        facts = task_vars[args["observed"]]["preflight"]
-        findings = judge.judge(facts, state)
+        try:
+            facts = shapes.plain(task_vars[args["observed"]].get("preflight"))
+            findings = judge.judge(facts, state)
+            missing = judge.missing_packages(facts, state, args["cni"])
+        except (shapes.Unreadable, LookupError, TypeError, ValueError, AttributeError) as error:
+            what = error if isinstance(error, shapes.Unreadable) else "a part is missing, or is something else"
+            result.update(
+                failed=True,
+                msg=f"{host}: what it says of itself cannot be judged: {what}. Its modules do not answer so. Look at "
+                "the node. Nothing was changed on it.",
+            )
+            return result
         errors = [finding for finding in findings if finding.severity == "error"]
         result["findings"] = [str(finding) for finding in findings]
-        result["warnings"] = [f"{host}: {finding}" for finding in findings if finding.severity != "error"]
-        result["missing_packages"] = judge.missing_packages(facts, state, args["cni"])
+        result["warnings"] = shown_lines.texts(
+            f"{host}: {finding}" for finding in findings if finding.severity != "error"
+        )
+        result["missing_packages"] = missing
         if self._task.check_mode and result["missing_packages"]:
             # Installing is left out of a plan (apt needs its own package for that); what it would do is not.
             lines = [f"  + package  {name}" for name in result["missing_packages"]]

@@ -29,9 +29,7 @@ def watch_limit(waits: int, task_vars: t.Mapping[str, t.Any]) -> int:
 class ActionModule(StateAction):
     """Work out what to probe from the fleet; see the module of this name."""
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        task_vars = task_vars or {}
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
         fleet = args.pop("fleet", None)
         observed = args.pop("observed", None)

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import exchange_parts
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(GuardedAction):
     """Send a node what it is told of the others; see the module of this name."""
 
-    def run(self, tmp: t.Any = None, task_vars: t.Optional[dict[str, t.Any]] = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        task_vars = task_vars or {}
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
         folder = args.pop("exchange", None)
         if folder is not None and "told" not in args:

@@ -27,6 +27,11 @@ class Address(t.NamedTuple):
     version: int
     number: int
 
+    @property
+    def text(self) -> str:
+        """Return the address in its canonical form."""
+        return _text(self.version, self.number)
+
 
 class Cidr(t.NamedTuple):
     """An address with a prefix length.

@@ -567,10 +567,15 @@ class _Parser:
 
 
 def parse(text: str) -> Selector:
-    """The selector that `text` spells; SelectorError if it spells none."""
+    """The selector that `text` spells; SelectorError if it spells none. Kept for the next time: see parse_once()."""
     if not isinstance(text, str):
         raise SelectorError(str(text), 0, "a text")
     return _parse(text)
+
+
+def parse_once(text: str) -> Selector:
+    """Parse a selector of a caller's: nothing of it is kept. Raises SelectorError."""
+    return Selector(_Parser(text).selector())
 
 
 # Fleets write the same few selectors again and again, and a Selector never changes.

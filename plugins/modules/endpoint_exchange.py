@@ -12,6 +12,8 @@ version_added: 0.2.0
 description:
   - Takes what all hosts of the play registered from M(baremetal.host_routing.remote_endpoints_info), and keeps for each
     what it does not know yet in a folder that lasts as long as the run. Run it once.
+  - About its own addresses alone is a node believed. Workloads with an address outside of the blocks that the lockfile
+    gives to their node, or with a name, label or port that Calico does not take, are left out with a warning.
   - Nodes of the inventory that are not in the play, or did not answer, are left as the others know them.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
@@ -57,4 +59,10 @@ answered:
   returned: success
   type: list
   elements: str
+left_out:
+  description: Workloads that nodes told of and that are not passed on, and why, in words.
+  returned: success
+  type: list
+  elements: str
+  sample: ["node3: workload default/web is left out: 0.0.0.0/0 is not a single address."]
 """

@@ -255,6 +255,7 @@ confirmed:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils import terminal_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import hand_over
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
@@ -401,7 +402,7 @@ def prepared_diff(plan: apply.Plan, steps: t.Sequence[t.Mapping[str, t.Any]] = (
     head = f"{node}  {_count((change.kind, change.action) for change in plan.shown if change not in plan.cut)}"
     lines.append(f"{head:<58} plan {plan.target.state.plan[:12]}".rstrip())
     lines += [f"  {line}" for line in plan.lines]
-    details = [change.detail.rstrip("\n") for change in plan.shown if change.detail]
+    details = [terminal_text.text(change.detail.rstrip("\n")) for change in plan.shown if change.detail]
     return "\n".join([*lines, *details]) + "\n"
 
 
@@ -469,6 +470,9 @@ def main() -> None:
         answer["diff"] = {"prepared": prepared_diff(plan, steps)}
     for change in plan.node.problems:
         module.warn(f"{plan.target.state.node}: {change.note}")
+    for change in plan.node.kept:
+        if change.kind == "ipset":
+            module.warn(f"{plan.target.state.node}: {change.subject}: {change.note}")
     policy = plan.target.state.policy
     standing = "" if policy is not None and policy.settings.cut_denied_flows else " Connections that stand go on."
     for sentence in answer["cut"]:

@@ -109,7 +109,7 @@ complete:
   returned: when V(state) is gathered
   type: bool
 engine_digest:
-  description: Which engine the boot unit runs, V(null) where there is none.
+  description: Which engine the boot unit runs, V(null) where there is none that is as it was installed.
   returned: when V(engine) is gathered
   type: str
   sample: 6cd0c2f4b9f3a1d8
@@ -214,7 +214,8 @@ def gather(
         result["complete"] = stored.complete if stored else False
         result["passwords_changed"] = session_passwords.outdated(here, given)
     if "engine" in subsets:
-        result["engine_digest"] = bundle.installed_digest(here.engine)
+        # A damaged engine counts as none: the node module then brings it again.
+        result["engine_digest"] = None if bundle.damage(here.engine) else bundle.installed_digest(here.engine)
     if "preflight" in subsets:
         result["preflight"] = observe.observe(here.kernel, here.root)
         result["missing_packages"] = result["preflight"]["missing_packages"]

@@ -102,7 +102,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.sources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import bird_changes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle, engine_start, machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, StoreError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import Waiting
 
@@ -117,6 +117,7 @@ def gather(here: machine.Machine, now: datetime.datetime) -> Data:
     # That the agent does not run is said once, by `agent`.
     with Sources(here, lambda dummy: None) as sources:
         found: Data = {"node": None, "agent": agent(sources, now, problems)}
+        problems += engine(here)
         try:
             stored = Store(here.store).load()
         except (StoreError, OSError) as error:
@@ -130,6 +131,19 @@ def gather(here: machine.Machine, now: datetime.datetime) -> Data:
             found["workloads"] = workloads(sources, state, problems)
             problems += confirmation(here)
     return {**found, "problems": problems}
+
+
+def engine(here: machine.Machine) -> t.Iterator[str]:
+    """Yield the alarm that the engine's last start raised, and what is damaged of the engine now."""
+    alarm = engine_start.read_alarm(here.engine_alarm)
+    damage = bundle.damage(here.engine)
+    if alarm:
+        yield alarm
+    elif damage:
+        yield (
+            f"the engine in {here.engine} is not as it was installed: {', '.join(damage[:3])}. Run site.yml, which "
+            "installs it again, and find out who changed it."
+        )
 
 
 def confirmation(here: machine.Machine) -> t.Iterator[str]:

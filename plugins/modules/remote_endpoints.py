@@ -28,6 +28,7 @@ options:
     description:
       - By the name of a node, when it was asked (C(collected)), and its workloads (C(endpoints)) as
         M(baremetal.host_routing.remote_endpoints_info) returns them. Without C(endpoints) they are as they were.
+      - C(blocks) are the node's blocks by the lockfile. Addresses outside of them are left out, with a warning.
     type: dict
   nodes:
     description:
@@ -60,6 +61,7 @@ EXAMPLES = r"""
     told:
       node2:
         collected: "2026-11-22T06:00:00Z"
+        blocks: [10.244.3.0/26]
         endpoints:
           - kind: WorkloadEndpoint
             name: default/web-1
@@ -87,6 +89,7 @@ changes:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import hand_over
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.left_out import sentences
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import (
     apply,
     command,
@@ -125,6 +128,8 @@ def main() -> None:
         module.fail_json(msg=str(error))
     finally:
         here.kernel.close()
+    for sentence in sentences(taken.left_out):
+        module.warn(sentence)
     lines = apply.lines(taken.changes)
     answer = {
         "changed": taken.changed,

@@ -62,9 +62,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remot
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import endpoint_exchange, machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.remote_endpoints import (
+    Known,
     RemoteUnreadable,
-    load,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.remote_endpoints import known as on_disk
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import StoreError
 
 
@@ -78,7 +79,7 @@ def known(remote: RemoteEndpoints) -> dict[str, t.Any]:
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     here = machine.here()
-    remote = RemoteEndpoints()
+    kept = Known()
     try:
         node, endpoints, problems = endpoint_exchange.own(here)
     except StoreError as error:
@@ -86,9 +87,11 @@ def main() -> None:
     finally:
         here.kernel.close()
     try:
-        remote = load(here.store)
+        kept = on_disk(here.store)
     except RemoteUnreadable as error:
         problems = [*problems, str(error)]
+    if kept.left_out:
+        problems = [*problems, kept.problem(here.store)]
     for problem in problems:
         module.warn(problem)
     module.exit_json(
@@ -96,7 +99,7 @@ def main() -> None:
         node=node,
         endpoints=to_plain(endpoints),
         digest=Collected("", endpoints).digest,
-        known=known(remote),
+        known=known(kept.remote),
     )
 
 

@@ -112,6 +112,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+code:
+  description: The code of the error in the agent's API.
+  returned: when the agent refuses, or does not answer
+  type: str
+  sample: not_found
 plan:
   description: What differed, one line each.
   returned: always

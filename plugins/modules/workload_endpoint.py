@@ -155,7 +155,9 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
     pairs = workload.diff([endpoint], {endpoint.interface: found[endpoint.interface]})
     made = [single.Step(workload, pairs)]
     anew = workload.recreated(pairs)
-    settings = endpoint_sysctls(endpoint) if params["routed"] else ()
+    settings = endpoint_sysctls(endpoint)
+    if not params["routed"]:  # what guards the host is there all the same
+        settings = tuple(setting for setting in settings if setting.key.endswith("/rp_filter"))
     have = dict.fromkeys((setting.key for setting in settings), None) if anew else sysctl.observe(kernel, settings)
     # Without settings too: the host end is set up after this step.
     made.append(single.Step(sysctl, sysctl.diff(settings, have)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible.utils.display import Display
+from . import shown_lines
 
 OPTIONS: dict[str, dict[str, t.Any]] = {
     "output": {"type": "str", "choices": ["text", "json", "none"], "default": "text"},
@@ -20,8 +20,7 @@ def give(args: t.Mapping[str, t.Any], answer: t.Mapping[str, t.Any], lines: t.Se
     """`args` are those of OPTIONS; `lines` say the answer for people."""
     _write(args["answer_file"], {"lines": lines, "answer": answer})
     printed = {"text": lines, "json": json.dumps(answer, indent=2).splitlines(), "none": []}
-    for line in printed[args["output"]]:
-        Display().display(line)
+    shown_lines.show(printed[args["output"]])
 
 
 def refuse(args: t.Mapping[str, t.Any], error: Exception) -> None:

@@ -10,14 +10,16 @@ import pathlib
 import typing as t
 
 import jinja2
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import encoding
 
 _TEMPLATES = pathlib.Path(__file__).resolve().parents[2] / "roles" / "calico_node" / "templates"
 
 
 def render(bird: t.Mapping[str, t.Any]) -> str:
     """The text for `bird`, a bgp.bird_state.Bird as NodeState.to_dict has it. A field that is missing there raises
-    jinja2.UndefinedError: silence would be a session without an option."""
-    return _environment().get_template("bird.cfg.j2").render(calico_node_bird=bird)
+    jinja2.UndefinedError: silence would be a session without an option. Raises NotEncodable for a value that would not
+    be one token of bird.cfg."""
+    return _environment().get_template("bird.cfg.j2").render(calico_node_bird=encoding.checked(bird))
 
 
 def prepare() -> None:

@@ -7,22 +7,30 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_exchange
+
 from . import run_results
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
 
 
-def answered(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
-    """Whether remote_endpoints_info said something."""
-    return run_results.usable(answer) and "endpoints" in (answer or {})
+def answered(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
+    """Return whether remote_endpoints_info said something of the host that can be used."""
+    return answer is not None and run_results.usable(answer) and not endpoint_exchange.refusal(host, answer)
+
+
+def _why_not(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> str:
+    if answer is None or not run_results.usable(answer):
+        return run_results.reason(answer)
+    return endpoint_exchange.refusal(host, answer)
 
 
 def problems(hosts: t.Sequence[str], asked: Results, taken: Results) -> list[str]:
     """A sentence for each host that was not asked, or not told."""
     found = []
     for host in hosts:
-        if not answered(asked.get(host)):
-            why = run_results.reason(asked.get(host))
+        if not answered(host, asked.get(host)):
+            why = _why_not(host, asked.get(host))
             found.append(f"{host} could not be asked ({why}). The others keep what they knew of its workloads.")
         elif not run_results.usable(taken.get(host)):
             found.append(f"{host} could not be told: {run_results.reason(taken.get(host))}")
@@ -32,7 +40,7 @@ def problems(hosts: t.Sequence[str], asked: Results, taken: Results) -> list[str
 def lines(hosts: t.Sequence[str], asked: Results, taken: Results, check: bool) -> list[str]:
     """Problems, then one line for the fleet."""
     wrong = problems(hosts, asked, taken)
-    workloads = sum(len(answer["endpoints"]) for answer in asked.values() if answered(answer))
+    workloads = sum(len(answer["endpoints"]) for host, answer in asked.items() if answered(host, answer))
     # Each node is told of each change, so that it is found many times.
     changes = {
         (change["action"], change["subject"])

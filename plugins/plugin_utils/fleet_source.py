@@ -16,20 +16,33 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
     variables,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import with_opened
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError, shown
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host, Inventory, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import read as read_inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.endpoints import (
+    OwnBlocks,
+    single_address,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.left_out import (
+    LeftOut,
+    sentences,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.node_info import Journal
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
+    AllocationPlan,
+    NodePlan,
+    PlannedPool,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import IpamError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuild import reconcile
 
 from . import inventory_source, lockfile_store, node_removal, policy_files, policy_notices, pool_modes
 from .pool_modes import MODE_OF, MODES, live_modes, some
-from .targets import OwnIpam, Targets
+from .targets import Targets
 from .topology import with_topology
 
 
@@ -57,19 +70,21 @@ def compile_targets(
     pool: t.Optional[str] = None,
     mode: t.Optional[str] = None,
     as_observed: bool = False,
-    given: t.Mapping[str, OwnIpam] = MappingProxyType({}),
+    given: t.Mapping[str, Journal] = MappingProxyType({}),
     may_be_new: bool = False,
     passwords: t.Mapping[str, t.Collection[str]] = MappingProxyType({}),
     hold: bool = False,
     topology: str = "",
     without: t.Optional[str] = None,
+    refused: t.Mapping[str, FleetError] = MappingProxyType({}),
 ) -> Compiled:
     """`observed`: the stored states of the nodes that could be read (None: it has none yet). `given`: what they gave
     away by themselves. `copies_complete` is False where nobody asked the nodes (ad hoc): then the lockfile has to be
     there, unless the fleet `may_be_new`. `as_observed` compiles with the modes and BGP sessions that the nodes had, not
     those of the inventory. `passwords`: names of those that change, by node. `hold` has backup routes in the phases,
     also where nothing asks for them. With a `topology` of its own BGP follows that, and pools keep the modes that they
-    have; `without` a node, as if the inventory had none of that name. Raises FleetError."""
+    have; `without` a node, as if the inventory had none of that name. `refused`: nodes that answered something that
+    cannot be read; they take no part, and a notice names each. Raises FleetError."""
     hosts: t.Sequence[Host] = inventory_source.hosts(task_vars)
     if without is not None:
         hosts = node_removal.of(hosts, without).others
@@ -78,7 +93,7 @@ def compile_targets(
             hosts = with_topology(hosts, topology) if topology else hosts
             live_modes_only = as_observed or bool(topology)
             compiled = _compile(
-                hosts, task_vars, observed, copies_complete, pool, mode, live_modes_only, given, may_be_new
+                hosts, task_vars, observed, copies_complete, pool, mode, live_modes_only, given, may_be_new, refused
             )
             return _with_impact(compiled, observed, passwords, as_observed, hold)
     except FleetError as error:
@@ -94,15 +109,14 @@ def _compile(
     pool: t.Optional[str],
     mode: t.Optional[str],
     as_observed: bool,
-    given: t.Mapping[str, OwnIpam],
+    given: t.Mapping[str, Journal],
     may_be_new: bool,
+    refused: t.Mapping[str, FleetError],
 ) -> Compiled:
     documents = policy_files.documents(fleet_variable(hosts, policy_files.VARIABLE), task_vars)
     inventory = read_inventory(hosts, documents)
     overrides: dict[str, str] = {}
-    if as_observed:
-        inventory = _as_live(inventory, [state for state in observed.values() if state is not None])
-    else:
+    if not as_observed:
         overrides = mode_overrides(inventory, pool, mode)
         inventory = with_modes(inventory, overrides)
     path = lockfile_store.path_for(fleet_variable(hosts, "calico_lockfile"), task_vars)
@@ -114,11 +128,18 @@ def _compile(
             "does not exist.",
             "Run playbooks/site.yml first: it plans the blocks and writes this file.",
         )
+    if as_observed:
+        known_modes = previous.encapsulations if previous else {}
+        inventory = _as_live(inventory, [state for state in observed.values() if state is not None], known_modes)
+    if previous is None:
+        for dummy, error in sorted(refused.items()):
+            raise error  # what it has would be planned over
     before = lockfile_store.text(previous) if previous is not None else ""
     remembered = previous
     if not as_observed and observed:
         pool_modes.check_newcomers(inventory, remembered, observed, overrides)
     notices: tuple[str, ...] = ()
+    not_its_own: dict[str, FleetError] = {}
     if copies_complete:
         owners = [node.name for node in inventory.nodes.values() if node.workload_node]
         limited = task_vars.get("ansible_play_hosts_all") or owners
@@ -126,7 +147,7 @@ def _compile(
             reconciled = reconcile(
                 previous,
                 {
-                    node: with_opened(state.ipam, given.get(node, OwnIpam()).opened)
+                    node: with_opened(state.ipam, given.get(node, Journal()).opened)
                     for node, state in observed.items()
                     if state is not None
                 },
@@ -135,12 +156,18 @@ def _compile(
                 inventory_nodes=owners,
                 accept_missing=bool(fleet_variable(hosts, "calico_rebuild_lockfile")),
                 lockfile_name=path,
+                pools={item.name: PlannedPool(item.cidr, item.blockSize) for item in inventory.pools},
             )
         except IpamError as error:
-            raise FleetError(error.variable, error.value, error.rule, error.remedy) from error
+            raise _fleet_error(error) from error
         previous, notices = reconciled.plan, tuple(reconciled.notices)
-    allocated = {node: own.allocated for node, own in given.items()}
-    fleet = Fleet.build(inventory, previous, allocated)
+        not_its_own = {node: _fleet_error(error) for node, error in reconciled.refused.items()}
+    allocated, odd = _own_addresses(given, previous)
+    notices += tuple(str(error) for dummy, error in sorted(refused.items())) + tuple(sentences(odd))
+    told = _Told(inventory, remembered, previous, allocated)
+    fleet, culprits = told.fleet()
+    notices += tuple(str(error) for dummy, error in sorted(culprits.items()))
+    previous, allocated = told.previous_without(culprits), told.allocated_without(culprits)
     change = _needs_change(fleet, observed)
     fresh = sorted(name for name, state in observed.items() if state is None)
     if change and fresh and not as_observed:
@@ -159,7 +186,12 @@ def _compile(
         for name, label in labels.items()
     }
     return Compiled(
-        Targets(fleet, lockfile=path, encapsulations={item.name: item.encapsulation for item in fleet.pools}),
+        Targets(
+            fleet,
+            lockfile=path,
+            encapsulations={item.name: item.encapsulation for item in fleet.pools},
+            refused={**refused, **culprits, **not_its_own},
+        ),
         fleet,
         path,
         before,
@@ -171,6 +203,129 @@ def _compile(
         remembered,
         Impact(),
         (),
+    )
+
+
+def _fleet_error(error: IpamError) -> FleetError:
+    return FleetError(error.variable, error.value, error.rule, error.remedy)
+
+
+def _own_addresses(
+    given: t.Mapping[str, Journal], previous: t.Optional[AllocationPlan]
+) -> tuple[dict[str, tuple[str, ...]], list[LeftOut]]:
+    """Return the addresses that each node gave away out of its own blocks, and what else it says to have given."""
+    if previous is None:
+        return {node: own.allocated for node, own in given.items()}, []
+    found, left_out = {}, []
+    aside: dict[str, list[str]] = {}
+    for entry in previous.quarantine:
+        aside.setdefault(entry.node, []).append(entry.cidr)
+    for node, journal in given.items():
+        part = previous.nodes.get(node, NodePlan())
+        cidrs = [*(grant.cidr for grant in (*part.blocks, *part.spare_blocks)), *aside.get(node, ())]
+        blocks = OwnBlocks(cidrs)
+        why = "it lies in none of the node's blocks."
+        own = []
+        for text in journal.allocated:
+            address = single_address(text)
+            if address is not None and address in blocks:
+                own.append(text)
+            else:
+                left_out.append(LeftOut(node, f"address {text} of its journal", why))
+        left_out += [
+            LeftOut(node, f"block {cidr} of its journal", "it is none of the node's.")
+            for cidr in journal.opened
+            if cidr not in cidrs
+        ]
+        found[node] = tuple(own)
+    return found, left_out
+
+
+class _Told:
+    """A plan out of the inventory, the lockfile and what nodes told, that no node can keep from being made.
+
+    `remembered` is the lockfile's plan, `previous` that with what the nodes' copies say, `allocated` what they gave
+    away.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        remembered: t.Optional[AllocationPlan],
+        previous: t.Optional[AllocationPlan],
+        allocated: t.Mapping[str, tuple[str, ...]],
+    ) -> None:
+        self._inventory = inventory
+        self._remembered = remembered
+        self._previous = previous
+        self._allocated = allocated
+
+    def fleet(self) -> tuple[Fleet, dict[str, FleetError]]:
+        """Return the fleet, and the nodes whose answers do not fit into it, left out. Raises FleetError where it
+        cannot be planned by the inventory and the lockfile alone, or there is no lockfile."""
+        try:
+            return self._built(()), {}
+        except FleetError as error:
+            suspects = self._suspects()
+            if not suspects:
+                raise
+            try:
+                alone = self._built(suspects)
+            except FleetError:
+                raise error from None
+            for node in suspects[:_SUSPECTS]:
+                try:
+                    return self._built([node]), {node: _does_not_fit(node, error)}
+                except FleetError:
+                    continue
+            return alone, {node: _does_not_fit(node, error) for node in suspects}
+
+    def _built(self, without: t.Collection[str]) -> Fleet:
+        return Fleet.build(self._inventory, self.previous_without(without), self.allocated_without(without))
+
+    def _suspects(self) -> list[str]:
+        """Return the nodes whose answers the plan differs by from that of the lockfile alone."""
+        if self._remembered is None or self._previous is None:
+            return []
+        before, now = self._remembered.nodes, self._previous.nodes
+        return sorted(
+            node
+            for node in {*before, *now, *self._allocated}
+            if self._allocated.get(node) or before.get(node) != now.get(node)
+        )
+
+    def previous_without(self, nodes: t.Collection[str]) -> t.Optional[AllocationPlan]:
+        """Return the plan to go on from, with the lockfile's part for these nodes."""
+        if not nodes or self._previous is None or self._remembered is None:
+            return self._previous
+        if set(nodes) >= set(self._suspects()):
+            return self._remembered
+        parts = {**self._previous.nodes}
+        for node in nodes:
+            parts.pop(node, None)
+            if node in self._remembered.nodes:
+                parts[node] = self._remembered.nodes[node]
+        restored = [parts[node] for node in nodes if node in parts]
+        owned = {grant.cidr for part in restored for grant in (*part.blocks, *part.spare_blocks)}
+        quarantine = tuple(entry for entry in self._previous.quarantine if entry.cidr not in owned)
+        return dataclasses.replace(self._previous, nodes=parts, quarantine=quarantine)
+
+    def allocated_without(self, nodes: t.Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Return what nodes gave away, without these."""
+        return {node: found for node, found in self._allocated.items() if node not in nodes}
+
+
+#: Nodes that are left out one by one to find the one that a plan fails by; each takes a plan.
+_SUSPECTS = 64
+
+
+def _does_not_fit(node: str, error: FleetError) -> FleetError:
+    value = "" if error.value is None else f" {shown(error.value)}"
+    return FleetError(
+        f"what {node} says that it has",
+        None,
+        f"does not fit, and nothing is changed on it: {error.variable}{value} {error.rule}",
+        error.remedy,
     )
 
 
@@ -208,7 +363,7 @@ def _joined_first(
     """The inventory with the modes that the other nodes run: a node without sessions and routes cannot go through a
     change in step with them. Raises FleetError where that is not what was asked for."""
     states = [state for state in observed.values() if state is not None]
-    live = _as_live(inventory, states)
+    live = _as_live(inventory, states, {})
     settled = not any(transition.needed(state, live.pools, live.settings.underlay_mtu) for state in states)
     if mode is None and settled:
         return live
@@ -249,13 +404,18 @@ def fleet_variable(hosts: t.Iterable[Host], name: str) -> t.Any:
     return None if found is None else variables.check(name, found)
 
 
-def _as_live(inventory: Inventory, states: t.Sequence[NodeState]) -> Inventory:
-    """The inventory as the nodes still run it: with their modes and, if they agree, their MTU of the underlay."""
+def _as_live(inventory: Inventory, states: t.Sequence[NodeState], remembered: t.Mapping[str, str]) -> Inventory:
+    """The inventory as the nodes still run it: with their modes and, if they agree, their MTU of the underlay. A pool
+    about whose mode they do not agree has the one that the lockfile remembers."""
     mtus = {state.underlay_mtu for state in states if state.phase in ("converge", "retire")}
     if len(mtus) == 1:
         settings = dataclasses.replace(inventory.settings, underlay_mtu=mtus.pop())
         inventory = dataclasses.replace(inventory, settings=settings)
-    return with_modes(inventory, live_modes(states))
+    live = live_modes(states)
+    contested = {pool.name for state in states for pool in state.pools if pool.name not in live}
+    live.update((name, remembered[name]) for name in contested if name in remembered)
+    six = {item.name for item in inventory.pools if item.version == 6}
+    return with_modes(inventory, {name: mode for name, mode in live.items() if name not in six or "IPIP" not in mode})
 
 
 def needs_phases(current: t.Optional[NodeState], target: NodeState) -> bool:

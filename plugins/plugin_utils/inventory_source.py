@@ -13,8 +13,14 @@ import collections
 import json
 import typing as t
 
+from ansible.errors import AnsibleUndefinedVariable
+from ansible.utils.display import Display
+from ansible_collections.baremetal.host_routing.plugins.module_utils.document_limits import BeyondLimits, check_value
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host
+
+from . import controller_variables
 
 try:  # Where a value was written; core keeps this in a private place, so live without it.
     from ansible._internal._datatag._tags import Origin  # type: ignore[import-not-found]
@@ -23,6 +29,10 @@ except ImportError:
 
 NODES_GROUP, REFLECTORS_GROUP = "calico_nodes", "calico_rr"
 _PORTS = ("ansible_port", "ansible_ssh_port")
+_FACTS_REMEDY = (
+    "Set variables in the inventory; if no module, local fact or set_fact of yours is behind it, look into who is root "
+    "on this host."
+)
 
 
 def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
@@ -67,20 +77,52 @@ class _Values:
     def of(self, host: t.Any) -> dict[str, _Value]:
         """Those that the engine reads, or complains of, and ports."""
         raw = self._raw(host)
-        return {str(key): self._value(host, str(key), raw[key]) for key in raw if _is_ours(str(key)) or key in _PORTS}
+        ignored = controller_variables.facts_of_fleet(raw)
+        if ignored:
+            names = ", ".join(ignored[:5])
+            Display().warning(f"host {host}: {names} is a fact, no variable, and is left out. {_FACTS_REMEDY}")
+        return {
+            str(key): self._value(host, str(key), raw[key])
+            for key in raw
+            if key in _PORTS or controller_variables.is_of_fleet(str(key))
+        }
 
     def _value(self, host: t.Any, name: str, raw: t.Any) -> _Value:
         key = name, id(raw)
         if key not in self._known:
             self._held.append(raw)
+            _check_bounds(name, raw)
             self._known[key] = _value(name, raw) if _is_constant(raw) else None
-        return self._known[key] or _value(name, self._hostvars[host][name])
+        return self._known[key] or _value(name, self._evaluated(host, name))
+
+    def _evaluated(self, host: t.Any, name: str) -> t.Any:
+        """Return a variable that is a template. Raises FleetError where it names a variable that is not there."""
+        try:
+            value = self._hostvars[host][name]
+        except AnsibleUndefinedVariable as error:
+            raise FleetError(
+                f"{name} of {host}",
+                None,
+                f"is a template that cannot be evaluated: {error.message}.",
+                "Define what it names. Facts are in ansible_facts alone: write ansible_facts.default_ipv4 for "
+                "ansible_default_ipv4.",
+            ) from error
+        _check_bounds(name, value)
+        return value
 
 
 def _value(name: str, value: t.Any) -> _Value:
     origins: dict[str, str] = {}
     _origins(name, value, origins)
     return _Value(plain(value), origins)
+
+
+def _check_bounds(name: str, value: t.Any) -> None:
+    """Raises FleetError for a value that is too much to be read."""
+    try:
+        check_value(value)
+    except BeyondLimits as error:
+        raise FleetError(name, None, error.rule, error.remedy) from error
 
 
 def _is_constant(value: t.Any) -> bool:
@@ -123,13 +165,6 @@ def _port(values: t.Iterable[t.Any]) -> t.Optional[int]:
 def plain(value: t.Any) -> t.Any:
     """Without Ansible's tags and lazy containers."""
     return json.loads(json.dumps(value, default=str))
-
-
-def _is_ours(name: str) -> bool:
-    """Whether the engine reads it, or complains of how it is written."""
-    if name in variables.BY_NAME or name.startswith(variables.GROUP_LISTS):
-        return True
-    return name.startswith("calico_") and any(True for dummy in variables.misspelt([name]))
 
 
 def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import typing as t
 
@@ -49,8 +50,9 @@ class Looked:
 
 def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
     """All that is refused; or, where nothing is, all that the rules find but those of calico_lint_ignore."""
-    hosts = inventory_source.hosts(task_vars)
+    hosts: t.Sequence[Host] = ()
     try:
+        hosts = inventory_source.hosts(task_vars)
         with uncollected():
             documents = policy_files.documents(fleet_variable(hosts, policy_files.VARIABLE), task_vars)
             inventory, refused = refusals.read(hosts, documents)
@@ -80,11 +82,13 @@ def _network(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: F
         if known.get("ansible_host"):
             ways[name] = str(known["ansible_host"])
         facts = known.get("ansible_facts") or {}
-        if facts.get("interfaces"):
-            if node.address:
-                links[name] = _link(facts, node.address)
-            if node.address6:
-                links6[name] = _link6(facts, node.address6)
+        # What the node says of itself: anything else than the module setup returns says nothing of its links.
+        with contextlib.suppress(AttributeError, LookupError, OverflowError, TypeError, ValueError):
+            if facts.get("interfaces"):
+                if node.address:
+                    links[name] = _link(facts, node.address)
+                if node.address6:
+                    links6[name] = _link6(facts, node.address6)
     return Network(fleet, hosts, tuple(inventory_source.outside(task_vars)), ways, links, links6)
 
 

@@ -10,6 +10,8 @@ import os
 import tempfile
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import document_file
+from ansible_collections.baremetal.host_routing.plugins.module_utils.document_limits import LOCKFILE, BeyondLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
@@ -36,10 +38,13 @@ def path_for(chosen: t.Optional[str], task_vars: t.Mapping[str, t.Any]) -> str:
 def read(path: str) -> t.Optional[AllocationPlan]:
     """None when there is no such file. Raises FleetError for one that cannot be read or understood."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            text = stream.read()
+        text = document_file.read(path, LOCKFILE)
     except FileNotFoundError:
         return None
+    except BeyondLimits as error:
+        raise FleetError(
+            "lockfile", path, error.rule, "Restore the file from version control, or set calico_lockfile."
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise FleetError(

@@ -19,6 +19,8 @@ from . import run_results
 #: Seconds for which a host is asked on after its time is over: it goes back then, and says so.
 GOING_BACK = 45.0
 _PAUSE = 1.0
+#: Sentences of a plan that are repeated.
+_NAMED = 20
 
 Data = dict[str, t.Any]
 
@@ -45,12 +47,14 @@ def confirm(
         sleep(_PAUSE)
 
 
-def problem(host: str, answer: Data, seconds: float, cut: t.Sequence[str]) -> str:
-    """Why a change is not confirmed and what the host does now, "" if it is."""
+def problem(host: str, answer: Data, seconds: float, cut: t.Any) -> str:
+    """Why a change is not confirmed and what the host does now, "" if it is. `cut` and `answer` are as the host gave
+    them."""
     outcome = answer.get("outcome")
     if outcome in ("confirmed", "replaced", "nothing"):
         return ""
-    said = f" The plan said: {'; '.join(cut)}." if cut else ""
+    sentences = [run_results.first_line(text) for text in cut[:_NAMED]] if isinstance(cut, (list, tuple)) else []
+    said = f" The plan said: {'; '.join(sentences)}." if sentences else ""
     after = f"{said} Correct the inventory, then run again."
     if outcome == "went_back":
         return (

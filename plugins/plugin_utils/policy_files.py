@@ -9,11 +9,13 @@ import glob
 import os
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import document_file
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.document_text import (
     EXTENSIONS,
     NotReadable,
     documents_of,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.document_limits import BeyondLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_sources import Document
 
@@ -45,7 +47,10 @@ def _files(label: str, name: str, folder: str) -> list[str]:
     if os.path.isfile(path):
         return [path]
     if os.path.isdir(path):
-        entries = sorted(os.path.join(path, entry) for entry in os.listdir(path) if entry.endswith(EXTENSIONS))
+        try:
+            entries = sorted(os.path.join(path, entry) for entry in os.listdir(path) if entry.endswith(EXTENSIONS))
+        except OSError as error:
+            raise FleetError(label, path, f"cannot be read: {error.strerror}.", "Correct its permissions.") from error
         if not entries:
             raise FleetError(label, name, "has no file *.yml, *.yaml or *.json.", "Put policy there, or remove it.")
         return entries
@@ -71,13 +76,13 @@ def _check_place(label: str, path: str, sources: t.Sequence[str]) -> None:
 
 def _documents(label: str, path: str) -> t.Iterator[Document]:
     try:
-        with open(path, encoding="utf-8") as stream:
-            text = stream.read()
-        for content, line in documents_of(text, path):
+        for content, line in documents_of(document_file.read(path), path):
             yield Document(content, path, line)
     except NotReadable as error:
         where = f"{path}:{error.line}" if error.line else path
         raise FleetError("document", None, str(error), "Correct it.", where) from error
+    except BeyondLimits as error:
+        raise FleetError(label, path, error.rule, error.remedy) from error
     except UnicodeDecodeError as error:
         raise FleetError(label, path, f"is not UTF-8 at byte {error.start}.", "Save it as UTF-8.") from error
     except OSError as error:

@@ -9,6 +9,7 @@ import re
 import typing as t
 
 import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils.document_limits import check_yaml
 
 #: mode -> (ipipMode, vxlanMode)
 FIELDS = {
@@ -54,8 +55,9 @@ def with_mode(text: str, pool: str, mode: str) -> str:
 
 def _pools(text: str) -> list[t.Any]:
     try:
+        check_yaml(text, yaml.SafeLoader)
         document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise CannotEdit("it cannot be read as plain YAML") from error
     pools = document.get("calico_ip_pools") if isinstance(document, dict) else None
     if not isinstance(pools, list) or not all(isinstance(entry, dict) for entry in pools):

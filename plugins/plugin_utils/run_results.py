@@ -7,9 +7,24 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils import terminal_text
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import (
+    limits,
+    results,
+    shapes,
+)
 
-def of_hosts(task_vars: t.Mapping[str, t.Any], name: str, hosts: t.Iterable[str]) -> dict[str, t.Mapping[str, t.Any]]:
-    """{host: result registered as `name`}, without the hosts that have none.
+
+def of_hosts(
+    task_vars: t.Mapping[str, t.Any],
+    name: str,
+    hosts: t.Iterable[str],
+    reader: t.Optional[shapes.Reader] = None,
+) -> dict[str, t.Mapping[str, t.Any]]:
+    """Return {host: result registered as `name`}, without the hosts that have none.
+
+    `reader` says what a result has to be; one that is something else is returned as that of a task that failed. None:
+    the results as they are, for callers that read them by themselves.
 
     As registered: a result is data in which no templates are, and looking for them in what whole fleets answered takes
     longer than anything that is done with it.
@@ -22,7 +37,7 @@ def of_hosts(task_vars: t.Mapping[str, t.Any], name: str, hosts: t.Iterable[str]
         if isinstance(result, str):  # the name of a variable that is written as a template
             result = hostvars[host].get(name)
         if isinstance(result, t.Mapping):
-            found[str(host)] = result
+            found[str(host)] = result if reader is None else results.of_result(result, reader)
     return found
 
 
@@ -42,5 +57,7 @@ def reason(result: t.Optional[t.Mapping[str, t.Any]]) -> str:
 
 
 def first_line(message: t.Any) -> str:
-    text = str(message or "").strip()
-    return text.splitlines()[0] if text else ""
+    """Return the first line of a message as a terminal can show it, cut where it is very long; "" for no text."""
+    text = results.message(message).strip()
+    line = terminal_text.line(text.splitlines()[0]) if text else ""
+    return line if len(line) <= limits.LINE else f"{line[: limits.LINE]}..."

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 
-from . import bgp_secrets, shared_targets, targets
+from . import bgp_secrets, observed_nodes, shared_targets, targets
+from .guarded_action import GuardedAction
 
 
-class StateAction(ActionBase):
+class StateAction(GuardedAction):
     """Base of actions that send one host's NodeState to a module. `answered`: what the host said, if it was asked."""
 
     answered: t.Mapping[str, t.Any] = {}
@@ -48,17 +49,21 @@ class StateAction(ActionBase):
         """
         host = task_vars["inventory_hostname"]
         answer = task_vars.get(observed) if observed else self.ask_node(task_vars)
-        current = targets.observed_state(answer)
-        if fleet:
-            found = targets.load(fleet)
-        else:
+        found = targets.load(fleet) if fleet else None
+        if found is not None and host in found.refused:
+            raise found.refused[host]
+        current = observed_nodes.state(host, answer)
+        if found is None:
             found = shared_targets.of_task(task_vars, str(self._task._uuid), host, current, pool, mode)
-        try:
-            return [(phase, found.phase(host, current, phase)) for phase in phases(found)]
-        except KeyError:
+        if host not in (found.states if found.fleet is None else found.fleet.nodes):
             raise FleetError(
                 f"host {host}", None, "is in neither group calico_nodes nor calico_rr.", "Put it into one of them."
-            ) from None
+            )
+        try:
+            return [(phase, found.phase(host, current, phase)) for phase in phases(found)]
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
+            why = Unreadable("", "a state from which no way leads to another one")
+            raise observed_nodes.unreadable(host, why) from error
 
     def ask_node(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         answer = self._execute_module(

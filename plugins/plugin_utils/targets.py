@@ -16,6 +16,7 @@ import typing as t
 
 from ansible import constants
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, transition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Ipam, NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_parts import PolicyWire
@@ -30,6 +31,7 @@ class Targets:
     `lockfile` is where to remember, at the end of a change, that the fleet runs its pools in `encapsulations` ({pool:
     IPIP, ...}); "" where this run cannot say it of the whole fleet. `hold`: backup routes hold traffic in the phases,
     `divert`: all of it before sessions change.
+    `refused`: nodes whose own part cannot be gone on with, and why; the others go on.
     `sessions_of`: states whose BGP sessions the nodes are to have, instead of those of the fleet (a return).
     """
 
@@ -40,6 +42,7 @@ class Targets:
     hold: bool = False
     divert: bool = False
     sessions_of: t.Mapping[str, t.Optional[NodeState]] = dataclasses.field(default_factory=dict)
+    refused: t.Mapping[str, FleetError] = dataclasses.field(default_factory=dict)
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -94,34 +97,3 @@ def load_policy(folder: str, node: str) -> t.Optional[dict[str, t.Any]]:
             return t.cast(PolicyWire, pickle.load(stream)).of(node)
     except FileNotFoundError:
         return None
-
-
-def observed_state(result: t.Any) -> t.Optional[NodeState]:
-    """The stored NodeState in a node_info result, or None: a fresh node, or one that was not read.
-
-    Without its policy, on which nothing depends that comes next: reading that of a large fleet takes a second a node.
-    """
-    if not isinstance(result, t.Mapping):
-        return None
-    state = result.get("state")
-    if not state:
-        return None
-    return NodeState.from_dict({name: value for name, value in state.items() if name != "policy"})
-
-
-def changed_passwords(result: t.Any) -> tuple[str, ...]:
-    """Names of the passwords that the inventory has other values for than the node, of a node_info result."""
-    return tuple(result.get("passwords_changed") or ()) if isinstance(result, t.Mapping) else ()
-
-
-class OwnIpam(t.NamedTuple):
-    """What a node gave away by itself: addresses, and the blocks (CIDRs) that it opened for them."""
-
-    allocated: tuple[str, ...] = ()
-    opened: tuple[str, ...] = ()
-
-
-def observed_ipam(result: t.Any) -> OwnIpam:
-    """Of a node_info result; nothing where that was not gathered."""
-    found = (result.get("ipam") if isinstance(result, t.Mapping) else None) or {}
-    return OwnIpam(tuple(found.get("allocated", ())), tuple(found.get("opened", ())))

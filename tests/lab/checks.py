@@ -222,6 +222,7 @@ def check_sysctls(fleet: Fleet, node: Observed) -> None:
     for workload in node.workloads:
         name = workload["interface"]
         expected |= {f"conf/{name}/proxy_arp": "1", f"conf/{name}/forwarding": "1", f"neigh/{name}/proxy_delay": "0"}
+        expected[f"conf/{name}/rp_filter"] = "1"
     assert {key: node.sysctl(key) for key in expected} == expected, node.name
 
 
@@ -256,7 +257,8 @@ def check_iptables(fleet: Fleet, node: Observed) -> None:
 
 def check_units(fleet: Fleet, node: Observed) -> None:
     units = node.raw["units"]
-    assert units["calico-node-state.service"]["UnitFileState"] == "enabled", units
+    for boot in ("calico-firewall.service", "calico-node-state.service"):
+        assert units[boot]["UnitFileState"] == "enabled", units
     agent = units["calico-agent.service"]
     if node.name in fleet.nodes:
         assert (agent["UnitFileState"], agent["ActiveState"], agent["NRestarts"]) == ("enabled", "active", "0"), units

@@ -119,10 +119,18 @@ class Observed:
 
     @cached_property
     def chains(self) -> dict[tuple[str, str], list[str]]:
-        """{(table, chain): rules as iptables-save prints them, without -A and the chain}."""
+        """IPv4: {(table, chain): rules as iptables-save prints them, without -A and the chain}."""
+        return self._chains("iptables")
+
+    @cached_property
+    def chains6(self) -> dict[tuple[str, str], list[str]]:
+        """The same of IPv6."""
+        return self._chains("ip6tables")
+
+    def _chains(self, program: str) -> dict[tuple[str, str], list[str]]:
         found: dict[tuple[str, str], list[str]] = {}
         table = ""
-        for line in self.raw["iptables"].splitlines():
+        for line in self.raw[program].splitlines():
             if line.startswith("*"):
                 table = line[1:]
             elif line.startswith(":"):

@@ -23,8 +23,17 @@ import subprocess
 import sys
 
 BIRD_SOCKET = "/run/calico/bird.ctl"
-UNITS = ("calico-bird.service", "calico-node-state.service", "calico-agent.service", "bird.service")
-SYSCTLS = ("conf/*/rp_filter", "conf/*/proxy_arp", "conf/*/forwarding", "neigh/*/proxy_delay", "ip_forward")
+UNITS = (
+    "calico-bird.service",
+    "calico-firewall.service",
+    "calico-node-state.service",
+    "calico-agent.service",
+    "bird.service",
+)
+SYSCTLS = (
+    *("conf/*/rp_filter", "conf/*/proxy_arp", "conf/*/forwarding", "neigh/*/proxy_delay", "ip_forward"),
+    "udp_early_demux",
+)
 #: What a run may write.
 FILES = ("/etc", "/usr/local", "/var/lib/calico", "/run/calico", "/root/.ssh", "/opt")
 #: Files that move by themselves (time, caches of systemd and the linker).
@@ -109,6 +118,7 @@ def observe() -> dict:
         "neighbors": parsed("ip", "-4", "-j", "neigh", "show", "nud", "permanent"),
         "fdb": parsed("bridge", "-j", "fdb", "show"),
         "iptables": said("iptables-save"),
+        "ip6tables": said("ip6tables-save"),
         "ipsets": said("ipset", "save"),
         "sysctls": sysctls(),
         "namespaces": {name: namespace(name) for name in sorted(os.listdir("/run/netns"))}

@@ -45,6 +45,8 @@ class Suite:
 NETWORK = ("iproute2", "iptables", "ipset", "iputils-ping", "tcpdump")
 # Clients of the CNI plugin and what they need: podman with its CNI backend, plugins that are chained, containers' files
 CONTAINERS = ("podman", "crun", "containernetworking-plugins", "netcat-openbsd", "busybox-static", "strace")
+# Judges unit files (systemd-analyze).
+SYSTEMD = ("systemd",)
 # What simulated hosts run, with namespaces of their own and the machine's programs (bench/site/simulated_hosts.py)
 BIRD = ("bird2",)
 
@@ -106,11 +108,11 @@ SUITES: tuple[Suite, ...] = (
         "integration",
         "drivers, modules and BIRD on this machine's kernel, in network namespaces",
         (*PYTEST, "tests/integration"),
-        limit=2400,
+        limit=3000,
         covers=("tests/integration",),
         part="integration",
         root=True,
-        packages=(*NETWORK, *CONTAINERS, *BIRD),
+        packages=(*NETWORK, *CONTAINERS, *BIRD, *SYSTEMD),
         # Only where the kernel has no ipip: see tests/lab/scenarios/test_drivers.py.
         skips={
             "tunl0": "this kernel has no ipip; lab-ipip runs the same tests on the emulated machine's",

@@ -25,6 +25,7 @@ import typing as t
 from ..dataplane.change import Change, ObserveError
 from ..dataplane.kernel import Kernel, KernelError
 from ..dataplane.node import NodePlan
+from ..dataplane.workload import GONE
 from ..fleet.attachment import Workload
 from ..fleet.guard import NO_INTERFACES, needs_interfaces
 from ..fleet.node_state import NodeState
@@ -61,6 +62,9 @@ _log = logging.getLogger("calico.agent")
 
 #: Seconds within which the reconciler comes through if nothing keeps it.
 _ALIVE = 60.0
+_LOOKS = 5
+_LOOKING = 10.0  # seconds
+_BETWEEN_LOOKS = 0.1
 
 
 class Kernels(t.Protocol):
@@ -132,6 +136,7 @@ class Agent:
             on_step=self._stepped,
             on_resync=self.instruments.resyncs.add,
             on_failure=self.instruments.errors.add,
+            on_ended=self._ended,
             run=thread("drivers"),
             interval=settings.resync_interval,
             excluded=self.workloads.deletion.subjects,
@@ -186,12 +191,16 @@ class Agent:
 
         Raises AgentError, and nothing of it is left then.
         """
+        labels = self.workloads.relabellings
         try:
-            return await self.workloads.add(request)
+            workload = await self.workloads.add(request)
         except AgentError as error:
             if error.code == protocol.NO_ADDRESS:
                 self.instruments.refused.add()
             raise
+        if self.workloads.relabellings != labels:
+            await self._labels_in_force()
+        return workload
 
     async def delete(self, id: str) -> bool:
         """False for a workload that there is not. After the return it cannot be reached and its address is free; its
@@ -205,9 +214,14 @@ class Agent:
         Raises AgentError.
         """
         workload = await self.workloads.relabel(id, labels)
+        await self._labels_in_force()
+        return workload
+
+    async def _labels_in_force(self) -> None:
+        """Have policy asked by the labels of now, and what it denies by them cut where that is wanted."""
         if self.state is not None and self.state.policy is not None:
             await self.reconciler.resync(repair.FIREWALL)
-        return workload
+            await self._cut_denied_flows()
 
     def get(self, id: str) -> t.Optional[Workload]:
         return self.workloads.get(id)
@@ -323,6 +337,30 @@ class Agent:
         except (ObserveError, KernelError) as error:
             raise AgentError(protocol.KERNEL, str(error)) from error
 
+    async def look(self) -> NodePlan:
+        """Like plan() for the present state, but nobody is kept from attaching workloads meanwhile.
+
+        It waits for a moment in which nothing is being attached, deleted or repaired; a look during which something was
+        may show it half done, and is repeated. Raises AgentError, also where there is no such moment.
+        """
+        try:
+            looks, until = 0, self._clock() + _LOOKING
+            while looks < _LOOKS and self._clock() < until:
+                before = self._turn.quiet
+                if before is not None:
+                    looks += 1
+                    found = await self.reconciler.look(self._need_desired)
+                    if not found.changed or self._turn.quiet == before:
+                        return found
+                await asyncio.sleep(_BETWEEN_LOOKS)
+        except (ObserveError, KernelError) as error:
+            raise AgentError(protocol.KERNEL, str(error)) from error
+        raise AgentError(
+            protocol.TRY_AGAIN,
+            "node.plan: workloads came or went each time that the node was looked at. Ask again, or ask as root, for"
+            " whom they wait.",
+        )
+
     async def node_apply(self, state: t.Optional[NodeState], removals: bool) -> Outcome:
         """Makes `state`, by default the one that is on the disk, the desired one, and the node have it.
 
@@ -369,16 +407,23 @@ class Agent:
     async def _cut_denied_flows(self) -> None:
         """Once the policy that is desired is in force."""
         remote = self.knowledge.remote
-        if self.flow_cutter.due(self._desired, remote):
-            await self.flow_cutter.cut(functools.partial(self._in_force, remote), remote)
+        labels = self.workloads.relabellings
+        if self.flow_cutter.due(self._desired, remote, labels):
+            await self.flow_cutter.cut(functools.partial(self._in_force, remote), remote, labels)
 
     def _in_force(self, remote: RemoteEndpoints) -> t.Optional[NodeState]:
         """What is desired, with workloads that are coming and may be reached before they stand; None while the kernel
-        has not been brought to its policy, or where that is no longer `remote` that is known of other nodes."""
+        has not been brought to its policy and labels, or where that is no longer `remote` that is known of other nodes.
+        """
         desired = self._without_policy() if remote is self.knowledge.remote else None
-        brought = [self.reconciler.brought_to(kind) for kind in repair.FIREWALL]
-        if desired is None or not all(state is not None and state.policy is desired.policy for state in brought):
+        if desired is None:
             return None
+        labels = {one.interface: one.labels for one in desired.workloads}
+        for state in (self.reconciler.brought_to(kind) for kind in repair.FIREWALL):
+            if state is None or state.policy is not desired.policy:
+                return None
+            if any(labels.get(one.interface, one.labels) != one.labels for one in state.workloads):
+                return None
         coming = self.workloads.coming()
         return dataclasses.replace(desired, workloads=(*desired.workloads, *coming)) if coming else desired
 
@@ -396,11 +441,22 @@ class Agent:
             self.instruments.drift.add(change.kind)
             self.events.tell("drift", change=plain(change))
 
+    def _ended(self, change: Change) -> None:
+        """A workload is not repaired: it ended with its namespace, or that is another one now."""
+        if change.note == GONE:
+            return  # the ordinary end of a container, which a DEL follows
+        _log.warning(
+            "Workload %s is looked after no more: %s. Nothing was changed there. Delete the workload, and add it again"
+            " if it is still wanted.",
+            change.subject,
+            change.note,
+        )
+
     def _ticked(self) -> None:
         self.ticked = self._clock()
         # A hand-over does it itself once all of it stands: sets may not have yet what it brings of other nodes.
         busy = self._handing_over.locked() or (self._cutting is not None and not self._cutting.done())
-        if not busy and self.flow_cutter.due(self._desired, self.knowledge.remote):
+        if not busy and self.flow_cutter.due(self._desired, self.knowledge.remote, self.workloads.relabellings):
             self._cutting = asyncio.ensure_future(self._cut_denied_flows())
         self.instruments.converged(self.in_sync, time.time())
         self._on_tick()

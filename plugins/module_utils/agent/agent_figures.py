@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..node import bundle
+from ..node import bundle, engine_start
 from ..release import VERSION
 from .agent import Agent
 from .instruments import DELETING, DRIVERS, INVENTORY, RUN_TIME, Instruments
@@ -13,12 +13,13 @@ from .instruments import DELETING, DRIVERS, INVENTORY, RUN_TIME, Instruments
 
 def watch_agent(instruments: Instruments, agent: Agent) -> None:
     # What this process runs, whatever is installed later.
-    engine = bundle.installed_digest(agent.machine.engine) or ""
+    engine = bundle.running_digest(agent.machine.engine) or ""
 
     def refresh() -> None:
         state = agent.state
         instruments.describe(VERSION, engine, state.node if state else "")
         instruments.in_sync.set(value=float(agent.in_sync))
+        instruments.engine_altered.set(value=float(bool(engine_start.read_alarm(agent.machine.engine_alarm))))
         instruments.state_complete.set(value=float(agent.knowledge.complete))
         instruments.workloads.set(RUN_TIME, value=len(agent.workloads))
         instruments.workloads.set(INVENTORY, value=len(state.workloads) if state else 0)

@@ -9,8 +9,10 @@ with Client() as agent:
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
+import os
 import socket
 import time
 import types
@@ -108,12 +110,14 @@ class Client:
             raise self._broken(error.strerror or str(error)) from error
 
     def _connect(self) -> socket.socket:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(self.timeout)
+        if os.geteuid() == 0:
+            # Root's own: nobody else can fill its queue. An agent of an earlier release has none.
+            with contextlib.suppress(OSError):
+                self._socket = self._connected(protocol.root_socket(self.path))
+                return self._socket
         try:
-            connection.connect(self.path)
+            self._socket = self._connected(self.path)
         except OSError as error:
-            connection.close()
             if error.errno in (errno.EACCES, errno.EPERM):
                 raise AgentError(
                     protocol.FORBIDDEN,
@@ -122,7 +126,16 @@ class Client:
                 ) from error
             reason = "nobody listens" if error.errno == errno.ECONNREFUSED else error.strerror or str(error)
             raise NotRunning(self.path, reason) from error
-        self._socket = connection
+        return self._socket
+
+    def _connected(self, path: str) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(self.timeout)
+        try:
+            connection.connect(path)
+        except OSError:
+            connection.close()
+            raise
         return connection
 
     def _closed_by_agent(self) -> bool:

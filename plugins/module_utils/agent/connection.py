@@ -6,11 +6,15 @@
 What a client can cost is bounded: a request's size, the time until it is complete, what lies unread in either
 direction, and over all connections the bytes that wait (Server.admit_bytes). A connection that breaks a bound is told
 so and then only read until it ends or a moment has passed, so that the client is not cut off from the answer.
+
+Root's requests are read and answered as they come. Those of others cost a turn each (fair_share.py): after each piece
+that was read the connection waits for one before it is read on, and a request waits for one before it is parsed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 import typing as t
@@ -21,14 +25,19 @@ from .peer import Peer
 from .protocol import AgentError
 
 if t.TYPE_CHECKING:
-    from .server import Server
+    from .server import Method, Server
 
 _log = logging.getLogger("calico.api")
 
 _LINGER = 2.0  # seconds that a refused client is still read from
+_CHUNK = 64 << 10  # bytes that are read at once from root
+_CHUNK_OTHERS = 16 << 10
+
+#: What was read last, until it is appended to a connection's own buffer. One serves all: the loop reads one at a time.
+_scratch = bytearray(_CHUNK)
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """`Server` says what is answered; this says when, and in which framing."""
 
     def __init__(self, server: Server) -> None:
@@ -36,6 +45,7 @@ class Connection(asyncio.Protocol):
         self.peer = Peer(0, -1, -1)
         self.busy = False  # a request is being answered
         self.lost = False
+        self.streaming = False
         self.task: t.Optional[asyncio.Task[None]] = None
         self._transport: asyncio.Transport
         self._buffer = bytearray()
@@ -44,7 +54,8 @@ class Connection(asyncio.Protocol):
         self._deaf = False  # what still comes is thrown away
         self._ended = False  # the client has sent all that it will
         self._stuck = False  # the client does not read its answers
-        self._streaming = False
+        self._root = False
+        self._urgent = False  # others wait for the request that is being answered
         self._writable: t.Optional[asyncio.Future[None]] = None
         self._timer: t.Optional[asyncio.TimerHandle] = None
         self._refusal: t.Optional[AgentError] = None  # one connection too many
@@ -58,23 +69,30 @@ class Connection(asyncio.Protocol):
             self.peer = Peer.of(transport.get_extra_info("socket"))
         except OSError:  # gone already
             self._transport.abort()
+        self._root = self.server.is_root(self.peer)
         self._refusal = self.server.admit(self)
         self._arm()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(_scratch)[: _CHUNK if self._root else _CHUNK_OTHERS]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self._root:
+            self._transport.pause_reading()
         if self._deaf:
-            return
-        if not self.server.admit_bytes(len(data)):
+            self._read_on()
+        elif not self.server.admit_bytes(self.peer, nbytes):
             self._refuse(
-                AgentError(protocol.TRY_AGAIN, "the agent holds too many requests that are not complete. Try again.")
+                AgentError(protocol.TRY_AGAIN, "the agent holds too many requests that are not complete. Try again."),
+                bytes(_scratch[:nbytes]),
             )
-            return
-        self._buffer += data
-        self._serve()
+        else:
+            self._buffer += memoryview(_scratch)[:nbytes]
+            self._serve()
 
     def eof_received(self) -> bool:
         self._ended = True
-        if self._streaming and self.task is not None:
+        if self.streaming and self.task is not None:
             self.task.cancel()
         if self._deaf and not self.busy:
             self._transport.close()
@@ -101,9 +119,9 @@ class Connection(asyncio.Protocol):
         self._drop(len(self._buffer))
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
-        if self._streaming and self.task is not None:
+        if self.task is not None and (self.streaming or not self._root):
             self.task.cancel()
-        # Another request that has begun is finished: what is half done is of no use to anybody.
+        # A request of root's that has begun is finished: what is half done is of no use to anybody.
         if not self.busy:
             self.server.gone(self)
 
@@ -115,15 +133,23 @@ class Connection(asyncio.Protocol):
     def stop(self) -> None:
         """Once what is being answered has been, this connection ends."""
         self._ended = True
-        if self._streaming and self.task is not None:
+        if self.streaming and self.task is not None:
             self.task.cancel()
         self._drop(len(self._buffer))
         self._serve()
+
+    @property
+    def unread(self) -> int:
+        """Bytes of answers that this client has not read."""
+        return self._transport.get_write_buffer_size()
 
     # --- requests
 
     def _serve(self) -> None:
         """Starts on the next request if there is a whole one and none is being answered."""
+        if not self._root:
+            self._serve_in_turn()
+            return
         while not (self.busy or self._stuck or self._deaf or self.lost):
             if self._cni is None:
                 self._find_framing()
@@ -142,8 +168,58 @@ class Connection(asyncio.Protocol):
             return
         if self._ended and not self.busy and not self._buffer and not self._stuck:
             self._transport.close()
-        elif self.busy and len(self._buffer) > self.server.limits.line:
+        elif self.busy and len(self._buffer) > self._limit:
             self._transport.pause_reading()
+
+    def _serve_in_turn(self) -> None:
+        """The same for a client who waits for a turn with everything."""
+        if self.busy and not self._ended:
+            # Read on, to learn when the client goes; but no more than the next request may have.
+            if len(self._buffer) <= self._limit:
+                self._read_on()
+            elif self.streaming:
+                self._transport.abort()
+        if self.busy or self._stuck or self._deaf or self.lost:
+            return
+        if self._cni is None:
+            self._find_framing()
+        if self._cni:
+            self._serve_cni()
+        elif self._has_line():
+            self._disarm()
+            self._begin(self._answer_in_turn())
+            return
+        self._await_more()
+
+    def _await_more(self) -> None:
+        """Nothing can be answered as yet."""
+        if self._deaf:
+            return
+        if not self._ended:
+            self._read_on()
+        elif not self._buffer:
+            self._transport.close()
+
+    def _has_line(self) -> bool:
+        """Whether there is a whole line, or more than one may have, or the last one without its end."""
+        if self._buffer.find(b"\n", self._seen) >= 0 or len(self._buffer) > self._limit:
+            return True
+        self._seen = len(self._buffer)
+        return self._ended and bool(self._buffer)
+
+    def _read_on(self) -> None:
+        if self._root:
+            self._resume()
+        elif not self.lost:
+            self.server.share.soon(self.peer.uid, self._resume)
+
+    def _resume(self) -> None:
+        if not self.lost and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    @property
+    def _limit(self) -> int:
+        return self.server.line_limit(self.peer)
 
     def _find_framing(self) -> None:
         begin = bytes(self._buffer[: len(cni_framing.PREFIX)])
@@ -152,7 +228,7 @@ class Connection(asyncio.Protocol):
         self._cni = begin == cni_framing.PREFIX
 
     def _take_line(self) -> t.Optional[bytes]:
-        limit = self.server.limits.line
+        limit = self._limit
         end = self._buffer.find(b"\n", self._seen) + 1
         if end > limit or (not end and len(self._buffer) > limit):
             self._refuse(
@@ -170,11 +246,22 @@ class Connection(asyncio.Protocol):
                 return None
         line = bytes(self._buffer[:end])
         self._drop(end)
-        if not self._transport.is_closing():
-            self._transport.resume_reading()
+        if self._root:
+            self._resume()
         return line
 
     def _handle(self, line: bytes) -> None:
+        found = self._understood(line)
+        if found is not None:
+            request, method = found
+            if method.stream:
+                self.streaming = True
+                self._begin(self._stream(request, method.handler))
+            else:
+                self._begin(self._answer(request), urgent=True)
+
+    def _understood(self, line: bytes) -> t.Optional[tuple[protocol.Request, Method]]:
+        """Return what is asked for, or None where the refusal is written."""
         id: protocol.Id = None
         try:
             request = protocol.parse(line)
@@ -182,24 +269,53 @@ class Connection(asyncio.Protocol):
             if self._refusal is not None:
                 raise self._refusal
             method = self.server.method(request.method, self.peer, request.params)
+            self.server.check_unread(self.peer)
+            if method.stream:
+                self.server.check_streams(self.peer)
+            return request, method
         except AgentError as error:
             self._write(protocol.failure(error.id if isinstance(error, protocol.BadRequest) else id, error))
             if self._refusal is not None:
                 self._turn_away()
-        else:
-            self._streaming = method.stream
-            answering = self._stream(request, method.handler) if method.stream else self._answer(request)
-            self._begin(answering)
+            return None
 
-    def _begin(self, answering: t.Coroutine[t.Any, t.Any, None]) -> None:
+    async def _answer_in_turn(self) -> None:
+        uid = self.peer.uid
+        found = None
+        try:
+            async with self.server.share.turn(uid):
+                line = self._take_line()
+                if line is not None and line.strip():
+                    found = self._understood(line)
+                    if found is not None and not found[1].slow and not found[1].stream:
+                        await self._answer(found[0])
+                        return
+            if found is not None:
+                self._serve()
+            if found is not None and found[1].stream:
+                self.streaming = True
+                await self._stream(found[0], found[1].handler)
+            elif found is not None:
+                await self._answer(found[0], in_turn=True)
+        except asyncio.CancelledError:  # while it waited for its turn
+            self._write(protocol.failure(None if found is None else found[0].id, self.server.stopping()))
+            raise
+
+    def _begin(self, answering: t.Coroutine[t.Any, t.Any, None], urgent: bool = False) -> None:
         self.busy = True
+        self._urgent = urgent
+        if urgent:
+            self.server.begin_urgent()
         self.task = asyncio.get_running_loop().create_task(answering)
         self.task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self.busy = False
-        self._streaming = False
+        self.streaming = False
         self.task = None
+        if self._urgent:
+            self._urgent = False
+            self.server.end_urgent()
         if not task.cancelled() and task.exception() is not None:
             _log.error("an answer could not be given", exc_info=task.exception())
             self._transport.abort()
@@ -211,11 +327,18 @@ class Connection(asyncio.Protocol):
             self._arm()
             self._serve()
 
-    async def _answer(self, request: protocol.Request) -> None:
+    async def _answer(self, request: protocol.Request, in_turn: bool = False) -> None:
+        """`in_turn`: what is done on the loop once the result is there needs a turn."""
         began = time.perf_counter()
         outcome = "ok"
         try:
-            answer = protocol.result(request.id, await self.server.call(request, self.peer))
+            result = await self.server.call(request, self.peer)
+            if in_turn:
+                async with self.server.share.turn(self.peer.uid):
+                    self.server.check_unread(self.peer)
+                    answer = protocol.result(request.id, result)
+            else:
+                answer = protocol.result(request.id, result)
         except AgentError as error:
             outcome = error.code
             answer = protocol.failure(request.id, error)
@@ -256,7 +379,7 @@ class Connection(asyncio.Protocol):
     # --- CNI
 
     def _serve_cni(self) -> None:
-        limit = self.server.limits.line
+        limit = self._limit
         if not self._buffer:
             return
         greeting, newline, rest = bytes(self._buffer[: len(cni_framing.GREETING)]).partition(b"\n")
@@ -292,7 +415,7 @@ class Connection(asyncio.Protocol):
             data = bytes(self._buffer[len(cni_framing.GREETING) :])
             self._drop(len(self._buffer))
             self._disarm()
-            self._begin(self._answer_cni(data))
+            self._begin(self._answer_cni(data), urgent=True)
 
     async def _answer_cni(self, data: bytes) -> None:
         stdin = b""
@@ -309,8 +432,10 @@ class Connection(asyncio.Protocol):
 
     # --- bytes and time
 
-    def _refuse(self, error: AgentError) -> None:
-        if self._cni or (self._cni is None and self._buffer.startswith(cni_framing.PREFIX)):
+    def _refuse(self, error: AgentError, beyond: bytes = b"") -> None:
+        """Answer in the form of the request, which its beginning tells. `beyond` was read and is not in the buffer."""
+        begin = bytes(self._buffer[: len(cni_framing.PREFIX)]) + beyond[: len(cni_framing.PREFIX)]
+        if self._cni or (self._cni is None and begin and begin.startswith(cni_framing.PREFIX[: len(begin)])):
             self._refuse_cni(CniRefusal(cni_framing.TRY_AGAIN, error.message))
         elif self.busy:  # the answer under way comes first
             self._deaf = True
@@ -328,9 +453,9 @@ class Connection(asyncio.Protocol):
         if self._ended:
             self._transport.close()
             return
-        if self._transport.can_write_eof():
+        with contextlib.suppress(OSError):  # the client has gone, which asyncio has yet to learn
             self._transport.write_eof()
-        self._transport.resume_reading()
+        self._read_on()
         self._disarm()
         self._timer = asyncio.get_running_loop().call_later(
             min(_LINGER, self.server.limits.idle), self._transport.abort
@@ -343,7 +468,7 @@ class Connection(asyncio.Protocol):
     def _drop(self, count: int) -> None:
         del self._buffer[:count]
         self._seen = 0
-        self.server.drop_bytes(count)
+        self.server.drop_bytes(self.peer, count)
 
     def _arm(self) -> None:
         self._disarm()

@@ -21,6 +21,7 @@ import signal
 import sys
 import typing as t
 
+from .. import terminal_text
 from ..dataplane.kernel import Kernel
 from ..dataplane.linux import LinuxKernel
 from ..node import lock
@@ -31,6 +32,7 @@ from .agent import Agent, Kernels
 from .agent_figures import watch_agent
 from .cni.dispatch import Dispatcher
 from .dump import dump
+from .fair_share import FairShare
 from .http import MetricsServer
 from .instruments import Instruments
 from .log_listener import LogListener
@@ -64,7 +66,7 @@ def main(arguments: t.Sequence[str]) -> int:
         settings, digest = settings_.load(options.settings)
         machine, kernels = _here(options.paths, options.mounts)
     except (SettingsError, OSError, ValueError) as error:
-        sys.stderr.write(f"calico-agent: {error}\n")
+        sys.stderr.write(f"calico-agent: {terminal_text.text(error)}\n")
         return 1
     _log_to_journal(settings.log_level)
     try:
@@ -138,7 +140,7 @@ async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Ker
         "signals": stopped.wait(),
     }
     tasks = {name: asyncio.ensure_future(part) for name, part in parts.items()}
-    metrics = await _metrics(agent, settings, instruments)
+    metrics = await _metrics(agent, settings, instruments, server.share)
     try:
         await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_COMPLETED)
         return 0 if stopped.is_set() else _told(tasks)
@@ -153,7 +155,9 @@ async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Ker
             await metrics.stop()
 
 
-async def _metrics(agent: Agent, settings: Settings, instruments: Instruments) -> t.Optional[MetricsServer]:
+async def _metrics(
+    agent: Agent, settings: Settings, instruments: Instruments, share: FairShare
+) -> t.Optional[MetricsServer]:
     """Served by HTTP, if that is wanted and possible: a port that is taken is no reason not to look after the node."""
     watch_process(instruments)
     watch_agent(instruments, agent)
@@ -165,6 +169,7 @@ async def _metrics(agent: Agent, settings: Settings, instruments: Instruments) -
         agent.readiness,
         address=settings.metrics_address,
         port=settings.metrics_port,
+        share=share,
     )
     try:
         await server.start()
@@ -203,7 +208,17 @@ def _settle() -> None:
     gc.freeze()
 
 
-class _Journal(logging.Formatter):
+class _Lines(logging.Formatter):
+    """A record's message as one line, whatever is in it; what follows an exception may have several."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging calls it so
+        return terminal_text.line(super().formatMessage(record))
+
+    def format(self, record: logging.LogRecord) -> str:
+        return terminal_text.text(super().format(record))
+
+
+class _Journal(_Lines):
     """Lines as systemd takes them from stderr, with their priority (sd-daemon(3))."""
 
     _PRIORITIES: t.ClassVar = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}
@@ -215,7 +230,5 @@ class _Journal(logging.Formatter):
 
 def _log_to_journal(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        _Journal("%(message)s") if "JOURNAL_STREAM" in os.environ else logging.Formatter("%(message)s")
-    )
+    handler.setFormatter(_Journal("%(message)s") if "JOURNAL_STREAM" in os.environ else _Lines("%(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ends the connections that a new policy denies, once it is in force: `calico_policy_cut_denied_flows`.
+"""Ends the connections that a new policy or new labels deny, once in force: `calico_policy_cut_denied_flows`.
 
 A thread of its own looks through the connections, while the loop and the drivers go on. Of workloads
 that come meanwhile it knows nothing: what it would cut is judged again by the state of then.
@@ -31,22 +31,27 @@ class FlowCutter:
         self._run = run
         self._on_cut = on_cut
         self._turn = asyncio.Lock()
-        self._done_for: t.Optional[tuple[PolicyState, RemoteEndpoints]] = None
+        self._done_for: t.Optional[_DoneFor] = None
 
-    def due(self, state: t.Optional[NodeState], remote: RemoteEndpoints) -> bool:
-        """Whether connections have not been held against this policy yet."""
+    def due(self, state: t.Optional[NodeState], remote: RemoteEndpoints, labels: int = 0) -> bool:
+        """Whether connections have not been held against this policy yet. `labels` is another number whenever labels of
+        workloads that stand have become others."""
         if state is None or state.policy is None or not state.policy.settings.cut_denied_flows:
             return False
         done = self._done_for
-        return done is None or done[1] is not remote or (done[0] is not state.policy and done[0] != state.policy)
+        if done is None or done.remote is not remote or done.labels != labels:
+            return True
+        return done.policy is not state.policy and done.policy != state.policy
 
-    async def cut(self, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints) -> int:
+    async def cut(
+        self, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints, labels: int = 0
+    ) -> int:
         """How many were. `present` is asked on the loop: the state with all workloads that can be reached, the same
         object while it is the same, and None while its policy is not in force. What fails is tried with the next call,
         as is what another policy came between."""
         async with self._turn:
             state = present()
-            if state is None or not self.due(state, remote):
+            if state is None or not self.due(state, remote, labels):
                 return 0
             try:
                 count = await self._cut(state, present, remote)
@@ -56,7 +61,7 @@ class FlowCutter:
             if count is None:
                 return 0
             if state.policy is not None:
-                self._done_for = state.policy, remote
+                self._done_for = _DoneFor(state.policy, remote, labels)
             if count:
                 _log.info("%d connection%s that policy denies now %s cut.", count, *_plural(count))
                 self._on_cut(count)
@@ -81,6 +86,14 @@ class FlowCutter:
             return denied_flows.judged(kernel, state, others, in_question).carry_out(kernel)
 
         return await self._run(work)
+
+
+class _DoneFor(t.NamedTuple):
+    """What connections were held against last."""
+
+    policy: PolicyState
+    remote: RemoteEndpoints
+    labels: int
 
 
 def _plural(count: int) -> tuple[str, str]:

@@ -89,6 +89,10 @@ class Instruments:
             "calico_agent_state_complete",
             "0 while a run of Ansible has begun to change the node and not finished; nothing is removed then.",
         )
+        self.engine_altered = self._gauge(
+            "calico_agent_engine_altered",
+            "1 where a file of the engine was not as it was installed when the agent or the boot unit was started.",
+        )
         self.last_converged = self._gauge(
             "calico_agent_last_converged_timestamp_seconds",
             "When the node was last seen to be as it shall be, in seconds since 1970.",

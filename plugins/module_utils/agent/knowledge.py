@@ -10,6 +10,7 @@ in words. The workloads that run are left as they are.
 from __future__ import annotations
 
 import contextlib
+import logging
 import typing as t
 
 from ..fleet.attachment import Workload
@@ -23,6 +24,8 @@ from ..node.store import Store, StoreError
 from . import protocol
 from .protocol import AgentError
 
+_log = logging.getLogger("calico.knowledge")
+
 
 class Knowledge:
     """`state` is the one that Ansible gave, without the node's own workloads; `complete` is False while a run has begun
@@ -34,6 +37,8 @@ class Knowledge:
         self.complete = False
         self.records = Endpoints(machine.workloads)
         self.remote = RemoteEndpoints()  # what is known of other nodes' workloads beside the inventory's
+        self._remote = remote_endpoints.Known()  # the same as it lies on the disk
+        self._remote_unreadable = ""
         #: What is wrong and does not go away by itself, by what it concerns: state, ipam, records and more.
         self.broken: dict[str, str] = {}
         self._store = Store(machine.store)
@@ -44,6 +49,7 @@ class Knowledge:
         self.load_state()
         self._load_ipam()
         self.remote = self.read_remote()
+        self._close_records()
         standing, problems = self.records.load()
         unfinished, more = self.records.unfinished()
         if problems or more:
@@ -57,6 +63,12 @@ class Knowledge:
         if "ipam" in self.broken:
             self._load_ipam()
 
+    def _close_records(self) -> None:
+        try:
+            self.records.close_to_others()
+        except OSError as error:
+            _log.warning("The records of workloads cannot be made root's alone: %s.", error)
+
     def load_state(self) -> None:
         """One that cannot be read does not replace the last one that could."""
         try:
@@ -69,17 +81,24 @@ class Knowledge:
             self.take(stored.state, stored.complete)
 
     def read_remote(self) -> RemoteEndpoints:
-        """What the disk says of other nodes' workloads; what was known, where that cannot be read."""
+        """Return what the disk says of other nodes' workloads, as far as this node takes it; what was known, where that
+        cannot be read."""
         try:
-            found = remote_endpoints.load(self.machine.store)
+            self._remote = remote_endpoints.known(self.machine.store)
+            self._remote_unreadable = ""
         except remote_endpoints.RemoteUnreadable as error:
-            self.broken["remote endpoints"] = str(error)
-            return self.remote
-        self.broken.pop("remote endpoints", None)
-        return found if found != self.remote else self.remote
+            self._remote_unreadable = str(error)
+        return self._believed()
+
+    def _believed(self) -> RemoteEndpoints:
+        """Return what this node takes of the file, as the same object while it is the same."""
+        known = self._remote.believed_by(self.state)
+        self.trouble_with("remote endpoints")(self._remote_unreadable or known.problem(self.machine.store) or None)
+        return known.remote if known.remote != self.remote else self.remote
 
     def take(self, state: NodeState, complete: bool) -> None:
         self.state, self.complete = state, complete
+        self.remote = self._believed()
         self._grant()
 
     def _load_ipam(self) -> None:

@@ -14,26 +14,30 @@ from ..fleet.node_state import NodeState
 from ..node import bundle, packed_state
 from . import protocol
 from .agent import Agent, plain
+from .fair_share import give_way
 from .peer import Peer
 from .protocol import AgentError
 from .reconcile import Outcome
 from .request import AddRequest
 from .server import Method
-from .workloads import not_found
+from .workloads import not_found, parsed_selector
 
 Data = dict[str, t.Any]
 
 API = 1
+_CHUNK = 16  # workloads that are looked at between two chances for others
 
 
 class Methods:
-    """`table` is what the server takes. `settings` is the digest of those that the agent was started with."""
+    """`table` is what the server takes. `settings` is the digest of those that the agent was started with. `root` is
+    the uid that may have adds wait."""
 
-    def __init__(self, agent: Agent, settings: str = "") -> None:
+    def __init__(self, agent: Agent, settings: str = "", root: int = 0) -> None:
         self._agent = agent
+        self._root = root
         self._version = {
             "version": release.VERSION,
-            "engine": bundle.installed_digest(agent.machine.engine) or "",
+            "engine": bundle.running_digest(agent.machine.engine) or "",
             "settings": settings,
             "api": API,
         }
@@ -43,8 +47,8 @@ class Methods:
             "workload.label": Method(self.label, changes=True),
             "workload.get": Method(self.get),
             "workload.list": Method(self.list),
-            "workload.check": Method(self.check),
-            "node.plan": Method(self.plan, reserved=("state",)),
+            "workload.check": Method(self.check, slow=True),
+            "node.plan": Method(self.plan, reserved=("state",), slow=True),
             "node.apply": Method(self.apply, changes=True),
             "resync": Method(self.resync, changes=True),
             "remote_endpoints.reload": Method(self.reload_remote_endpoints, changes=True),
@@ -84,7 +88,14 @@ class Methods:
 
     async def list(self, params: Data, peer: Peer) -> Data:
         selector = _optional(params, "workload.list", "selector", str, "a text")
-        return {"workloads": [workload.to_dict() for workload in self._agent.list(selector)]}
+        selects = None if selector is None else parsed_selector(selector)
+        found: t.List[Data] = []
+        for number, workload in enumerate(self._agent.list()):
+            if selects is None or selects.matches(workload.labels):
+                found.append(workload.to_dict())
+            if number % _CHUNK == _CHUNK - 1:
+                await give_way()
+        return {"workloads": found}
 
     async def check(self, params: Data, peer: Peer) -> Data:
         (id,) = _texts(params, "workload.check", "id")
@@ -92,7 +103,8 @@ class Methods:
 
     async def plan(self, params: Data, peer: Peer) -> Data:
         state = _state(params, "node.plan", {"state"})
-        return planned(await self._agent.plan(state), self._agent.in_sync)
+        plan = await (self._agent.plan(state) if peer.uid == self._root else self._agent.look())
+        return planned(plan, self._agent.in_sync)
 
     async def apply(self, params: Data, peer: Peer) -> Data:
         state = _state(params, "node.apply", {"state", "removals"})

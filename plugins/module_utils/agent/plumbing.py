@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..dataplane import attach, route
+from ..dataplane import attach, route, workload
 from ..dataplane.attach import Attached, AttachError
 from ..dataplane.change import ApplyError, ObserveError
 from ..dataplane.kernel import Kernel, KernelError, MissingLibrary
@@ -49,6 +49,10 @@ class Plumbing:
         """It cannot be reached any more."""
         await self._run(attach.detach_route, endpoint)
 
+    async def adopted(self, endpoint: WorkloadEndpoint) -> str:
+        """The identity of the namespace in which it stands, "" for none."""
+        return await self._run(workload.adopted, endpoint)
+
     async def plan(self, state: NodeState, endpoint: WorkloadEndpoint) -> NodePlan:
         """What is wrong with one workload; `state` is to hold nothing but what is its own."""
         return await self._run(plan_node, state, ("workload", "sysctl", "route"), (endpoint.interface,))
@@ -57,7 +61,7 @@ class Plumbing:
         try:
             return await self._thread(lambda: work(self._kernel, *arguments))
         except AttachError as error:
-            raise AgentError(error.code, str(error)) from error
+            raise AgentError(error.code, str(error), {"field": error.field} if error.field else None) from error
         except (ApplyError, ObserveError) as error:
             raise AgentError(protocol.KERNEL, str(error)) from error
         except (KernelError, MissingLibrary) as error:

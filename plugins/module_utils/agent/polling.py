@@ -9,7 +9,8 @@
   tables, and now and then, for a rule may stand in the place of another, it is marked unseen;
 - IP sets and our routes, by checksums of what the kernel sends of them: a route of ours that was replaced by one with
   BIRD's protocol number is announced as a route of BIRD, and those are kept from the monitor;
-- the insides of the workloads' namespaces, some at a time.
+- the insides of the workloads' namespaces, some at a time, and with them whether their host ends take advertisements;
+- whether a tunnel device takes advertisements.
 
 What is as it was at the last poll is not marked again: if it is wrong the reconciler knows, and tries in its own time.
 If it has changed something of that kind since, it may have been broken anew in the same way, and is marked.
@@ -76,6 +77,7 @@ class Polling:
             "iptables": self._read_rules,
             "ipset": _read_sets,
             "route": _read_routes,
+            "tunnel": _read_tunnels,
         }
         # Of the state that was polled last, which is seldom another one.
         self._state: t.Optional[NodeState] = None
@@ -216,6 +218,12 @@ def _troubled(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> list[s
 
 def _read_sets(kernel: Kernel, state: NodeState) -> t.Any:
     return tuple(kernel.ipset_mark(ipset.name) for ipset in state.ipsets)
+
+
+def _read_tunnels(kernel: Kernel, state: NodeState) -> t.Any:
+    """What each tunnel device takes of what its neighbours advertise: nothing, if it is as it should be."""
+    links = [kernel.link(device.name) for device in state.devices]
+    return tuple((link.name, link.open_settings) for link in links if link is not None and link.open_settings)
 
 
 def _read_routes(kernel: Kernel, dummy: NodeState) -> t.Any:

@@ -21,10 +21,13 @@ import typing as t
 
 VERSION = 1
 SOCKET = "/run/calico/agent.sock"
+#: Ends the name of root's own socket, beside the one above: nobody else can make root wait there.
+ROOT_SUFFIX = "-root"
 #: Members may read; only root may change anything.
 GROUP = "calico"
 
 LINE_LIMIT = 1 << 20  # bytes of a request, its newline included
+READER_LINE_LIMIT = 16 << 10  # of one that does not come from root
 DEADLINE = 30.0  # seconds for the answer to a request
 IDLE = 30.0  # seconds until a connection's next request is complete
 
@@ -50,6 +53,14 @@ CODES = frozenset(
 )  # fmt: skip
 
 Id = t.Union[int, str, None]
+
+
+def root_socket(path: str) -> str:
+    """Return the path of root's own socket beside the one at `path`."""
+    stem, dot, suffix = path.rpartition(".")
+    return f"{stem}{ROOT_SUFFIX}.{suffix}" if dot and "/" not in suffix else f"{path}{ROOT_SUFFIX}"
+
+
 _FIELDS = ("version", "id", "method", "params")
 _FORM = 'A request is {"version": 1, "id": N, "method": "...", "params": {}} on one line.'
 #: Longer ones are no number that any method takes, and are slow to convert.

@@ -95,7 +95,8 @@ class Reconciler:
     by the first look after the start is not. `on_step(kinds, seconds)` is told how long `turn` was held, and `on_tick`
     is called after each pass, and every ten seconds at least. `excluded` are host ends
     and workloads (<namespace>/<name>) that somebody else is removing.
-    `on_resync(reason)` is told when all is to be looked at (start, timer, request), `on_failure(kind)` of each failure.
+    `on_resync(reason)` is told when all is to be looked at (start, timer, request), `on_failure(kind)` of each failure,
+    `on_ended(change)` once of each workload that is not repaired because its namespace is gone, with the reason.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Reconciler:
         on_tick: t.Callable[[], None] = lambda: None,
         on_resync: t.Callable[[str], None] = lambda reason: None,
         on_failure: t.Callable[[str], None] = lambda kind: None,
+        on_ended: t.Callable[[Change], None] = lambda change: None,
         excluded: t.Callable[[], t.Collection[str]] = tuple,
         whole: t.Callable[[NodeState], Make] = lambda state: lambda: state,
         run: t.Optional[Worker] = None,
@@ -126,6 +128,7 @@ class Reconciler:
         self._on_tick = on_tick
         self._on_resync = on_resync
         self._on_failure = on_failure
+        self._on_ended = on_ended
         self._excluded = excluded
         self.whole = whole
         self._remembered = Remembered(clock)
@@ -148,6 +151,7 @@ class Reconciler:
         self._attempts: dict[str, int] = {}
         self._retry_at: dict[str, float] = {}
         # The last states of which nothing was missing, and of which nothing was too much.
+        self._ended: set[tuple[str, str]] = set()  # workloads that ended with their namespace, and why
         self._complete: dict[str, NodeState] = {}
         self._lean: dict[str, NodeState] = {}
         # {kind: what is too much of it and stays for somebody who uses it}: that it goes afterwards is nobody's doing
@@ -184,11 +188,14 @@ class Reconciler:
 
     @property
     def problems(self) -> dict[str, tuple[str, ...]]:
-        """{kind: what could not be done, and why}"""
-        aside = self._remembered.tables.set_aside
-        if not aside:
-            return dict(self._problems)
-        return {**self._problems, "iptables": tuple(dict.fromkeys([*self._problems.get("iptables", ()), *aside]))}
+        """{kind: what could not be done, and why}. What sets are without counts, though nothing waits for it."""
+        left_out = self._remembered.sets.left_out
+        return _with(self._failures, "ipset", left_out) if left_out else self._failures
+
+    @property
+    def _failures(self) -> dict[str, tuple[str, ...]]:
+        """{kind: what failed, and why}"""
+        return _with(self._problems, "iptables", self._remembered.tables.set_aside)
 
     def rules_mark(self, kernel: Kernel) -> t.Hashable:
         """In the drivers' thread: another one when somebody may have written rules since; see RememberedTables.mark."""
@@ -284,15 +291,16 @@ class Reconciler:
         """What it would take to bring the node to the state `wanted`, which is asked on the loop for each look; changes
         nothing. Raises ObserveError or KernelError, and what `wanted` raises."""
 
-        async def look() -> node.NodePlan:
-            make = self.whole(wanted())
-            return await self._run(lambda: node.plan_node(self._kernel, make()))
-
-        found = await look()
+        found = await self.look(wanted)
         if not found.changed:
             return found
         async with self._turn:
-            return await look()
+            return await self.look(wanted)
+
+    async def look(self, wanted: t.Callable[[], NodeState]) -> node.NodePlan:
+        """Like plan(), but what others have half done at the moment may be in it."""
+        make = self.whole(wanted())
+        return await self._run(lambda: node.plan_node(self._kernel, make()))
 
     # ---- passes
 
@@ -342,14 +350,14 @@ class Reconciler:
                 self._dirty |= taken
                 raise
             # One reason may have kept several kinds from being read.
-            known = self.problems
+            known = self._failures
             problems = tuple(dict.fromkeys(text for kind in repair.KINDS for text in known.get(kind, ())))
             waiting = tuple(text for kind in repair.KINDS for text in self._waiting.get(kind, ()))
             return Outcome(tuple(changes), problems, self._in_sync_but_for(self._dirty), waiting)
 
     def _in_sync_but_for(self, marked: t.Collection[str]) -> bool:
         """What was marked during a pass is no fault of that pass."""
-        return not self.problems and all(kind in self._complete for kind in repair.KINDS if kind not in marked)
+        return not self._failures and all(kind in self._complete for kind in repair.KINDS if kind not in marked)
 
     async def _look(self, kinds: t.Collection[str]) -> t.Optional[_Found]:
         """Reads these kinds. None when that failed: they are tried again later."""
@@ -386,6 +394,12 @@ class Reconciler:
         if "route" in kinds:
             self.devices = {route.device for route in planned.state.routes if route.device}
         self._keep(planned, kinds)
+        if "workload" in kinds:
+            over = [change for change in planned.kept if change.kind == "workload"]
+            for change in over:
+                if (change.subject, change.note) not in self._ended:
+                    self._on_ended(change)
+            self._ended = {(change.subject, change.note) for change in over}
         added = {_kind(change) for change in planned.additions}
         removed = {_kind(change) for change in _left(planned.removals, self._excluded())}
         for kind in kinds:
@@ -562,6 +576,13 @@ class Reconciler:
             self._problems[kind] = tuple(texts)
             self._on_failure(kind)
             self._retry_at[kind] = now + self._jittered(min(_LAST_RETRY, _FIRST_RETRY * 2 ** min(attempt, 10)))
+
+
+def _with(problems: t.Mapping[str, tuple[str, ...]], kind: str, more: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return `problems` with `more` of one kind, each text once."""
+    if not more:
+        return dict(problems)
+    return {**problems, kind: tuple(dict.fromkeys([*problems.get(kind, ()), *more]))}
 
 
 class _Found(t.NamedTuple):

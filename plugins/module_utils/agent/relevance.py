@@ -21,6 +21,7 @@ from ..dataplane import rtnetlink as rt
 from ..dataplane import tunnel, workload
 from ..dataplane.kernel import SCOPE_LINK
 from ..dataplane.lookup import Network, network
+from ..fleet.attachment import STRICT, UNCHECKED
 from ..fleet.node_state import PROBE_PRIORITY, ROUTE_PROTOCOL, TABLE_MAIN, TABLE_PROBE, NodeState
 
 RTM_NEWNETCONF, RTM_DELNETCONF = 80, 81
@@ -49,23 +50,23 @@ Link = tuple[str, bool, int, bytes, str]
 class _End:
     """What was last said of a host end; `seen` is when it was first heard of."""
 
-    __slots__ = ("forwarding", "link", "proxy", "seen")
+    __slots__ = ("checked", "forwarding", "link", "proxy", "seen")
 
     def __init__(self, seen: float) -> None:
         self.seen = seen
         self.link: t.Optional[Link] = None
         self.forwarding: t.Optional[bool] = None
         self.proxy: t.Optional[bool] = None
+        self.checked: t.Optional[bool] = None  # whether rp_filter is as desired
 
     @property
     def finished(self) -> bool:
-        return (
-            self.link is not None
-            and self.link[1]
-            and self.link[4].startswith(workload.MARK)
-            and self.forwarding is not False
-            and self.proxy is not False
-        )
+        return self.link is not None and self.link[1] and self.link[4].startswith(workload.MARK) and not self.missing
+
+    @property
+    def missing(self) -> bool:
+        """Whether a setting was last said to be another than the desired one."""
+        return False in (self.forwarding, self.proxy, self.checked)
 
 
 class Relevance:
@@ -293,12 +294,16 @@ class Relevance:
                 end = self._ends[index] = _End(now)  # its RTM_NEWLINK comes behind, or was ours and is not heard of
         if end is None:
             return
-        was = end.forwarding is False or end.proxy is False
+        was = end.missing
         if _NETCONFA_FORWARDING in found:
             end.forwarding = bool(_I32.unpack(found[_NETCONFA_FORWARDING])[0])
         if _NETCONFA_PROXY_NEIGH in found:
             end.proxy = bool(_I32.unpack(found[_NETCONFA_PROXY_NEIGH])[0])
-        if was or end.forwarding is False or end.proxy is False:
+        if _NETCONFA_RP_FILTER in found:
+            state = self._state()
+            spoofing = state is not None and state.workload_source_spoofing
+            end.checked = _I32.unpack(found[_NETCONFA_RP_FILTER])[0] == int(UNCHECKED if spoofing else STRICT)
+        if was or end.missing:
             self._changed.add(index)
 
 

@@ -174,7 +174,10 @@ class AddRequest:
         return dataclasses.replace(workload, interface=naming.interface_name(known.namespace, known.name))
 
     def differs_from(self, workload: Workload) -> str:
-        """In words what it asks for that `workload`, which has its id, does not have; "" for the same again."""
+        """In words what it asks for that `workload`, which has its id, does not have; "" for the same again.
+
+        A runtime that adds its container again may have other labels for it: they are no difference.
+        """
         for field in (
             "name",
             "namespace",
@@ -188,7 +191,7 @@ class AddRequest:
             "container",
         ):
             asked, have = getattr(self, field), getattr(workload, field)
-            if asked != have:
+            if asked != have and not (field == "labels" and self.container):
                 return f"{field} {_shown(have)} and not {_shown(asked)}"
         for address in self.addresses.values():
             if address not in workload.addresses:

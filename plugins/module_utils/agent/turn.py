@@ -24,7 +24,13 @@ class Turn:
         self._sharing = 0
         self._alone = False
         self._waiting_alone = 0
+        self._taken = 0
         self._changed: t.Optional[asyncio.Condition] = None
+
+    @property
+    def quiet(self) -> t.Optional[int]:
+        """A number that changes whenever somebody takes the lock, either way; None while somebody has it."""
+        return None if self._sharing or self._alone else self._taken
 
     @property
     def _condition(self) -> asyncio.Condition:
@@ -41,6 +47,7 @@ class Turn:
                 self._waiting_alone -= 1
                 self._condition.notify_all()
             self._alone = True
+            self._taken += 1
 
     async def __aexit__(self, *dummy: object) -> None:
         self._alone = False
@@ -50,6 +57,7 @@ class Turn:
         return _Shared(self)
 
     async def _share(self) -> None:
+        self._taken += 1
         if self._alone or self._waiting_alone:
             async with self._condition:
                 await self._condition.wait_for(lambda: not self._alone and not self._waiting_alone)

@@ -47,6 +47,10 @@ _log = logging.getLogger("calico.workloads")
 
 #: Seconds that an add waits for what is left of its predecessor, and a failed one for being cleared away.
 _PATIENCE = 10.0
+SELECTOR_LIMIT = 4096  # characters of a caller's selector
+
+#: Identity of a namespace that nobody recorded: none has it.
+_UNKNOWN = "unknown"
 
 
 class Workloads:
@@ -78,6 +82,7 @@ class Workloads:
         self._standing: dict[str, Workload] = {}
         self._interfaces: dict[str, str] = {}  # host end: id of the workload that has it or is about to
         self._one = OneAtATime()
+        self.relabellings = 0  # how often labels of one that stands became others
         self._attached: set[str] = set()  # what changes of the workloads are about that were added here
         self.deletion = deletion(self.release)
 
@@ -87,9 +92,26 @@ class Workloads:
         self._standing = {workload.id: workload for workload in standing}
         self._interfaces = {workload.interface: workload.id for workload in standing}
         self.adopt()
+        await self._identify()
         for workload in unfinished:
             self._leave(workload)
         await self.deletion.step()
+
+    async def _identify(self) -> None:
+        """Records of an earlier release do not say which namespace their workloads were attached to: it is the one in
+        which they stand. One that does not stand anywhere has ended."""
+        for workload in list(self._standing.values()):
+            if workload.netns_identity or workload.netns_owned:
+                continue
+            try:
+                found = await self._plumbing.adopted(self.endpoint(workload)) if workload.addresses else ""
+            except AgentError as error:
+                _log.warning("The network namespace of workload %s cannot be looked into: %s", workload.id, error)
+                found = ""
+            self._standing[workload.id] = dataclasses.replace(workload, netns_identity=found or _UNKNOWN)
+            if found:
+                with contextlib.suppress(OSError):  # it is looked for again by the next start
+                    self._records.save(self._standing[workload.id])
 
     def adopt(self) -> None:
         """Those that stand keep their addresses, also when somebody moved a damaged journal away."""
@@ -132,6 +154,8 @@ class Workloads:
                 protocol.CONFLICT,
                 f"workload {request.id} exists already, with {difference}. Delete it first, or choose another id.",
             )
+        if request.container:
+            standing = self._relabelled(standing, standing.with_labels(request.labels))
         async with self._turn.shared():
             attached = await self._plumbing.again(self.endpoint(standing))
         return _as_it_is(standing, attached)
@@ -204,6 +228,9 @@ class Workloads:
                 return written.stands and (admission is None or admission.stands)
 
             attached, routed = await self._plumbing.link(endpoint, opened, ready)
+            workload = dataclasses.replace(workload, netns_identity=attached.netns_identity)
+            with self._knowledge.writing("record"):
+                self._records.identify(workload.id, attached.netns_identity)
             if not routed:
                 with self._knowledge.writing("address"):
                     await written
@@ -251,15 +278,19 @@ class Workloads:
             workload = self._standing.get(id)
             if workload is None:
                 raise not_found(id)
-            kept = {key: text for key, text in {**workload.labels, **labels}.items() if text is not None}
-            if kept == workload.labels:
-                return workload
-            workload = dataclasses.replace(workload, labels=kept)
-            with self._knowledge.writing("record"):
-                self._records.save(workload)
-            self._standing[id] = workload
+            return self._relabelled(workload, workload.labelled(labels))
+
+    def _relabelled(self, before: Workload, workload: Workload) -> Workload:
+        """Have a workload that stands stand with the labels that it has now. Raises AgentError."""
+        if workload is before:
+            return before
+        with self._knowledge.writing("record"):
+            self._records.save(workload)
+        self._standing[workload.id] = workload
+        if workload.labels != before.labels:
+            self.relabellings += 1
             self._changed()
-        self._events.tell("labelled", workload=workload.to_dict())
+            self._events.tell("labelled", workload=workload.to_dict())
         return workload
 
     # ---- delete
@@ -394,10 +425,7 @@ class Workloads:
         found = [self._standing[id] for id in sorted(self._standing)]
         if selector is None:
             return found
-        try:
-            selects = selectors.parse(selector)
-        except selectors.SelectorError as error:
-            raise AgentError(protocol.INVALID_PARAMS, f"workload.list: selector {selector!r}: {error}") from error
+        selects = parsed_selector(selector)
         return [workload for workload in found if selects.matches(workload.labels)]
 
     async def check(self, id: str, need_desired: t.Callable[[], NodeState]) -> t.List[str]:
@@ -428,6 +456,22 @@ class Workloads:
         return self._own.of(self._knowledge.state or _NO_STATE, workload)
 
 
+def parsed_selector(text: str) -> selectors.Selector:
+    """Return a caller's selector. Raises AgentError for one that is too long or cannot be read."""
+    if len(text) > SELECTOR_LIMIT:
+        raise AgentError(
+            protocol.INVALID_PARAMS,
+            f"workload.list: selector has {len(text)} characters, and at most {SELECTOR_LIMIT} are taken. Ask for all "
+            "workloads, and select among the answer.",
+            {"field": "selector"},
+        )
+    try:
+        return selectors.parse_once(text)
+    except selectors.SelectorError as error:
+        shown = repr(text if len(text) <= 80 else text[:77] + "...")
+        raise AgentError(protocol.INVALID_PARAMS, f"workload.list: selector {shown}: {error}") from error
+
+
 def _subjects(endpoint: WorkloadEndpoint) -> set[str]:
     """Of changes: of the workload itself, its routes, its sysctls."""
     routes = {route.destination for route in endpoint_routes(endpoint)}
@@ -442,4 +486,6 @@ def _as_it_is(workload: Workload, attached: Attached) -> Workload:
 
 
 def not_found(id: str) -> AgentError:
-    return AgentError(protocol.NOT_FOUND, f"there is no workload {id} on this node. See `calicoctl workload list`.")
+    # What cannot be an id (AddRequest) may be anything.
+    shown = id if len(id) <= 600 and id.isprintable() else repr(id if len(id) <= 80 else id[:77] + "...")
+    return AgentError(protocol.NOT_FOUND, f"there is no workload {shown} on this node. See `calicoctl workload list`.")

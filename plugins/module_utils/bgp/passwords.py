@@ -16,6 +16,8 @@ import json
 import re
 import typing as t
 
+from ..not_encodable import NotEncodable
+
 #: bytes: what the kernel takes as a key (TCP_MD5SIG_MAXKEYLEN of linux/tcp.h)
 LONGEST = 80
 
@@ -24,6 +26,7 @@ _SYMBOL = "calico_secret_"
 LONGEST_NAME = 64 - len(_SYMBOL)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)  # as Kubernetes has it: a DNS subdomain
 _KEY = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
+_SECRET_NAME = re.compile(r"[-._a-zA-Z0-9]+(:[-._a-zA-Z0-9]+)?", re.ASCII)
 _DEFINITION = re.compile(rf"define '{_SYMBOL}([^']+)' = \"([^\"]*)\";", re.ASCII)
 _HEAD = """\
 # Passwords of BGP sessions, read by BIRD with bird.cfg. Written by baremetal.host_routing from calico_bgp_secrets.
@@ -90,8 +93,22 @@ def problem_of_password(value: t.Any) -> t.Optional[Problem]:
 
 
 def to_text(passwords: t.Mapping[str, str]) -> str:
-    """The file that BIRD includes."""
-    return _HEAD + "".join(f"define '{_SYMBOL}{name}' = \"{passwords[name]}\";\n" for name in sorted(passwords))
+    """The file that BIRD includes. Raises NotEncodable, which does not have a password."""
+    return _HEAD + "".join(_definition(name, passwords[name]) for name in sorted(passwords))
+
+
+def _definition(name: str, password: str) -> str:
+    protocol = "the file of BIRD's passwords"
+    if len(name) > LONGEST_NAME or not _SECRET_NAME.fullmatch(name):
+        raise NotEncodable(
+            protocol, "a secret's name", name, "Allowed are letters, digits and _-.: as in tor-a:password"
+        )
+    problem = problem_of_password(password)
+    if problem is not None:
+        raise NotEncodable(
+            protocol, "a password", f"the value of {name}", f"It {problem.rule} {problem.remedy}".rstrip(".")
+        )
+    return f"define '{_SYMBOL}{name}' = \"{password}\";\n"
 
 
 def from_text(text: str) -> Passwords:

@@ -16,6 +16,7 @@ import time
 import types
 import typing as t
 
+from . import encoding
 from .errors import CommandRefused, NotAnswering
 
 SOCKET = "/run/calico/bird.ctl"
@@ -77,13 +78,12 @@ class Client:
             self._socket = None
 
     def ask(self, command: str) -> Answer:
-        """The answer to one command as birdc takes it. Raises CommandRefused or NotAnswering."""
+        """The answer to one command as birdc takes it. Raises CommandRefused, NotAnswering or NotEncodable."""
+        encoded = encoding.command(command)
         if self._socket is None:
             raise NotAnswering(self.path, "the connection is closed")
-        if "\n" in command:
-            raise ValueError("one command is one line")
         try:
-            self._socket.sendall(command.encode() + b"\n")
+            self._socket.sendall(encoded)
             answer = self._answer()
         except OSError as error:
             raise NotAnswering(self.path, error.strerror or str(error)) from error

@@ -16,7 +16,7 @@ import time
 import typing as t
 
 from ..bgp import passwords as bgp_passwords
-from . import kernel_sync, secrets_file, snippets
+from . import encoding, kernel_sync, secrets_file, snippets
 from .client import SOCKET, Client
 from .errors import (
     BirdError,
@@ -158,7 +158,7 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
                 with _candidate(text, path, program):
                     pass  # before BIRD is told anything: what it refuses is to be about the text as it is meant
                 with _candidate(kernel_sync.with_weights(text), path, program) as candidate:
-                    _configure(client, f'configure "{candidate}"', seconds)
+                    _configure(client, f"configure {encoding.quoted(candidate)}", seconds)
                 kernel_sync.scan(client)
     except NotAnswering as error:
         if not _nobody_there(error):

@@ -10,6 +10,7 @@ import json
 import sys
 import typing as t
 
+from .. import terminal_text
 from ..dataplane.change import Change
 from .errors import DONE, PROBLEMS
 from .sources import Data, Sources
@@ -38,7 +39,7 @@ def text(found: Data) -> str:
         f"drift       {drift['day']} in 24 h{f' ({kinds})' if kinds else ''}, {drift['total']} since the start",
         *_problems(found["problems"]),
     ]
-    return "".join(f"{line}\n" for line in lines)
+    return terminal_text.lines(lines)
 
 
 def resync(arguments: argparse.Namespace, sources: Sources) -> int:
@@ -58,7 +59,7 @@ def _outcome(arguments: argparse.Namespace, found: Data, nothing: str) -> int:
         lines = [line_of(change, width) for change in changes]
         lines += [f"  {text}" for text in found.get("waiting", ())]
         lines += _problems(found["problems"])
-        sys.stdout.write("".join(f"{line}\n" for line in lines or [nothing]))
+        sys.stdout.write(terminal_text.lines(lines or [nothing]))
     return PROBLEMS if found["problems"] else DONE
 
 

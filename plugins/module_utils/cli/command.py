@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
 import typing as t
 
+from .. import terminal_text
 from ..node import machine as machines
 from ..release import VERSION
 from . import parser, refusal
@@ -22,7 +24,13 @@ def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = Non
 
     Commands whose answer is 0 or 1 set `failure` in their parsed arguments, what they exit with when they fail.
     """
-    words = list(arguments)
+    # Names and messages come from nodes, workloads and files: none of them commands a terminal (terminal_text.py).
+    out, err = (t.cast(t.TextIO, terminal_text.Stream(stream)) for stream in (sys.stdout, sys.stderr))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        return _run(list(arguments), machine, program)
+
+
+def _run(words: list[str], machine: t.Optional[machines.Machine], program: str) -> int:
     if words and words[0] in refusal.VERBS and not {"-h", "--help"} & set(words):
         return refusal.refuse(*words)  # their options are Calico's, and nothing is done with them
     try:

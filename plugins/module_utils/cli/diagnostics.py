@@ -41,7 +41,15 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "ip6tables": ("ip6tables-save", "-c"),
     "nftables": ("nft", "list", "ruleset"),
     "ipsets": ("ipset", "list"),
-    "units": ("systemctl", "--no-pager", "status", "calico-agent", "calico-bird", "calico-node-state"),
+    "units": (
+        "systemctl",
+        "--no-pager",
+        "status",
+        "calico-agent",
+        "calico-bird",
+        "calico-node-state",
+        "calico-firewall",
+    ),
     "journal": ("journalctl", "--no-pager", "--lines=5000", "--unit=calico-agent", "--unit=calico-bird"),
     "kernel-log": ("journalctl", "--no-pager", "--dmesg", "--lines=1000"),
 }

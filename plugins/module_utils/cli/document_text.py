@@ -9,6 +9,7 @@ import json
 import re
 import typing as t
 
+from ..document_limits import BeyondLimits, check_yaml, read_json, repeated
 from ..resources import KINDS
 from .errors import CommandError
 
@@ -51,9 +52,11 @@ def _below(lines: Lines, prefix: str) -> Lines:
 
 def _json(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
     try:
-        yield json.loads(text), lambda dummy: None
+        yield read_json(text), lambda dummy: None
     except json.JSONDecodeError as error:
         raise NotReadable(f"is not JSON: {error.msg}.", error.lineno) from error
+    except BeyondLimits as error:
+        raise NotReadable(str(error), error.line) from error
 
 
 def _yaml(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
@@ -64,17 +67,62 @@ def _yaml(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
             "PyYAML is not installed here, so only files *.json can be validated. Install python3-yaml, "
             "or validate on the controller."
         ) from None
+    fast = getattr(yaml, "CSafeLoader", None)
+    if fast is not None:
+        try:
+            found = _loaded(text, _loader(fast))
+        except yaml.YAMLError:
+            pass  # the other parser says more clearly what is wrong
+        else:
+            yield from found
+            return
     try:
-        loader = yaml.SafeLoader(text)
-        while loader.check_node():
-            node = loader.get_node()
-            yield loader.construct_document(node), _lines_of(node)
+        yield from _loaded(text, _loader(yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = error.problem or error.context
         raise NotReadable(f"is not YAML: {why}.", mark.line + 1 if mark else None) from error
-    except (yaml.YAMLError, ValueError) as error:
+    except yaml.YAMLError as error:
         raise NotReadable(f"is not YAML: {error}.") from error
+
+
+def _loaded(text: str, kind: t.Any) -> list[tuple[t.Any, Lines]]:
+    """Raises yaml.YAMLError and NotReadable."""
+    try:
+        check_yaml(text, kind)
+        loader, found = kind(text), []
+        while loader.check_node():
+            node = loader.get_node()
+            found.append((loader.construct_document(node), _lines_of(node)))
+        return found
+    except BeyondLimits as error:
+        raise NotReadable(str(error), error.line) from error
+    except ValueError as error:
+        raise NotReadable(f"is not YAML: {error}.") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:  # from constructors of PyYAML
+        raise NotReadable("is not YAML: a value does not fit its tag.") from error
+
+
+def _loader(kind: t.Any) -> t.Any:
+    """Return a loader class like `kind` that refuses a key that stands twice; YAML would take the last."""
+
+    class Loader(kind):  # type: ignore[misc]
+        def __init__(self, text: str) -> None:
+            super().__init__(text)
+            self._checked: dict[int, t.Any] = {}
+
+        def flatten_mapping(self, node: t.Any) -> None:
+            """Look at the keys before those that are merged (<<) stand among them."""
+            if id(node) not in self._checked:
+                self._checked[id(node)] = node
+                seen = set()
+                for key, dummy in node.value:
+                    if key.id == "scalar" and (key.tag, key.value) in seen and key.value != "<<":
+                        raise repeated(key.value, key.start_mark.line + 1)
+                    seen.add((key.tag, key.value) if key.id == "scalar" else None)
+            super().flatten_mapping(node)
+
+    return Loader
 
 
 def _lines_of(root: t.Any) -> Lines:

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import typing as t
 
+from .. import terminal_text
 from .errors import NoVerdict
 
 _PROGRAM = "ansible-playbook"
@@ -64,4 +65,4 @@ def show(answer: Data, output: str) -> None:
     if output == "json":
         sys.stdout.write(json.dumps(answer["answer"], indent=2) + "\n")
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in answer["lines"]))
+        sys.stdout.write(terminal_text.lines(answer["lines"]))

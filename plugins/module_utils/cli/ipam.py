@@ -11,6 +11,7 @@ import json
 import sys
 import typing as t
 
+from .. import terminal_text
 from ..fleet.node_state import NodeState
 from ..ipam.allocations import COOLDOWN
 from ..node.local_ipam import tunnel_handle
@@ -78,7 +79,7 @@ def _address(arguments: argparse.Namespace, sources: Sources) -> int:
             f"Handle ID: {entry['handle']}",
             *(["Active Owner Attributes:", *attributes] if attributes else ["No Active Owner attributes defined"]),
         ]
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.write(terminal_text.lines(lines))
     return DONE
 
 
@@ -125,7 +126,7 @@ def check(arguments: argparse.Namespace, sources: Sources) -> int:
     if arguments.output == "json":
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in found["lines"]))
+        sys.stdout.write(terminal_text.lines(found["lines"]))
     return PROBLEMS if found["problems"] else DONE
 
 

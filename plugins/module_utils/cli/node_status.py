@@ -13,6 +13,7 @@ import re
 import sys
 import typing as t
 
+from .. import terminal_text
 from ..bgp.bird_state import Bird
 from ..bird import dropped_segments, refusals, status
 from ..bird.dropped_segments import Dropped
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
         sys.stdout.write(_text(planned, error, sessions, datetime.date.today()))
         if reasons and not error:
             down = [session for session in sessions if session.name in reasons]
-            sys.stdout.write("\n" + "".join(f"! {name_of(each)}: {reasons[each.name]}\n" for each in down))
+            sys.stdout.write("\n" + terminal_text.lines(f"! {name_of(each)}: {reasons[each.name]}" for each in down))
     if error:
         sys.stderr.write(f"{error}\n")
     return DONE if good else PROBLEMS

@@ -11,6 +11,7 @@ import re
 import sys
 import time
 
+from .. import terminal_text
 from ..policy.chains import log_prefix
 from . import tables
 from .errors import DONE, UsageError
@@ -91,7 +92,7 @@ def _follow(arguments: argparse.Namespace, sources: Sources, asked: Data, answer
 
 
 def _line(cells: tables.Row) -> str:
-    return " ".join(cell.ljust(width - 1) for cell, width in zip(cells, _WIDTHS)).rstrip() + "\n"
+    return " ".join(terminal_text.line(cell).ljust(width - 1) for cell, width in zip(cells, _WIDTHS)).rstrip() + "\n"
 
 
 def _seconds(text: str) -> int:

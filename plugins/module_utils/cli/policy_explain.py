@@ -14,6 +14,7 @@ import json
 import sys
 import time
 
+from .. import terminal_text
 from ..dataplane.kernel import KernelError
 from ..fleet.attachment import with_workloads
 from ..fleet.guard import all_endpoints
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     if arguments.output == "json":
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.write(terminal_text.lines(lines))
     return PROBLEMS if document["verdict"] == DENIED else DONE
 
 

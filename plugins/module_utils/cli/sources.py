@@ -126,10 +126,13 @@ class Sources:
         """What this node knows of other nodes' workloads beside the inventory's; nothing, with a warning, where that
         cannot be read."""
         try:
-            return remote_endpoints.load(self.machine.store)
+            known = remote_endpoints.known(self.machine.store).believed_by(self.state())
         except remote_endpoints.RemoteUnreadable as error:
             self._warn(str(error))
             return RemoteEndpoints()
+        if known.left_out:
+            self._warn(known.problem(self.machine.store))
+        return known.remote
 
     def ipam(self) -> Data:
         """{"usage": one entry per block, "allocations": [...]}"""

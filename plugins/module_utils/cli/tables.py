@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .. import terminal_text
+
 _NUMBER = re.compile(r"-?\d+(\.\d+)?%?", re.ASCII)
 
 Row = t.Sequence[str]
@@ -15,14 +17,14 @@ Row = t.Sequence[str]
 
 def columns(heading: Row, rows: t.Iterable[Row]) -> str:
     """Columns three spaces apart and at least five wide, as Go's tabwriter sets them for `get`; no spaces at ends."""
-    lines = [tuple(heading), *(tuple(row) for row in rows)]
+    lines = [tuple(heading), *(tuple(map(terminal_text.line, row)) for row in rows)]
     widths = [max(5, max(len(line[index]) for line in lines) + 3) for index in range(len(heading))]
     return "".join("".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() + "\n" for line in lines)
 
 
 def boxed(heading: Row, rows: t.Iterable[Row]) -> str:
     """Cells between lines, as of `node status` and `ipam show`: headings in the middle, numbers to the right."""
-    body = [tuple(row) for row in rows]
+    body = [tuple(map(terminal_text.line, row)) for row in rows]
     widths = [max(len(line[index]) for line in [tuple(heading), *body]) for index in range(len(heading))]
     rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+\n"
     head = "|" + "|".join(f" {_middle(cell, width)} " for cell, width in zip(heading, widths)) + "|\n"

@@ -12,8 +12,9 @@ import os
 import sys
 import typing as t
 
+from ..document_limits import BeyondLimits
 from ..resources import ResourceError, check_supported, parse
-from . import inventory_lint
+from . import document_file, inventory_lint
 from .document_text import EXTENSIONS, Lines, NotReadable, documents_of
 from .errors import DONE, PROBLEMS, CommandError, UsageError
 
@@ -91,10 +92,9 @@ def _files(names: t.Sequence[str], recursive: bool) -> t.Iterator[str]:
 
 def _read(path: str) -> str:
     try:
-        if path == "-":
-            return sys.stdin.read()
-        with open(path, encoding="utf-8") as stream:
-            return stream.read()
+        return document_file.read_stdin() if path == "-" else document_file.read(path)
+    except BeyondLimits as error:
+        raise CommandError(f"{path} {error}") from error
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:

@@ -10,6 +10,7 @@ import json
 import sys
 import typing as t
 
+from .. import terminal_text
 from ..fleet.attachment import Workload
 from . import tables, wishes, yaml_text
 from .errors import DONE, PROBLEMS, CommandError, UsageError
@@ -76,7 +77,7 @@ def label(arguments: argparse.Namespace, sources: Sources) -> int:
     labels = dict(_label_or_none(text) for text in arguments.labels)
     workload = sources.ask("workload.label", id=id, labels=labels)["workload"]
     if not _write(arguments.output, workload):
-        sys.stdout.write(f"{id}: {_shown(workload['labels']) or 'no labels'}\n")
+        sys.stdout.write(terminal_text.lines([f"{id}: {_shown(workload['labels']) or 'no labels'}"]))
     return DONE
 
 
@@ -97,7 +98,7 @@ def get(arguments: argparse.Namespace, sources: Sources) -> int:
     if not _write(arguments.output, workload):
         for name, value in workload.items():
             if value not in (None, "", {}, []):
-                sys.stdout.write(f"{name:<15} {_shown(value)}\n")
+                sys.stdout.write(terminal_text.lines([f"{name:<15} {_shown(value)}"]))
     return DONE
 
 

@@ -15,33 +15,37 @@ All of these may be repeated, and called from any thread that has a Kernel of it
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import typing as t
 
 from ..fleet.attachment import endpoint_routes, endpoint_sysctls
 from ..fleet.node_state import WorkloadEndpoint
-from . import route, sysctl, workload
+from . import hardening, route, sysctl, workload
 from .change import ApplyError, Change
-from .kernel import Kernel, KernelError, LinkChange, NewLink, RouteOperation
+from .kernel import Kernel, KernelError, LinkChange, NamespaceRefused, NewLink, RouteOperation
 
 
 class AttachError(Exception):
     """Why a workload could not be attached, and how to go on; nothing of it was left behind.
 
-    `code` is in_the_way (something of somebody else's), not_found (its namespace), unavailable (this host cannot serve
-    workloads) or kernel (refused).
+    `code` is in_the_way (something of somebody else's), not_found (its namespace), invalid_params (it names what is no
+    namespace for workloads), conflict (it is another one than before), unavailable (this host cannot serve workloads)
+    or kernel (refused). `field` names the parameter that is to blame, "" for none.
     """
 
-    def __init__(self, code: str, text: str) -> None:
+    def __init__(self, code: str, text: str, field: str = "") -> None:
         super().__init__(text)
         self.code = code
+        self.field = field
 
 
 class Attached(t.NamedTuple):
-    """The end inside as it is."""
+    """The end inside as it is, and the identity of its namespace."""
 
     mac: str
     mtu: int
+    netns_identity: str = ""
 
 
 def attach(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
@@ -115,22 +119,21 @@ def _make(kernel: Kernel, endpoint: WorkloadEndpoint, undo: contextlib.ExitStack
     if endpoint.netns_owned and not kernel.netns_exists(name):
         kernel.netns_add(name, workload.identity(endpoint))
         undo.callback(_quietly, kernel.netns_delete, name)
-    kernel.link_add(
-        NewLink(
-            endpoint.interface,
-            "veth",
-            mtu=endpoint.mtu,
-            mac=workload.HOST_MAC,
-            peer_name=peer,
-            peer_netns=name,
-            peer_mac=endpoint.mac,
-        )
-    )
-    undo.callback(_quietly, kernel.links_delete, [endpoint.interface])
-    kernel.write([LinkChange(endpoint.interface, alias=workload.MARK + workload.identity(endpoint))])
-
-    inner = kernel.inside(name)
+    inner = _entered(kernel, endpoint)
     try:
+        kernel.link_add(
+            NewLink(
+                endpoint.interface,
+                "veth",
+                mtu=endpoint.mtu,
+                mac=workload.HOST_MAC,
+                peer_name=peer,
+                peer_netns=name,
+                peer_mac=endpoint.mac,
+            )
+        )
+        undo.callback(_quietly, kernel.links_delete, [endpoint.interface])
+        kernel.write([LinkChange(endpoint.interface, alias=workload.MARK + workload.identity(endpoint))])
         # Asked later, it would wait for the kernel to take note of the carrier.
         made = inner.link(peer)
         if endpoint.address6:
@@ -141,6 +144,7 @@ def _make(kernel: Kernel, endpoint: WorkloadEndpoint, undo: contextlib.ExitStack
                 LinkChange(peer, alias=workload.address_mark(endpoint), up=True),
                 *(workload.inner_address(peer, address) for address in endpoint.addresses),
                 *(RouteOperation("add", to, through) for to, through in workload.wanted_routes(endpoint).items()),
+                *workload.missing_by_source(endpoint),
             ]
         )
     finally:
@@ -148,15 +152,31 @@ def _make(kernel: Kernel, endpoint: WorkloadEndpoint, undo: contextlib.ExitStack
     if made is None:
         raise _nothing_inside(endpoint)
 
+    hardening.close(kernel, endpoint.interface)
     for setting in endpoint_sysctls(endpoint):
         kernel.sysctl_write(setting.key, setting.value)
     kernel.write([LinkChange(endpoint.interface, up=True)])
-    return Attached(made.mac, made.mtu)
+    return Attached(made.mac, made.mtu, inner.identity)
+
+
+def _entered(kernel: Kernel, endpoint: WorkloadEndpoint) -> Kernel:
+    """The kernel inside. Raises AttachError where the namespace cannot be this workload's, or KernelError."""
+    name = workload.netns_name(endpoint)
+    try:
+        return kernel.inside(name, workload.expected_identity(endpoint))
+    except NamespaceRefused as error:
+        raise _not_for(endpoint, error) from error
 
 
 def _bring_into_order(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
     """By the drivers, what a stopped attach left or an earlier one made. Raises KernelError too."""
     name = workload.netns_name(endpoint)
+    if not endpoint.netns_owned:
+        try:
+            # The one of this moment, whatever the name leads to while the drivers are at it.
+            endpoint = dataclasses.replace(endpoint, netns_identity=_entered(kernel, endpoint).identity)
+        finally:
+            kernel.leave(name)
     changes = _planned(kernel, endpoint)
     for change in changes:
         if change.action == "!":
@@ -168,7 +188,8 @@ def _bring_into_order(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
         wanted = endpoint_sysctls(endpoint)
         sysctl.apply(kernel, sysctl.diff(wanted, sysctl.observe(kernel, wanted)))
         workload.activate(kernel, changes)
-        made = {link.name: link for link in kernel.look_inside(name).links}.get(endpoint.peer_interface)
+        inner = _entered(kernel, endpoint)
+        made = inner.link(endpoint.peer_interface)
         if made is None:
             raise _nothing_inside(endpoint)
     except ApplyError as error:
@@ -177,12 +198,13 @@ def _bring_into_order(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
     except KernelError:
         _take_away(kernel, endpoint)
         raise
-    return Attached(made.mac, made.mtu)
+    finally:
+        kernel.leave(name)
+    return Attached(made.mac, made.mtu, inner.identity)
 
 
 def _planned(kernel: Kernel, endpoint: WorkloadEndpoint) -> list[Change]:
-    observed = workload.observe(kernel, [endpoint])[endpoint.interface]
-    return workload.diff([endpoint], {endpoint.interface: observed})
+    return workload.diff([endpoint], {endpoint.interface: workload.look(kernel, endpoint)})
 
 
 def _explained(kernel: Kernel, endpoint: WorkloadEndpoint, error: KernelError) -> AttachError:
@@ -204,6 +226,23 @@ def _no_namespace(endpoint: WorkloadEndpoint) -> AttachError:
         f"There is no network namespace {workload.netns_name(endpoint)} to attach {workload.identity(endpoint)} to."
         " Make it first (or see why its container is gone), then try again.",
     )
+
+
+def _not_for(endpoint: WorkloadEndpoint, error: NamespaceRefused) -> AttachError:
+    name, which = workload.netns_name(endpoint), workload.identity(endpoint)
+    if error.errno == errno.ESTALE:
+        return AttachError(
+            "conflict",
+            f"{which} was attached to another network namespace than the one that {name} leads to now. It was not"
+            " touched. Delete the workload, then add it again.",
+            "netns",
+        )
+    example = "Give it one of its own, such as /run/netns/NAME or /proc/PID/ns/net."
+    if error.errno == errno.EPERM:
+        why = f"{name} is the network namespace of this host itself, which is no workload's"
+    else:
+        why = f"{name} is no network namespace"
+    return AttachError("invalid_params", f"{which} was not attached: {why}. {example}", "netns")
 
 
 def _nothing_inside(endpoint: WorkloadEndpoint) -> KernelError:

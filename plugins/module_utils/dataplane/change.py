@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from .. import terminal_text
 from .kernel import KernelError
 
 #: What `Change.action` can be. `!` stands in the way: nothing is touched and applying it fails with its note.
@@ -58,7 +59,7 @@ class Change(t.NamedTuple):
         else:
             text = (self.before if self.action == "-" else self.after) or ""
         note = f"    {self.note}" if self.note else ""
-        return f"{self.action} {self.kind:<8} {self.subject:<{width}}  {text}".rstrip() + note
+        return terminal_text.line(f"{self.action} {self.kind:<8} {self.subject:<{width}}  {text}".rstrip() + note)
 
 
 class ObserveError(Exception):

@@ -21,7 +21,7 @@ import ipaddress
 import re
 import typing as t
 
-from . import ipset_members
+from . import hardening, ipset_members
 from . import kernel as port
 from .fake_netfilter import PROGRAMS, FakeNetfilter
 from .kernel import Address, ForwardingEntry, NeighborEntry
@@ -29,6 +29,8 @@ from .lookup import Lookup
 
 _INTERFACE_SYSCTLS = {
     "net/ipv4/conf/{}/accept_redirects": "1",
+    "net/ipv4/conf/{}/accept_source_route": "1",
+    "net/ipv4/conf/{}/arp_accept": "0",
     "net/ipv4/conf/{}/forwarding": "0",
     "net/ipv4/conf/{}/proxy_arp": "0",
     "net/ipv4/conf/{}/route_localnet": "0",
@@ -37,9 +39,14 @@ _INTERFACE_SYSCTLS = {
     "net/ipv4/neigh/{}/proxy_delay": "80",
     "net/ipv6/conf/{}/accept_dad": "1",
     "net/ipv6/conf/{}/accept_ra": "1",
+    "net/ipv6/conf/{}/accept_redirects": "1",
+    "net/ipv6/conf/{}/accept_source_route": "0",
     "net/ipv6/conf/{}/addr_gen_mode": "0",
+    "net/ipv6/conf/{}/autoconf": "1",
     "net/ipv6/conf/{}/disable_ipv6": "0",
     "net/ipv6/conf/{}/forwarding": "0",
+    "net/ipv6/conf/{}/hop_limit": "64",
+    "net/ipv6/conf/{}/seg6_enabled": "0",
 }
 _OFF = re.compile("net/ipv6/conf/(.+)/disable_ipv6")
 _NOWHERE = ("blackhole", "unreachable", "prohibit", "throw")
@@ -86,6 +93,8 @@ class _Machine:
         self.programs = set(PROGRAMS)
         self.watch: t.Optional[t.Callable[[FakeKernel], None]] = None
         self.macs = 0
+        self.cookies = 0
+        self.files: set[str] = set()  # names and paths of what is no namespace
 
 
 class FakeKernel:
@@ -102,14 +111,17 @@ class FakeKernel:
             port.RuleEntry(0, 255, protocol=2, family=6),
             port.RuleEntry(32766, 254, protocol=2, family=6),
         ]
-        self._sysctls: dict[str, str] = {"net/ipv4/ip_forward": "0"}
+        self._sysctls: dict[str, str] = {"net/ipv4/ip_forward": "0", "net/ipv4/udp_early_demux": "1"}
         self.netfilter = FakeNetfilter()
+        self._host = _machine is None
+        self.machine.cookies += 1
+        self._cookie = f"{port.COOKIE}{self.machine.cookies}"
         self._next_index = 1
         for name in ("all", "default"):
             self._sysctls.update({key.format(name): value for key, value in _INTERFACE_SYSCTLS.items()})
         self._make(_Link("lo", 0, "", 65536, "00:00:00:00:00:00"))
         if "ipip" in self.machine.loaded:
-            self._make(_Link("tunl0", 0, "ipip", 1480, ""))
+            self._make(_Link("tunl0", 0, "ipip", 1480, ""), ipv6=False)
 
     # ---- for tests
 
@@ -135,6 +147,10 @@ class FakeKernel:
     def fail_next(self, operation: str, number: int, match: str = "") -> None:
         """The next call of this method (for route_batch: operation) about an object named `match` fails so."""
         self.machine.failures.append((operation, number, match))
+
+    def remove_ipv6(self) -> None:
+        """Be a kernel that was started with ipv6.disable=1."""
+        self._sysctls = {key: value for key, value in self._sysctls.items() if not key.startswith("net/ipv6/")}
 
     def _may_fail(self, operation: str, subject: str, words: str) -> None:
         for entry in self.machine.failures:
@@ -166,14 +182,19 @@ class FakeKernel:
 
     # ---- links
 
-    def _make(self, link: _Link) -> _Link:
+    def _make(self, link: _Link, ipv6: bool = True) -> _Link:
+        """`ipv6` False: IPv6 begins on it when its MTU changes or it comes up (addrconf_notify of the kernel)."""
         link.index = self._next_index
         self._next_index += 1
         link.home = self
         self._links[link.name] = link
-        for key in _INTERFACE_SYSCTLS:
-            self._sysctls[key.format(link.name)] = self._sysctls[key.format("default")]
+        self._add_sysctls(link.name, "net/" if ipv6 else "net/ipv4/")
         return link
+
+    def _add_sysctls(self, name: str, below: str) -> None:
+        for key in _INTERFACE_SYSCTLS:
+            if key.startswith(below) and key.format("default") in self._sysctls:
+                self._sysctls.setdefault(key.format(name), self._sysctls[key.format("default")])
 
     def _drop(self, link: _Link) -> None:
         del self._links[link.name]
@@ -203,7 +224,14 @@ class FakeKernel:
             port=link.port,
             local=link.local,
             learning=link.learning,
+            open_settings=tuple(self._open_settings(link.name)),
         )
+
+    def _open_settings(self, device: str) -> t.Iterator[tuple[str, int]]:
+        for setting in hardening.SETTINGS:
+            value = int(self._sysctls.get(hardening.key(setting, device), "0"))
+            if value > 0:
+                yield setting, value
 
     def links(self, kind: t.Optional[str] = None) -> list[port.Link]:
         return [self._shown(link) for link in self._links.values() if kind in (None, link.kind)]
@@ -230,7 +258,7 @@ class FakeKernel:
             self.machine.loaded.add("ipip")
             for namespace in (self, *self.machine.namespaces.values()):
                 if "tunl0" not in namespace._links:
-                    namespace._make(_Link("tunl0", 0, "ipip", 1480, ""))
+                    namespace._make(_Link("tunl0", 0, "ipip", 1480, ""), ipv6=False)
         if link.name in self._links:
             raise port.KernelError(errno.EEXIST, operation)
         if link.mtu is not None and not 68 <= link.mtu <= 65535:
@@ -273,12 +301,15 @@ class FakeKernel:
         if mtu is not None:
             if not 68 <= mtu <= 65535:
                 raise port.KernelError(errno.EINVAL, operation, "mtu less than device minimum")
+            if mtu != link.mtu:
+                self._add_sysctls(name, "net/ipv6/")
             link.mtu = mtu
         if mac is not None:
             link.mac = mac
         if up is not None and up != link.up:
             link.up = up
             if up:
+                self._add_sysctls(name, "net/ipv6/")
                 for address in link.addresses:
                     self._connect(address)
             else:
@@ -293,7 +324,9 @@ class FakeKernel:
     def link_delete(self, name: str) -> None:
         operation = f"delete device {name}"
         self._may_fail("link_delete", name, operation)
-        link = self._get(name, operation)
+        link = self._links.get(name)
+        if link is None:
+            return
         if not link.kind:
             raise port.KernelError(errno.EOPNOTSUPP, operation)
         if link.kind == "ipip" and name == "tunl0":
@@ -323,6 +356,9 @@ class FakeKernel:
             self.link_set(item.name, up=item.up, mtu=item.mtu, mac=item.mac, alias=item.alias)
         elif isinstance(item, port.Address):
             self.address_add(item)
+        elif isinstance(item, port.RuleEntry):
+            if item not in self._rules:
+                self.rule_add(item)
         else:
             for failure in self.route_batch([item]):
                 raise failure.error
@@ -662,20 +698,46 @@ class FakeKernel:
     def netns_exists(self, netns: str) -> bool:
         return netns in self.machine.namespaces
 
-    def inside(self, netns: str) -> FakeKernel:
+    def netns_is(self, netns: str, identity: str) -> bool:
+        found = self.machine.namespaces.get(netns)
+        return found is not None and not found._host and found._cookie == identity
+
+    def inside(self, netns: str, identity: str = "") -> FakeKernel:
+        if netns in self.machine.files:
+            words = "it is no network namespace"
+            raise port.NamespaceRefused(errno.EINVAL, f"open network namespace {netns}", words)
         found = self.machine.namespaces.get(netns)
         if found is None:
             raise port.KernelError(errno.ENOENT, f"open network namespace {netns}")
+        if found._host:
+            words = "it is that of the host itself"
+            raise port.NamespaceRefused(errno.EPERM, f"enter network namespace {netns}", words)
+        if identity and identity != found._cookie:
+            words = "it is another one than the workload was attached to"
+            raise port.NamespaceRefused(errno.ESTALE, f"enter network namespace {netns}", words)
         return found
+
+    @property
+    def identity(self) -> str:
+        return "" if self._host else self._cookie
 
     def leave(self, netns: str) -> None:
         """Nothing is open."""
 
-    def look_inside(self, netns: str, families: t.Collection[int] = (4,)) -> port.Interior:
-        inner = self.inside(netns)
+    def look_inside(
+        self,
+        netns: str,
+        families: t.Collection[int] = (4,),
+        table: t.Optional[int] = None,
+        *,
+        identity: str = "",
+    ) -> port.Interior:
+        inner = self.inside(netns, identity)
         addresses = [address for family in families for address in inner.addresses(family=family)]
-        routes = [entry for family in families for entry in inner.routes(table=254, family=family)]
-        return port.Interior(inner.links(), addresses, routes)
+        tables = (254,) if table is None else (254, table)
+        routes = [entry for family in families for one in tables for entry in inner.routes(table=one, family=family)]
+        rules = () if table is None else tuple(rule for family in families for rule in inner.rules(family))
+        return port.Interior(inner.links(), addresses, routes, rules)
 
     @property
     def netlink_port(self) -> int:

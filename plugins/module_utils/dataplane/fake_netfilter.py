@@ -313,6 +313,8 @@ def _member(text: str, into: FakeSet) -> str:
         raise _Refused("The value of the CIDR parameter of the IP address is invalid")
     if into.type == "hash:ip,port" and not comma:
         raise _Refused("Syntax error: Second element is missing from " + text)
+    if into.type == "hash:ip,port" and rest.partition(":")[0] not in ("tcp", "udp", "sctp", "udplite", "icmp"):
+        raise _Refused(f"Syntax error: cannot parse '{rest.partition(':')[0]}' as a protocol")
     shown = socket.inet_ntop(
         socket.AF_INET6 if network.version == 6 else socket.AF_INET, network.network_address.packed
     )

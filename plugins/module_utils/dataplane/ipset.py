@@ -8,6 +8,9 @@ chains find all that they refer to, and a member that moves from one set to anot
 Where most of a set goes, or it has become too small, a second set is filled and swapped in. Each step is one `ipset
 restore`, or a few messages to the kernel; a set that is refused does not keep the others from being written, and a new
 one is not left half filled.
+
+What cannot be a member (ipset_encoding.py) is left out of its set, and said so by a change `=`: no packet has such an
+address, so the set means the same without it, and whoever brought it keeps nothing else from being done.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ import time
 import typing as t
 
 from ..fleet.node_state import IpSet
-from . import ipset_members
+from ..not_encodable import NotEncodable
+from . import ipset_encoding, ipset_members
 from .change import ApplyError, Change, Failures, ObserveError
 from .kernel import Completed, Kernel, KernelError
 
@@ -37,13 +41,16 @@ _MOST_REFUSED = 50  # sets, before the rest is given up
 _PATIENCE = (0.01, 0.04, 0.15)
 
 _ERROR_LINE = re.compile(r"Error in line (\d+): ?(.*)")
-_HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}
+_NAMED = 5  # of the members that are left out of a set, in a message
 
 
 class Observed(t.NamedTuple):
+    """`refused` are texts that were wanted as members and cannot be; none of a set that was read."""
+
     type: str
     members: frozenset[str]
     max_elements: int = _MAX_ELEMENTS
+    refused: tuple[str, ...] = ()
 
 
 def canonical(member: str, ipv6: bool = False) -> str:
@@ -63,16 +70,25 @@ def is_ipv6(name: str) -> bool:
     return name.startswith((PREFIX_IPV6, TEMPORARY_IPV6))
 
 
-def wanted(ipset: IpSet) -> Observed:
-    """What `observe` finds once the set is there. A set of networks cannot hold everything, but both halves of it."""
-    ipv6 = is_ipv6(ipset.name)
-    members: set[str] = set()
-    for member in ipset.members:
-        if member in _HALVES:
-            members.update(_HALVES[member])
-        else:
-            members.add(canonical(member, ipv6))
-    return Observed(ipset.type, frozenset(members), _maximum(members))
+def wanted(ipset: IpSet, known: frozenset[str] = frozenset()) -> Observed:
+    """What `observe` finds once the set is there. A set of networks cannot hold everything, but both halves of it.
+
+    `known` are members that this set was wanted with before. Raises NotEncodable for a name or type that no set has.
+    """
+    ipset_encoding.name(ipset.name)
+    found = ipset_encoding.members(ipset_encoding.type_of(ipset.type), is_ipv6(ipset.name), ipset.members, known)
+    return Observed(ipset.type, found.good, _maximum(found.good), found.refused)
+
+
+def left_out(name: str, want: Observed) -> str:
+    """Return a sentence about what was left out of a set; "" if nothing was."""
+    if not want.refused:
+        return ""
+    named = [str(ipset_encoding.refusal(want.type, is_ipv6(name), one)) for one in want.refused[:_NAMED]]
+    more = len(want.refused) - len(named)
+    rest = f" And {more} more." if more else ""
+    count = f"{len(want.refused)} member{'' if len(want.refused) == 1 else 's'}"
+    return f"{count} left out: {' '.join(named)}{rest} Correct what has that address; the rest of the set is in force."
 
 
 def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
@@ -121,7 +137,14 @@ def diff(
     names = set()
     for ipset in desired:
         names.add(ipset.name)
-        new = want(ipset)
+        try:
+            new = want(ipset)
+        except NotEncodable as error:
+            note = f"left out: {error} Rules that refer to it are refused, too. Correct it, then run again."
+            changes.append(Change("ipset", "=", ipset.name, None, None, note))
+            continue
+        if new.refused:
+            changes.append(Change("ipset", "=", ipset.name, None, None, left_out(ipset.name, new)))
         have = observed.get(ipset.name)
         if have is None:
             after = _text(ipset.type, len(new.members))
@@ -266,7 +289,12 @@ def _drain(change: Change) -> list[str]:
     gone = have.members - want.members
     if len(gone) > _FEW and len(gone) * 2 > len(have.members):
         return _swap(name, drained(change))
-    return [f"del {name} {member}" for member in sorted(gone)]
+    try:
+        addresses = {ipset_encoding.saved(member) for member in gone}
+    except NotEncodable:
+        return _swap(name, drained(change))
+    # `add -exist` took the option from a member that stands there as one with `nomatch`: that member stays.
+    return [f"del {name} {address}" for address in sorted(addresses - want.members)]
 
 
 def _made(change: Change) -> str:
@@ -293,7 +321,7 @@ def _swap(name: str, want: Observed) -> list[str]:
 
 def _create(name: str, want: Observed) -> str:
     family = "inet6" if is_ipv6(name) else "inet"
-    return f"create {name} {want.type} family {family} maxelem {want.max_elements}"
+    return f"create {ipset_encoding.name(name)} {want.type} family {family} maxelem {want.max_elements}"
 
 
 def _add(name: str, members: t.Iterable[str]) -> list[str]:

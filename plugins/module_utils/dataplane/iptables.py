@@ -61,7 +61,11 @@ def _subject(place: Place, chain: str) -> str:
 def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digests = hashes) -> list[Change]:
     """`digests` makes the hashes of a chain, or remembers them."""
     changes: list[Change] = []
-    wanted = {Place(observed.programs[table.family], table.name): table for table in desired}
+    wanted = {
+        Place(observed.programs[table.family], table.name): table
+        for table in desired
+        if table.family in observed.families
+    }
     for place, table in wanted.items():
         have = observed.tables.get(place, {})
         hooked = {name for hook in table.hooks for name in _JUMP.findall(hook.rule)}

@@ -21,6 +21,8 @@ from .kernel import Completed, Kernel
 
 FAMILIES: t.Mapping[int, str] = {4: "iptables", 6: "ip6tables"}
 
+_HAS_IPV6 = "net/ipv6/conf/all/disable_ipv6"
+
 #: So many rules of others make a backend the host's own against the word of its `iptables`; Calico has the same number.
 CLEARLY = 10
 
@@ -32,11 +34,15 @@ _OTHER = {"nft": "legacy", "legacy": "nft"}
 
 @dataclasses.dataclass(frozen=True)
 class Observed:
-    """`programs` {family: the program that is to write}; `backend` is theirs, "" while iptables is not installed."""
+    """`programs` {family: the program that is to write}; `backend` is theirs, "" while iptables is not installed.
+
+    `families`: those that the kernel has, for it may be without IPv6. Tables of others are neither read nor written.
+    """
 
     programs: t.Mapping[int, str] = dataclasses.field(default_factory=lambda: FAMILIES)
     tables: t.Mapping[Place, Chains] = dataclasses.field(default_factory=dict)
     backend: str = ""
+    families: tuple[int, ...] = tuple(FAMILIES)
 
     def table(self, name: str, family: int = 4) -> Chains:
         """{} for one that is not there."""
@@ -62,6 +68,8 @@ def default(kernel: Kernel) -> str:
 
 def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
     """Both families, both backends. Raises ObserveError when a desired table cannot be read, or not by iptables."""
+    families = tuple(FAMILIES) if kernel.sysctl_read(_HAS_IPV6) is not None else (4,)
+    desired = [table for table in desired if table.family in families]
     used = default(kernel)
     other = _OTHER.get(used, "")
     saved = {name: _read(kernel, name, family, desired) for family, name in FAMILIES.items()}
@@ -82,7 +90,7 @@ def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
                 " Something writes it with `nft` directly."
                 " Move those rules to a table of their own, then run again."
             )
-    return Observed(programs, tables, used if programs == FAMILIES else other)
+    return Observed(programs, tables, used if programs == FAMILIES else other, families)
 
 
 def _read(kernel: Kernel, program: str, family: int, desired: t.Sequence[IptablesTable]) -> Saved:

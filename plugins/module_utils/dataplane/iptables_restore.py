@@ -7,6 +7,8 @@ When it is refused, the chain in which the reason lies is set aside and the othe
 keep all others from being enforced. The program names the line in most cases; where it does not (the legacy kernel
 refuses a table as a whole), the rules are tried in halves, in a chain to which nothing leads. Of a chain that is set
 aside the former rules stay; a new one gets the rules in front of the bad one, and drops what reaches its end.
+
+What would not be one rule (iptables_encoding.py) is set aside in the same way, before the program sees any of it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .. import iptables_encoding as encoding
+from ..not_encodable import NotEncodable, shown
 from .iptables_saved import Place, commented
 from .kernel import Completed, Kernel
 
@@ -93,8 +97,20 @@ def restore(kernel: Kernel, place: Place, writes: t.Sequence[Write]) -> Outcome:
     current: dict[int, Write] = dict(enumerate(writes))
     refused: dict[int, str] = {}
     tried = False
+    try:
+        refused.update(_without_bad_names(place, current))
+    except _NothingWritten as error:
+        return Outcome({}, str(error))
     while current:
         lines = _input(place, current)
+        unfit = _unfit(lines)
+        if unfit:
+            try:
+                for line, unencodable in unfit:
+                    refused[line.write] = _set_aside(current, line, place, unencodable.allowed, given=False)
+            except _NothingWritten as failure:
+                return Outcome({}, str(failure))
+            continue
         done = _run(kernel, place, [line.text for line in lines])
         if done.code == 0:
             return Outcome(refused)
@@ -137,6 +153,39 @@ def _input(place: Place, writes: t.Mapping[int, Write]) -> list[_Line]:
             declare.append(_Line(f":{write.chain} - [0:0]", number))  # which also empties it
             rules += [_Line(f"-A {write.chain} {commented(digest, rule)}", number) for digest, rule in write.rules]
     return [_Line(f"*{place.table}"), *declare, *rules, *unhook, *hook, *flush, *delete, _Line("COMMIT")]
+
+
+class _NothingWritten(Exception):
+    """Something cannot be encoded without which the table must not be written."""
+
+
+def _without_bad_names(place: Place, writes: dict[int, Write]) -> dict[int, str]:
+    """Take out of `writes` those to chains whose names are none; return {position: reason}. Raises _NothingWritten."""
+    reasons: dict[int, str] = {}
+    for number, write in list(writes.items()):
+        try:
+            encoding.check_table(place.table)
+            encoding.check_chain(write.chain, ours=not isinstance(write, HookWrite))
+        except NotEncodable as error:
+            if place.table not in encoding.TABLES or isinstance(write, HookWrite):
+                words = f"Nothing of table {place.table} was changed: {error} Correct it, then run again."
+                raise _NothingWritten(words) from error
+            del writes[number]
+            reasons[number] = f"{error} The chain was left out, everything else is applied. Correct it, then run again."
+    return reasons
+
+
+def _unfit(lines: t.Sequence[_Line]) -> list[tuple[_Line, NotEncodable]]:
+    """Return, of each write, the first line that would not be one rule, and why. Raises _NothingWritten."""
+    if encoding.are_good([line.text for line in lines]):
+        return []
+    found: dict[int, tuple[_Line, NotEncodable]] = {}
+    for line in lines:
+        try:
+            encoding.check_line(line.text)
+        except NotEncodable as error:
+            found.setdefault(line.write, (line, error))
+    return list(found.values())
 
 
 def _run(kernel: Kernel, place: Place, lines: t.Sequence[str]) -> Completed:
@@ -204,9 +253,19 @@ def _search(kernel: Kernel, place: Place, writes: t.Mapping[int, Write]) -> list
     return [line._replace(text=f"-A {chains[line.write].chain} {line.text}") for line in first.values()]
 
 
-def _set_aside(writes: dict[int, Write], line: _Line, place: Place, words: str) -> str:
-    """Takes out of `writes` what the line belongs to, or what is bad of it. The reason, for people."""
-    write = writes.pop(line.write)
+def _set_aside(writes: dict[int, Write], line: _Line, place: Place, words: str, given: bool = True) -> str:
+    """Takes out of `writes` what the line belongs to, or what is bad of it. The reason, for people.
+
+    `given` False: iptables-restore was not given the line. Raises _NothingWritten.
+    """
+    write = writes[line.write]
+    words = words.rstrip(".")
+    if not given and not write.set_aside:
+        raise _NothingWritten(
+            f"Nothing of table {place.table} was changed, for chain {write.chain} cannot be written: {words}."
+            " Correct it, then run again."
+        )
+    del writes[line.write]
     if isinstance(write, ChainDelete):
         return (
             f"The chain {write.chain} of table {place.table} could not be deleted: {words}."
@@ -215,7 +274,9 @@ def _set_aside(writes: dict[int, Write], line: _Line, place: Place, words: str) 
     if not isinstance(write, ChainWrite):  # a hook is not set aside: its table fails as a whole
         raise TypeError(f"{write!r} cannot be set aside")
     name = f"{write.title} (chain {write.chain})" if write.title else f"chain {write.chain}"
-    text = f"{place.program}-restore refused {name} of table {place.table} at {line.text!r}: {words}."
+    rule = shown(encoding.without_refused(line.text))
+    doing = "refused" if given else "was not given"
+    text = f"{place.program}-restore {doing} {name} of table {place.table} at {rule}: {words}."
     if write.exists:
         return f"{text} Its former rules stay in force, and everything else is applied. Correct it, then run again."
     bodies = [f"-A {write.chain} {commented(digest, rule)}" for digest, rule in write.rules]
@@ -240,7 +301,7 @@ def _reason(done: Completed, place: Place, named: t.Sequence[_Line]) -> str:
             f"Another program has held the lock of iptables (/run/xtables.lock) for {_LOCK_WAIT} s, so table"
             f" {place.table} was not written. See which one it is (lsof /run/xtables.lock), then run again."
         )
-    where = f" at {named[-1].text!r}" if named else ""
+    where = f" at {shown(named[-1].text)}" if named else ""
     return (
         f"{place.program}-restore refused table {place.table}{where}: {said(done)}. Nothing of the table was changed."
         " See that the kernel has the modules which the rule names (xt_set, xt_comment, nf_nat), then run again."

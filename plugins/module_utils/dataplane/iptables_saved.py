@@ -48,11 +48,11 @@ class Saved(t.NamedTuple):
 
 def hashes(chain: str, rules: t.Iterable[str]) -> tuple[str, ...]:
     """One hash per rule, over the chain's name and the rule."""
-    start = hashlib.sha224(chain.encode() + b" ")
+    start = hashlib.sha224(chain.encode("utf-8", "surrogatepass") + b" ")
     found = []
     for rule in rules:
         state = start.copy()
-        state.update(rule.encode())
+        state.update(rule.encode("utf-8", "surrogatepass"))
         found.append(base64.urlsafe_b64encode(state.digest()[:12]).decode())
     return tuple(found)
 

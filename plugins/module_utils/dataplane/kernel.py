@@ -20,6 +20,7 @@ if t.TYPE_CHECKING:
 # Routing protocol numbers (rtnetlink(7), /etc/iproute2/rt_protos).
 PROTOCOL_KERNEL = 2
 PROTOCOL_BOOT = 3
+PROTOCOL_RA = 9
 PROTOCOL_BIRD = 12
 
 # Scopes of routes and addresses (rtnetlink(7)).
@@ -49,6 +50,15 @@ class KernelError(OSError):
         return f"{said} ({self.extack.rstrip('.')})" if self.extack else said
 
 
+class NamespaceRefused(KernelError):
+    """What a path leads to is no network namespace (EINVAL), the host's own (EPERM) or another one than the one that
+    was meant (ESTALE)."""
+
+
+#: How the identity of a namespace begins that no other one has before the next boot.
+COOKIE = "cookie:"
+
+
 class MissingLibrary(Exception):
     """pyroute2 is needed for writing and is not installed."""
 
@@ -72,6 +82,7 @@ class Link:
     local: t.Optional[str] = None  # vxlan, ipip
     learning: bool = False  # vxlan
     external: bool = False  # vxlan: collects metadata, its VNI is chosen by route or OVS
+    open_settings: tuple[tuple[str, int], ...] = ()  # those of hardening.SETTINGS that are not 0, with their values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,12 +103,16 @@ class NewLink:
 
 
 class Address(t.NamedTuple):
-    """One of IPv6 is added without asking whether somebody else has it (DAD, RFC 4862): it is to serve at once."""
+    """One of IPv6 is added without asking whether somebody else has it (DAD, RFC 4862): it is to serve at once.
+
+    One that is not `permanent` has a lifetime: a router's advertisement or DHCP brought it. It cannot be added.
+    """
 
     device: str
     address: str
     prefix_length: int
     scope: int = SCOPE_UNIVERSE
+    permanent: bool = True
 
 
 class RouteAttributes(t.NamedTuple):
@@ -154,7 +169,8 @@ class ForwardingEntry(t.NamedTuple):
 
 
 class RuleEntry(t.NamedTuple):
-    """A policy rule. `plain` is False when it has selectors or actions beyond mark, table and priority."""
+    """A policy rule. `plain` is False when it has selectors or actions beyond mark, table and priority. `source` is the
+    one address whose packets it is for, "" for any."""
 
     priority: int
     table: int
@@ -163,14 +179,17 @@ class RuleEntry(t.NamedTuple):
     protocol: int = 0
     plain: bool = True
     family: int = 4
+    source: str = ""
 
 
 class Interior(t.NamedTuple):
-    """What a network namespace holds, as read in one visit; `routes` are those of the main table."""
+    """What a network namespace holds, as read in one visit; `routes` are those of the main table, and of another one if
+    that was asked for, together with the policy rules."""
 
     links: list[Link]
     addresses: list[Address]
     routes: list[KernelRoute]
+    rules: tuple[RuleEntry, ...] = ()
 
 
 class LinkChange(t.NamedTuple):
@@ -197,8 +216,9 @@ class Connection(t.NamedTuple):
     mark: int = 0
 
 
-#: What `Kernel.write` does: a link changed, an address added, a route operation.
-Write = t.Union[LinkChange, Address, RouteOperation]
+#: What `Kernel.write` does: a link changed, an address added, a route operation, a rule for a source added. Of the last
+#: one it is no error that it is there.
+Write = t.Union[LinkChange, Address, RouteOperation, RuleEntry]
 
 
 class Completed(t.NamedTuple):
@@ -289,7 +309,8 @@ class Kernel(t.Protocol):
         alias: t.Optional[str] = None,
     ) -> None: ...
 
-    def link_delete(self, name: str) -> None: ...
+    def link_delete(self, name: str) -> None:
+        """One that is not there (any more) is passed over."""
 
     def links_delete(self, names: t.Sequence[str]) -> None:
         """Deletes many at the price of about one; those that are not there are passed over.
@@ -343,16 +364,37 @@ class Kernel(t.Protocol):
     def netns_exists(self, netns: str) -> bool:
         """Of a name below /run/netns or an absolute path; False also for a file that is no namespace (any more)."""
 
-    def inside(self, netns: str) -> Kernel:
+    def netns_is(self, netns: str, identity: str) -> bool:
+        """Whether a name or path leads to the namespace with this `identity`. Costs little where it did before."""
+
+    def inside(self, netns: str, identity: str = "") -> Kernel:
         """The kernel as seen from a namespace, by its name below /run/netns or an absolute path.
 
-        Belongs to this one, which closes it. Once something was asked of it, it keeps the namespace alive: see `leave`.
+        Opened once: whatever else is asked or written through it, and the other end of a pair that `link_add` makes
+        before `leave`, is in that namespace, wherever the path leads by then. Raises NamespaceRefused if it is none, if
+        it is the caller's or the host's own, or if its identity is not `identity` ("": any).
+        Belongs to this one, which closes it. It keeps the namespace alive: see `leave`.
+        """
+
+    @property
+    def identity(self) -> str:
+        """What tells the namespace that `inside` gave from all others since the boot; "" for the host's own.
+
+        Begins with COOKIE where the kernel has cookies. Other ones may be those of a later namespace, too.
         """
 
     def leave(self, netns: str) -> None:
         """Closes and forgets the kernel that `inside` gave, so that the namespace can end."""
 
-    def look_inside(self, netns: str, families: t.Collection[int] = (4,)) -> Interior:
-        """Reads a namespace in one visit and leaves it again: addresses and routes of these IP versions."""
+    def look_inside(
+        self,
+        netns: str,
+        families: t.Collection[int] = (4,),
+        table: t.Optional[int] = None,
+        *,
+        identity: str = "",
+    ) -> Interior:
+        """Reads a namespace in one visit and leaves it again: addresses and routes of these IP versions. With `table`,
+        the routes of that table and the policy rules as well. Raises NamespaceRefused as `inside`."""
 
     def close(self) -> None: ...

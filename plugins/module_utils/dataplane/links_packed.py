@@ -23,6 +23,7 @@ from .rtnetlink import (
     RTM_DELLINK,
     RTM_NEWADDR,
     RTM_NEWLINK,
+    RTM_NEWRULE,
     attribute,
     family_of,
     packed_address,
@@ -32,6 +33,9 @@ _IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_LINKINFO, _IFLA_IFALIAS = 1, 3, 4,
 _IFLA_GROUP, _IFLA_NET_NS_FD, _IFLA_NUM_TX_QUEUES, _IFLA_NUM_RX_QUEUES = 27, 28, 31, 32
 _IFLA_INFO_KIND, _IFLA_INFO_DATA, _VETH_INFO_PEER = 1, 2, 1
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
+_FRA_SRC, _FRA_PRIORITY, _FRA_TABLE, _FRA_PROTOCOL = 2, 6, 15, 21
+_FR_ACT_TO_TBL = 1
+_RULE = struct.Struct("=BBBBBxxBI")
 _IFA_F_NODAD = 2
 _IFF_UP = 1
 _IFADDR = struct.Struct("=BBBBI")
@@ -120,3 +124,12 @@ def address_add(address: port.Address, index: int) -> Packed:
 
 def address_delete(address: port.Address, index: int) -> Packed:
     return Packed(RTM_DELADDR, 0, _address(address, index))
+
+
+def rule_add(rule: port.RuleEntry) -> Packed:
+    """For the packets from one address."""
+    source = packed_address(rule.source)
+    body = _RULE.pack(family_of(rule.source), 0, 8 * len(source), 0, 0, _FR_ACT_TO_TBL, 0)
+    body += attribute(_FRA_SRC, source) + attribute(_FRA_PRIORITY, _U32.pack(rule.priority))
+    body += attribute(_FRA_TABLE, _U32.pack(rule.table)) + attribute(_FRA_PROTOCOL, bytes((rule.protocol,)))
+    return Packed(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, body)

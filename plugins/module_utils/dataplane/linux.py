@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import functools
 import json
 import os
 import socket
@@ -22,17 +21,19 @@ import subprocess
 import threading
 import typing as t
 
-from . import conntrack, ipset_members, marks
+from ..not_encodable import NotEncodable
+from . import conntrack, ipset_members, marks, namespaces, netns_encoding, sysctl_encoding
 from . import kernel as port
 from . import links_packed as packed
 from . import rtnetlink as rt
 
 _T = t.TypeVar("_T")
 
-_CLONE_FS, _CLONE_NEWNS, _CLONE_NEWNET = 0x200, 0x20000, 0x40000000
+_CLONE_FS, _CLONE_NEWNS = 0x200, 0x20000
 _MS_BIND, _MS_REC, _MS_SHARED = 4096, 16384, 1 << 20
 _MNT_DETACH = 2
 _TABLE_MAIN = 254
+_SEEN = 4096  # namespaces whose identities are kept
 _FEW = 16  # devices up to which asking for each is cheaper than a list of all
 
 NETNS_FOLDER = "/run/netns"
@@ -42,20 +43,11 @@ MARKER_FOLDER = "/run/calico/netns"
 _PRIVATE_GROUPS = 0x43000000
 
 
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-@functools.cache
-def _namespaces_device() -> int:
-    """All namespaces lie on one file system of the kernel's own; a name whose mount is gone is a plain file."""
-    return os.stat("/proc/self/ns/net").st_dev
-
-
-def _call(operation: str, function: str, *arguments: t.Any) -> None:
-    if getattr(_libc(), function)(*arguments) != 0:
-        raise port.KernelError(ctypes.get_errno(), operation)
+def _make_public(folder: str) -> None:
+    """Make a folder that everybody may list, whatever the umask of this process is."""
+    if not os.path.isdir(folder):
+        os.makedirs(folder, mode=0o755, exist_ok=True)
+        os.chmod(folder, 0o755)
 
 
 def _in_thread(work: t.Callable[[], _T]) -> _T:
@@ -77,6 +69,14 @@ def _in_thread(work: t.Callable[[], _T]) -> _T:
     return results[0]
 
 
+def _encoded(encode: t.Callable[[str], _T], value: str, operation: str) -> _T:
+    """Return `value` encoded. Raises KernelError for what has no encoding."""
+    try:
+        return encode(value)
+    except NotEncodable as error:
+        raise port.KernelError(errno.EINVAL, operation, str(error)) from error
+
+
 def _enter_mounts(path: str, operation: str) -> None:
     """For a thread that ends afterwards: its root and folder are no longer those of the process."""
     try:
@@ -84,45 +84,10 @@ def _enter_mounts(path: str, operation: str) -> None:
     except OSError as error:
         raise port.KernelError(error.errno or errno.EIO, f"{operation}: open mount namespace {path}") from error
     try:
-        _call(operation, "unshare", _CLONE_FS)
-        _call(operation, "setns", there, _CLONE_NEWNS)
+        namespaces.call(operation, "unshare", _CLONE_FS)
+        namespaces.call(operation, "setns", there, _CLONE_NEWNS)
     finally:
         os.close(there)
-
-
-class _Visit:
-    """The calling thread in another network namespace for the time of a few system calls.
-
-    A thread of its own would cost ten times as much. The way back is tried before it is needed: who may leave his
-    namespace but not return (in a user namespace) is refused here.
-    """
-
-    def __init__(self, path: str, name: str) -> None:
-        self._path = path
-        self._name = name
-        self._home = -1
-
-    def __enter__(self) -> None:
-        operation = f"enter network namespace {self._name}"
-        try:
-            there = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise port.KernelError(error.errno or errno.EIO, f"open network namespace {self._name}") from error
-        try:
-            self._home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-            _call(operation, "setns", self._home, _CLONE_NEWNET)
-            _call(operation, "setns", there, _CLONE_NEWNET)
-        except BaseException:
-            if self._home >= 0:
-                os.close(self._home)
-            raise
-        finally:
-            os.close(there)
-
-    def __exit__(self, *_exception: object) -> None:
-        if _libc().setns(self._home, _CLONE_NEWNET) != 0:
-            os.abort()  # whatever this thread did next it would do to somebody else's network
-        os.close(self._home)
 
 
 class LinuxKernel:
@@ -147,6 +112,10 @@ class LinuxKernel:
         self._channel = rt.Channel(self._open_socket)
         self._tracker = rt.Channel(self._open_tracker)
         self._inner: dict[str, LinuxKernel] = {}
+        self._handle = -1  # of the namespace, in one that `inside` gave
+        self._identity = ""
+        # {name or path: (inode and time of its making, identity)} of namespaces as they were seen last
+        self._seen: dict[str, tuple[tuple[int, int], str]] = {}
 
     def close(self) -> None:
         for kernel in self._inner.values():
@@ -154,6 +123,9 @@ class LinuxKernel:
         self._inner.clear()
         self._channel.close()
         self._tracker.close()
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
 
     @property
     def netlink_port(self) -> int:
@@ -165,8 +137,18 @@ class LinuxKernel:
         """Runs `work` in this kernel's network namespace."""
         if self._netns is None:
             return work()
-        with _Visit(os.path.join(self._netns_folder, self._netns), self._netns):
-            return work()
+        if self._handle >= 0:
+            with namespaces.Visit(self._handle, self._netns):
+                return work()
+        handle = namespaces.opened(self._path(self._netns), self._netns)
+        try:
+            with namespaces.Visit(handle, self._netns):
+                return work()
+        finally:
+            os.close(handle)
+
+    def _path(self, netns: str) -> str:
+        return os.path.join(self._netns_folder, netns)
 
     def _open_socket(self) -> socket.socket:
         return self._there(rt.open_socket)  # a socket belongs for good to the namespace that it was opened in
@@ -174,38 +156,80 @@ class LinuxKernel:
     def _open_tracker(self) -> socket.socket:
         return self._there(conntrack.open_socket)
 
-    def inside(self, netns: str) -> LinuxKernel:
+    def inside(self, netns: str, identity: str = "") -> LinuxKernel:
         kernel = self._inner.get(netns)
         if kernel is None:
-            kernel = self._inner[netns] = LinuxKernel(
-                netns, netns_folder=self._netns_folder, marker_folder=self._marker_folder
-            )
+            kernel = self._inner[netns] = self._entered(netns, identity)
+        namespaces.refuse_another(kernel._identity, identity, netns)
         return kernel
+
+    def _entered(self, netns: str, identity: str) -> LinuxKernel:
+        """A kernel that has its namespace open. Raises NamespaceRefused."""
+        kernel = LinuxKernel(netns, netns_folder=self._netns_folder, marker_folder=self._marker_folder)
+        kernel._handle = namespaces.opened(self._path(netns), netns)
+        try:
+            namespaces.refuse_own(kernel._handle, netns)
+            kernel._identity = namespaces.identity(kernel._channel.socket(), kernel._handle)
+            namespaces.refuse_another(kernel._identity, identity, netns)
+        except BaseException:
+            kernel.close()
+            raise
+        return kernel
+
+    @property
+    def identity(self) -> str:
+        return self._identity
 
     def leave(self, netns: str) -> None:
         kernel = self._inner.pop(netns, None)
         if kernel is not None:
             kernel.close()
 
-    def look_inside(self, netns: str, families: t.Collection[int] = (4,)) -> port.Interior:
-        kernel = LinuxKernel(netns, netns_folder=self._netns_folder, marker_folder=self._marker_folder)
+    def look_inside(
+        self,
+        netns: str,
+        families: t.Collection[int] = (4,),
+        table: t.Optional[int] = None,
+        *,
+        identity: str = "",
+    ) -> port.Interior:
+        kernel = self._entered(netns, identity)
         try:
             links = kernel.links()
             names = {link.index: link.name for link in links}
             addresses: list[port.Address] = []
             routes: list[port.KernelRoute] = []
+            rules: list[port.RuleEntry] = []
             for family in families:
                 addresses += rt.dump_addresses(kernel._channel, names, family=family)
                 routes += rt.dump_routes(kernel._channel, names, _TABLE_MAIN, family=family)
-            return port.Interior(links, addresses, routes)
+                if table is not None:
+                    routes += rt.dump_routes(kernel._channel, names, table, family=family)
+                    rules += rt.dump_rules(kernel._channel, family)
+            return port.Interior(links, addresses, routes, tuple(rules))
         finally:
             kernel.close()
 
     def netns_exists(self, netns: str) -> bool:
         try:
-            return os.stat(os.path.join(self._netns_folder, netns)).st_dev == _namespaces_device()
+            return os.stat(self._path(netns)).st_dev == namespaces.device()
         except OSError:
             return False
+
+    def netns_is(self, netns: str, identity: str) -> bool:
+        try:
+            found = os.stat(self._path(netns))
+            if found.st_dev != namespaces.device():
+                return False
+            known = self._seen.get(netns)
+            # An inode is used again, but not within one tick of the clock.
+            if known is None or known[0] != (found.st_ino, found.st_ctime_ns):
+                if len(self._seen) >= _SEEN:
+                    self._seen.clear()
+                known = self._seen[netns] = namespaces.looked_at(self._path(netns), netns)
+        except OSError:  # KernelErrors are
+            return False
+        return known[1] == identity
 
     def netns_list(self) -> list[str]:
         try:
@@ -219,12 +243,13 @@ class LinuxKernel:
             found = os.stat(os.path.join(self._netns_folder, name))
         except OSError:
             return False
-        if found.st_dev == _namespaces_device() or found.st_size != 0 or not stat.S_ISREG(found.st_mode):
+        if found.st_dev == namespaces.device() or found.st_size != 0 or not stat.S_ISREG(found.st_mode):
             return False
         return os.path.exists(os.path.join(self._marker_folder, name))
 
     def netns_add(self, name: str, owner: str) -> None:
         operation = f"make network namespace {name}"
+        _encoded(netns_encoding.name, name, operation)
         path = os.path.join(self._netns_folder, name)
 
         def make() -> None:
@@ -235,16 +260,16 @@ class LinuxKernel:
                 os.unlink(path)
             if os.path.exists(path):
                 raise port.KernelError(errno.EEXIST, operation)
-            _call(operation, "unshare", _CLONE_NEWNET)
+            namespaces.call(operation, "unshare", namespaces.CLONE_NEWNET)
             # Marked before it has a name: whoever is killed in between leaves nothing that nobody knows to be ours.
-            self._mark(name, owner, os.stat("/proc/thread-self/ns/net").st_ino)
+            self._mark(name, owner)
             try:
                 os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0))
             except OSError as error:
                 self._unmark(name)
                 raise port.KernelError(error.errno or errno.EIO, operation) from error
             try:
-                _call(operation, "mount", b"/proc/thread-self/ns/net", path.encode(), b"none", _MS_BIND, None)
+                namespaces.call(operation, "mount", b"/proc/thread-self/ns/net", path.encode(), b"none", _MS_BIND, None)
             except port.KernelError:
                 os.unlink(path)
                 self._unmark(name)
@@ -252,26 +277,35 @@ class LinuxKernel:
 
         _in_thread(make)
 
-    def _mark(self, name: str, owner: str, inode: int) -> None:
+    def _mark(self, name: str, owner: str) -> None:
+        """Record that the namespace of the calling thread is ours, by that name."""
         if not owner:
             return
-        os.makedirs(self._marker_folder, mode=0o755, exist_ok=True)
+        handle = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inside:
+                identity = namespaces.identity(inside, handle)
+            inode = os.fstat(handle).st_ino
+        finally:
+            os.close(handle)
+        _make_public(self._marker_folder)
         path = os.path.join(self._marker_folder, name)
         with open(f"{path}.new", "w", encoding="utf-8") as stream:
-            json.dump({"inode": inode, "owner": owner}, stream)
+            json.dump({"inode": inode, "owner": owner, "identity": identity}, stream)
         os.replace(f"{path}.new", path)
 
     def _share_folder(self, operation: str) -> None:
         folder = self._netns_folder
-        os.makedirs(folder, mode=0o755, exist_ok=True)
+        _make_public(folder)
         here = folder.encode()
         # As `ip netns add` does: a shared mount, so that the namespace is seen (and let go) in every mount namespace.
-        if folder == NETNS_FOLDER and _libc().mount(b"", here, b"none", _MS_SHARED | _MS_REC, None) != 0:
-            _call(operation, "mount", here, here, b"none", _MS_BIND | _MS_REC, None)
-            _call(operation, "mount", b"", here, b"none", _MS_SHARED | _MS_REC, None)
+        if folder == NETNS_FOLDER and namespaces.libc().mount(b"", here, b"none", _MS_SHARED | _MS_REC, None) != 0:
+            namespaces.call(operation, "mount", here, here, b"none", _MS_BIND | _MS_REC, None)
+            namespaces.call(operation, "mount", b"", here, b"none", _MS_SHARED | _MS_REC, None)
 
     def netns_delete(self, name: str) -> None:
         operation = f"delete network namespace {name}"
+        _encoded(netns_encoding.name, name, operation)
         path = os.path.join(self._netns_folder, name)
         inner = self._inner.pop(name, None)
         if inner is not None:
@@ -296,7 +330,8 @@ class LinuxKernel:
             pass
 
     def _unmount(self, path: str, operation: str) -> None:
-        if _libc().umount2(path.encode(), _MNT_DETACH) != 0 and ctypes.get_errno() not in (errno.EINVAL, errno.ENOENT):
+        gone = errno.EINVAL, errno.ENOENT
+        if namespaces.libc().umount2(path.encode(), _MNT_DETACH) != 0 and ctypes.get_errno() not in gone:
             raise port.KernelError(ctypes.get_errno(), operation)
         try:
             os.unlink(path)
@@ -315,8 +350,10 @@ class LinuxKernel:
             try:
                 with open(os.path.join(self._marker_folder, name), encoding="utf-8") as stream:
                     marker = json.load(stream)
-                # A namespace of this name that somebody made anew is another one.
+                # A namespace of this name that somebody made anew is another one, which often has the same inode.
                 same = os.stat(os.path.join(self._netns_folder, name)).st_ino == marker["inode"]
+                if "identity" in marker:  # earlier releases wrote none
+                    same = same and self.netns_is(name, marker["identity"])
                 if same or self._left_over(name):
                     owners[name] = str(marker["owner"])
             except (OSError, ValueError, KeyError, TypeError):
@@ -360,9 +397,11 @@ class LinuxKernel:
         return rt.dump_rules(self._channel, family)
 
     def sysctl_read(self, key: str) -> t.Optional[str]:
+        path = _encoded(sysctl_encoding.path, key, "read sysctl")
+
         def read() -> t.Optional[str]:
             try:
-                handle = os.open(f"/proc/sys/{key}", os.O_RDONLY | os.O_CLOEXEC)
+                handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             except (FileNotFoundError, NotADirectoryError):
                 return None
             except OSError as error:
@@ -468,12 +507,19 @@ class LinuxKernel:
         if not link.peer_netns:
             self._send(packed.veth_add(link), operation)
             return
+        inner = self._inner.get(link.peer_netns)
+        if inner is not None:
+            self._send(packed.veth_add(link, inner._handle), operation)
+            return
         try:
-            handle = os.open(os.path.join(self._netns_folder, link.peer_netns), os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
+            handle = namespaces.opened(self._path(link.peer_netns), link.peer_netns)
+        except port.NamespaceRefused:
+            raise
+        except port.KernelError as error:
             words = f"there is no network namespace {link.peer_netns}"
             raise port.KernelError(error.errno or errno.EIO, operation, words) from error
         try:
+            namespaces.refuse_own(handle, link.peer_netns)
             self._send(packed.veth_add(link, handle), operation)
         finally:
             os.close(handle)
@@ -490,11 +536,11 @@ class LinuxKernel:
         self.write([port.LinkChange(name, up, mtu, mac, alias)])
 
     def link_delete(self, name: str) -> None:
-        operation = f"delete device {name}"
         try:
-            self._send(packed.link_delete(name), operation)
+            self._send(packed.link_delete(name), f"delete device {name}")
         except port.KernelError as error:
-            raise _about(error, name) from None
+            if error.errno != errno.ENODEV:
+                raise
 
     def links_delete(self, names: t.Sequence[str]) -> None:
         operation = f"delete {len(names)} devices"
@@ -527,6 +573,8 @@ class LinuxKernel:
         for item in writes:
             if isinstance(item, port.LinkChange):
                 messages.append(packed.link_change(item))
+            elif isinstance(item, port.RuleEntry):
+                messages.append(packed.rule_add(item))
             else:
                 device = item.device if isinstance(item, port.Address) else item.attributes.device
                 if device is not None and device not in indexes:
@@ -536,6 +584,8 @@ class LinuxKernel:
                 else:
                     messages.append(packed.Packed(*rt.route_message(item, indexes)))
         for position, number, extack in self._batch(messages, "write links, addresses and routes"):
+            if number == errno.EEXIST and isinstance(writes[position], port.RuleEntry):
+                continue
             error = port.KernelError(number, _doing(writes[position]), extack)
             change = writes[position]
             raise _about(error, change.name) if isinstance(change, port.LinkChange) else error
@@ -603,11 +653,14 @@ class LinuxKernel:
         self._rule(rt.RTM_DELRULE, 0, rule, f"delete rule {rule.priority} (mark {rule.fwmark:#x})")
 
     def sysctl_write(self, key: str, value: str) -> None:
+        path = _encoded(sysctl_encoding.path, key, "write sysctl")
+        encoded = _encoded(sysctl_encoding.value, value, f"write sysctl {key}")
+
         def write() -> None:
             try:
-                handle = os.open(f"/proc/sys/{key}", os.O_WRONLY | os.O_CLOEXEC)
+                handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
                 try:
-                    os.write(handle, value.encode("ascii"))
+                    os.write(handle, encoded)
                 finally:
                     os.close(handle)
             except OSError as error:
@@ -653,6 +706,8 @@ def _doing(item: port.Write) -> str:
         return f"change device {item.name}"
     if isinstance(item, port.Address):
         return f"add address {item.address}/{item.prefix_length} to {item.device}"
+    if isinstance(item, port.RuleEntry):
+        return f"add rule {item.priority} (from {item.source})"
     return f"{item.action} route {item.destination}"
 
 

@@ -162,10 +162,11 @@ def plan_node(
     )
 
 
-def _without(state: NodeState, interfaces: set[str]) -> NodeState:
+def _without(state: NodeState, gone: t.Collection[str]) -> NodeState:
     """The state without the routes and sysctls of interfaces that nothing is wanted of any more."""
-    if not interfaces:
+    if not gone:
         return state
+    interfaces = set(gone)
     return dataclasses.replace(
         state,
         routes=tuple(route for route in state.routes if route.device not in interfaces),
@@ -177,7 +178,7 @@ def _plan_sysctls(kernel: Kernel, state: NodeState, anew: set[str]) -> list[Chan
     observed = sysctl.observe(kernel, state.sysctls)
     if anew:
         observed = {key: None if anew & set(key.split("/")) else value for key, value in observed.items()}
-    return sysctl.diff(state.sysctls, observed)
+    return sysctl.diff(state.sysctls, observed) + sysctl.overruled(kernel, state.sysctls)
 
 
 def _plan_neighbors(kernel: Kernel, state: NodeState, anew: set[str]) -> list[Change]:
@@ -226,13 +227,17 @@ def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], N
     ready_to_write(kernel, plan.changes)
     failures = Failures()
     aside = _apply_firewall(kernel, {group.name: group for group in plan.groups if group.name in _FIREWALL})
-    for group in plan.groups:
-        if group.name in _FIREWALL:
+    groups = {group.name: group for group in plan.groups}
+    for name in groups:
+        if name in _FIREWALL:
             continue
+        group = groups[name]
         changes = [change for change in group.changes if change.action in "+~!"]
-        if changes:
+        if name == "tunnel":
+            groups.update(_apply_tunnels(kernel, plan, failures))
+        elif changes:
             _apply(kernel, group.driver, changes, failures)
-        if group.name == "sysctl":
+        if name == "sysctl":
             _activate(kernel, plan.additions, failures)
     if aside is not None:
         if not failures.failures:
@@ -249,6 +254,59 @@ def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], N
             except iptables.SetAside as error:
                 failures.extend(error)
     failures.raise_if_any()
+
+
+#: Kinds of what goes with a tunnel device.
+_ON_TUNNELS = ("sysctl", "neighbor", "route")
+#: Times that a device may go by itself while one plan is applied.
+_ATTEMPTS = 3
+
+
+def _apply_tunnels(kernel: Kernel, plan: NodePlan, failures: Failures) -> dict[str, _Group]:
+    """Apply the additions of tunnel devices, and plan again what is on them where one went by itself since the plan.
+
+    Return the groups that were planned again. Raises ObserveError or KernelError.
+    """
+    devices, group = plan.state.devices, next(group for group in plan.groups if group.name == "tunnel")
+    again: dict[str, _Group] = {}
+    before = tunnel.indexes(kernel, devices)
+    lost = {device.name for device in devices if device.name not in before} - _made(group.changes)
+    for _attempt in range(_ATTEMPTS):
+        if lost:
+            again = _planned_again(kernel, plan, ("tunnel", *_ON_TUNNELS))
+            group = again["tunnel"]
+        changes = [change for change in group.changes if change.action in "+~!"]
+        if not changes:
+            break
+        _apply(kernel, group.driver, changes, failures)
+        after = tunnel.indexes(kernel, devices)
+        lost = {name for name, index in before.items() if after.get(name) != index} - _made(changes)
+        before = after
+        if not lost:
+            break
+    return again
+
+
+def _made(changes: t.Sequence[Change]) -> set[str]:
+    """Tunnel devices that are another one after these changes."""
+    new = {change.subject for change in changes if change.kind == "device" and change.action == "+"}
+    return new | tunnel.recreated(changes)
+
+
+def _planned_again(kernel: Kernel, plan: NodePlan, kinds: t.Collection[str]) -> dict[str, _Group]:
+    """Return these groups of the plan, as far as it has them, with the additions of now."""
+    asked = [group.name for group in plan.groups if group.name in kinds]
+    found = {group.name: group for group in plan_node(kernel, plan.state, asked, interiors=False).groups}
+    return {
+        group.name: group._replace(
+            changes=[
+                *(change for change in found[group.name].changes if change.action != "-"),
+                *(change for change in group.changes if change.action == "-"),
+            ]
+        )
+        for group in plan.groups
+        if group.name in found
+    }
 
 
 def _apply_firewall(kernel: Kernel, groups: t.Mapping[str, _Group]) -> t.Optional[iptables.SetAside]:

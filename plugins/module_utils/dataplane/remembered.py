@@ -217,6 +217,12 @@ class RememberedSets:
         self._read = 0.0
         self._wanted: dict[str, tuple[IpSet, ipset.Observed]] = {}
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What sets are without although it was desired, and why, as of the last `diff`."""
+        found = ((name, ipset.left_out(name, want)) for name, (_one, want) in self._wanted.items() if want.refused)
+        return tuple(f"ipset {name}: {words}" for name, words in found)
+
     def forget(self) -> None:
         """The next `observe` reads."""
         self._observed = None
@@ -234,7 +240,7 @@ class RememberedSets:
 
         def want(one: IpSet) -> ipset.Observed:
             known = self._wanted.get(one.name)
-            return known[1] if known is not None and known[0] == one else ipset.wanted(one)
+            return known[1] if known is not None and known[0] == one else _wanted(one, known)
 
         return ipset.diff(desired, observed, want)
 
@@ -245,7 +251,7 @@ class RememberedSets:
         def want(one: IpSet) -> ipset.Observed:
             known = before.get(one.name)
             if known is None or known[0] != one:
-                known = one, ipset.wanted(one)
+                known = one, _wanted(one, known)
             self._wanted[one.name] = known
             return known[1]
 
@@ -253,7 +259,7 @@ class RememberedSets:
         if any(change.action == "+" for change in changes):
             self._on_new()
         if observed is self._observed:
-            self._know_again({change.subject for change in changes})
+            self._know_again({change.subject for change in changes if change.action != "="})
         return changes
 
     def _know_again(self, different: t.Container[str]) -> None:
@@ -313,6 +319,13 @@ def _sets_after(
         elif change.action == "-" and change.subject not in kept:
             after.pop(change.subject, None)
     return after
+
+
+def _wanted(one: IpSet, known: t.Optional[tuple[IpSet, ipset.Observed]]) -> ipset.Observed:
+    """As ipset.wanted. Members that the set had before, and that were good then, are not looked at again."""
+    if known is None or known[0].type != one.type:
+        return ipset.wanted(one)
+    return ipset.wanted(one, known[1].members)
 
 
 class Remembered:

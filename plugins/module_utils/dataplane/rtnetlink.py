@@ -40,6 +40,7 @@ _TIMEVAL = struct.Struct("@ll")
 AF_BRIDGE = 7
 NTF_SELF = 0x2
 NUD_PERMANENT = 0x80
+_IFA_F_PERMANENT = 0x80
 _NUD_NOARP = 0x40  # of multicast, which is nobody's
 _RTNH_F_ONLINK = 4
 _IFF_UP, _IFF_RUNNING = 0x1, 0x40
@@ -173,6 +174,10 @@ class Channel:
             except OSError as error:
                 raise port.KernelError(error.errno or errno.EIO, "open a netlink socket") from error
         return self._socket
+
+    def socket(self) -> socket.socket:
+        """Its socket, opened if it is not."""
+        return self._open()
 
     def handle(self) -> int:
         """File descriptor of its socket."""
@@ -674,6 +679,7 @@ def _decode_link(body: bytes) -> port.Link:
     elif kind == "ipip":
         local = socket.inet_ntoa(data[2]) if len(data.get(2, b"")) == 4 and any(data[2]) else None
     return port.Link(
+        open_settings=_open_settings(found[26]) if 26 in found else (),  # IFLA_AF_SPEC
         name=_text(found.get(3, b"")),
         index=index,
         kind=kind,
@@ -692,6 +698,37 @@ def _decode_link(body: bytes) -> port.Link:
     )
 
 
+#: {family: (its attribute, {position in the attribute's array of settings: name})}; linux/ip.h counts from 1,
+#: linux/ipv6.h from 0. See hardening.py.
+_SETTINGS: t.Mapping[int, tuple[int, t.Mapping[int, str]]] = {
+    socket.AF_INET: (1, {3: "ipv4/accept_redirects", 8: "ipv4/accept_source_route", 20: "ipv4/arp_accept"}),
+    socket.AF_INET6: (
+        2,
+        {
+            3: "ipv6/accept_ra",
+            4: "ipv6/accept_redirects",
+            24: "ipv6/accept_source_route",
+            5: "ipv6/autoconf",
+            44: "ipv6/seg6_enabled",
+        },
+    ),
+}
+
+
+def _open_settings(data: bytes) -> tuple[tuple[str, int], ...]:
+    """Those of hardening.SETTINGS that are above 0."""
+    found = []
+    families = attributes(data, 0)
+    for family, (kind, names) in _SETTINGS.items():
+        values = attributes(families[family], 0).get(kind, b"") if family in families else b""
+        for position, name in names.items():
+            if 4 * position + 4 <= len(values):
+                value = _I32.unpack_from(values, 4 * position)[0]
+                if value > 0:
+                    found.append((name, value))
+    return tuple(found)
+
+
 # ---- addresses, neighbours, forwarding entries, rules
 
 
@@ -706,11 +743,12 @@ def dump_addresses(channel: Channel, names: Names, index: int = 0, family: int =
             return []
         raise
     for message in messages:
-        found_family, bits, _flags, scope, index_ = _IFADDR.unpack_from(message, 16)
+        found_family, bits, flags, scope, index_ = _IFADDR.unpack_from(message, 16)
         data = attributes(message, 24)
         local = data.get(2) or data.get(1)
         if found_family == wanted and local and index in (0, index_):
-            found.append(port.Address(names.get(index_, str(index_)), address_text(local), bits, scope))
+            permanent = bool(flags & _IFA_F_PERMANENT)
+            found.append(port.Address(names.get(index_, str(index_)), address_text(local), bits, scope, permanent))
     return found
 
 
@@ -759,7 +797,7 @@ def dump_rules(channel: Channel, family: int = 4) -> list[port.RuleEntry]:
             return []
         raise
     for message in messages:
-        family_, _dst, _src, tos, table, action, flags = _RULE.unpack_from(message, 16)
+        family_, _dst, bits, tos, table, action, flags = _RULE.unpack_from(message, 16)
         if family_ != wanted:
             continue
         data = attributes(message, 28)
@@ -775,6 +813,7 @@ def dump_rules(channel: Channel, family: int = 4) -> list[port.RuleEntry]:
                 protocol=data[21][0] if data.get(21) else 0,
                 plain=plain,
                 family=family,
+                source=address_text(data[2]) if 2 in data and bits == 8 * _SIZES[wanted] else "",
             )
         )
     return found

@@ -11,9 +11,13 @@ ip-sysctl), as `net/ipv6/conf/all/forwarding` does with forwarding, so what they
 from __future__ import annotations
 
 import errno
+import re
 import typing as t
 
+from ..fleet.attachment import LOOSE, STRICT, UNCHECKED
 from ..fleet.node_state import Sysctl
+from ..not_encodable import NotEncodable
+from . import sysctl_encoding
 from .change import Change, apply_each
 from .kernel import Kernel, KernelError
 
@@ -22,11 +26,17 @@ _RESETS = {
     "net/ipv4/ip_forward": ("net/ipv4/conf/", ("forwarding", "accept_redirects", "send_redirects")),
     "net/ipv6/conf/all/forwarding": ("net/ipv6/conf/", ("forwarding",)),
 }
+_SOURCE_CHECK = re.compile(r"net/ipv4/conf/(.+)/rp_filter")
+_OF_ALL = "net/ipv4/conf/all/rp_filter"
+_LOOSENED = (
+    "loose, or packets would be lost whenever a pool changes its mode; rules in table raw drop what comes here with the"
+    " source of a workload of this node"
+)
 
 
 def observe(kernel: Kernel, desired: t.Iterable[Sysctl]) -> dict[str, t.Optional[str]]:
     """None for a key that is not there (yet): its interface is missing, or the kernel lacks it."""
-    return {wanted.key: kernel.sysctl_read(wanted.key) for wanted in desired}
+    return {wanted.key: None if _problem(wanted) else kernel.sysctl_read(wanted.key) for wanted in desired}
 
 
 def diff(desired: t.Iterable[Sysctl], observed: t.Mapping[str, t.Optional[str]]) -> list[Change]:
@@ -35,6 +45,10 @@ def diff(desired: t.Iterable[Sysctl], observed: t.Mapping[str, t.Optional[str]])
     for position, sysctl in enumerate(wanted):
         have = observed.get(sysctl.key)
         if have is not None and have.split() == sysctl.value.split():
+            continue
+        problem = _problem(sysctl)
+        if problem:
+            changes.append(Change("sysctl", "!", _dotted(sysctl.key), have, None, problem, have, (sysctl, ())))
             continue
         followers: tuple[Sysctl, ...] = ()
         if sysctl.key in _RESETS:
@@ -45,8 +59,52 @@ def diff(desired: t.Iterable[Sysctl], observed: t.Mapping[str, t.Optional[str]])
                 if other.key.startswith(folder) and other.key.rpartition("/")[2] in names
             )
         action = "+" if have is None else "~"
-        changes.append(Change("sysctl", action, _dotted(sysctl.key), have, sysctl.value, "", have, (sysctl, followers)))
+        note = _LOOSENED if _loosens(sysctl, have) else ""
+        subject = _dotted(sysctl.key)
+        changes.append(Change("sysctl", action, subject, have, sysctl.value, note, have, (sysctl, followers)))
     return changes
+
+
+def _problem(sysctl: Sysctl) -> str:
+    """Return why a sysctl cannot be written; "" if it can."""
+    try:
+        sysctl_encoding.path(sysctl.key)
+        sysctl_encoding.value(sysctl.value)
+    except NotEncodable as error:
+        return f"{error} It is left as it is. Correct it, then run again."
+    return ""
+
+
+def _loosens(sysctl: Sysctl, have: t.Optional[str]) -> bool:
+    """Whether an interface that checked sources strictly will not."""
+    return (have, sysctl.value) == (STRICT, LOOSE) and bool(_SOURCE_CHECK.fullmatch(sysctl.key))
+
+
+def overruled(kernel: Kernel, desired: t.Iterable[Sysctl]) -> list[Change]:
+    """Return one change that stands in the way where `all` overrules how the sources of workloads' packets are checked.
+
+    The kernel takes the greater value of `all` and the interface. Interfaces that are to be LOOSE are the host's own.
+    """
+    wanted = {sysctl.value for sysctl in desired if _SOURCE_CHECK.fullmatch(sysctl.key)} - {LOOSE}
+    if not wanted:
+        return []
+    value, have = max(wanted), kernel.sysctl_read(_OF_ALL)
+    if have is None or have <= value:
+        return []
+    note = _OVERRULED.format(have=have, effect=_EFFECTS[value], right="0 or 1" if value == STRICT else "0")
+    after = f"at most {value}"
+    return [Change("sysctl", "!", _dotted(_OF_ALL), have, after, note, have, (Sysctl(_OF_ALL, value), ()))]
+
+
+_OVERRULED = (
+    "net.ipv4.conf.all.rp_filter is {have}, and the kernel takes the greater value of that and an interface's own:"
+    " {effect}. It was not touched. Set it to {right} where it is set (grep -r rp_filter /etc/sysctl.d"
+    " /etc/sysctl.conf) and by sysctl -w, give interfaces that need {have} that value of their own, then run again."
+)
+_EFFECTS = {
+    STRICT: "the sources of workloads' packets would be checked loosely, not strictly",
+    UNCHECKED: "what guests route would be dropped, although calico_workload_source_spoofing is set for this node",
+}
 
 
 def _dotted(key: str) -> str:

@@ -10,7 +10,7 @@ before the first of them is added. Addresses of others are never touched.
 `tunl0` is the fallback device of the kernel's ipip module and cannot be deleted: absent means down and without our
 address. An address stays while sockets use it: the host's own connections through the tunnel have it as their source.
 A new address is added before the old one goes. `vxlan-v6.calico` has IPv6 addresses alone; its link-local one, which
-the kernel makes of its MAC, is nobody's.
+the kernel makes of its MAC, is nobody's. Nothing that is advertised through a tunnel is taken by it (hardening.py).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import errno
 import typing as t
 
 from ..fleet.node_state import TunnelDevice
+from . import hardening
 from .change import Change, apply_each, refused
 from .kernel import SCOPE_LINK, Address, Kernel, KernelError, Link, NewLink
 
@@ -31,6 +32,7 @@ class Observed(t.NamedTuple):
     addresses: tuple[Address, ...]
     recorded: tuple[str, ...]  # our addresses, as the alias names them
     sockets: t.Mapping[str, int]  # {our address that is no longer desired: sockets}
+    advertised: t.Optional[hardening.Advertised] = None  # what advertisements left on it
 
     @property
     def ours(self) -> bool:
@@ -62,14 +64,17 @@ def observe(kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence
             if address.address in recorded and address.address != keep
         }
         observed[name] = Observed(link, addresses, recorded, sockets)
+    for name, left in hardening.advertised(kernel, [name for name in observed if name in wanted]).items():
+        observed[name] = observed[name]._replace(advertised=left)
     return observed
 
 
 def _addresses(kernel: Kernel, link: Link) -> list[Address]:
-    """Those of the family that the tunnel carries."""
+    """Those of the family that the tunnel carries, without what was advertised."""
     if link.local is None or ":" not in link.local:
         return kernel.addresses(link.name)
-    return [address for address in kernel.addresses(link.name, 6) if address.scope != SCOPE_LINK]
+    found = kernel.addresses(link.name, 6)
+    return [address for address in found if address.scope != SCOPE_LINK and address.permanent]
 
 
 def _identity(link: t.Union[Link, TunnelDevice]) -> str:
@@ -119,10 +124,13 @@ def _present(device: TunnelDevice, have: t.Optional[Observed]) -> list[Change]:
             changes.append(_address_change(address, device))
         return changes
     wanted_mac = device.mac if device.mac and device.mac != link.mac else None
-    if link.mtu != device.mtu or not link.up or wanted_mac:
+    closing = hardening.differing(link, have.advertised)
+    if link.mtu != device.mtu or not link.up or wanted_mac or closing:
         before = _state(link) + (f"  mac {link.mac}" if wanted_mac else "")
         mac = f"  mac {wanted_mac}" if wanted_mac else ""
-        changes.append(Change("device", "~", device.name, before, after + mac, "", link, device))
+        before = "  ".join([before, *(have for have, _want in closing)])
+        closed = "  ".join([after + mac, *(want for _have, want in closing)])
+        changes.append(Change("device", "~", device.name, before, closed, "", link, device))
     present = {entry.address for entry in have.addresses}
     if address and address.address not in present:
         changes.append(_address_change(address, device))
@@ -201,6 +209,12 @@ def recreated(changes: t.Iterable[Change]) -> set[str]:
     }
 
 
+def indexes(kernel: Kernel, devices: t.Iterable[TunnelDevice]) -> dict[str, int]:
+    """Return {name: index} of those that are there. One that was made anew has another index."""
+    found = (kernel.link(device.name) for device in devices)
+    return {link.name: link.index for link in found if link is not None}
+
+
 def _differs(link: Link, device: TunnelDevice) -> bool:
     if device.kind != "vxlan":
         return False
@@ -215,7 +229,12 @@ def _write(kernel: Kernel, change: Change) -> None:
     if change.kind == "device" and change.action == "-":
         _release(kernel, *change.old)
     elif change.kind == "device" and change.action in ("+", "~"):
-        _make(kernel, change)
+        try:
+            _make(kernel, change)
+        except KernelError as error:
+            if error.errno != errno.ENODEV or change.action == "+":
+                raise
+            _make(kernel, change)  # it went by itself: see node.py for what went with it
     elif change.kind == "address" and change.action == "+":
         _add_address(kernel, *change.new)
     elif change.kind == "address" and change.action == "-":
@@ -242,6 +261,14 @@ def _make(kernel: Kernel, change: Change) -> None:
                 raise
         link = kernel.link(device.name)
     _record(kernel, device.name, [device.address] if device.address else [])
+    if link is not None and not link.up and not hardening.has_settings(kernel, device.name):
+        # On the tunl0 of a network namespace IPv6 begins when its MTU changes or it comes up, and not before.
+        kernel.link_set(device.name, mtu=link.mtu - 1)
+        kernel.link_set(device.name, mtu=device.mtu)
+        link = kernel.link(device.name)
+    hardening.close(kernel, device.name)
+    if link is not None and link.up:
+        hardening.forget_advertised(kernel, link)
     mac = device.mac if link and device.mac and device.mac != link.mac else None
     mtu = device.mtu if link and device.mtu != link.mtu else None
     kernel.link_set(device.name, mac=mac, mtu=mtu, up=True)
@@ -294,11 +321,7 @@ def _delete_address(kernel: Kernel, address: Address) -> None:
 
 def _release(kernel: Kernel, link: Link, down: bool) -> None:
     if link.name != "tunl0" and down:
-        try:
-            kernel.link_delete(link.name)
-        except KernelError as error:
-            if error.errno != errno.ENODEV:
-                raise
+        kernel.link_delete(link.name)
         return
     if down:
         kernel.link_set(link.name, up=False)

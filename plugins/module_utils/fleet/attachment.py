@@ -12,8 +12,12 @@ import dataclasses
 import ipaddress
 import typing as t
 
+from . import local_blocks
 from .cidr import contains, host
 from .node_state import OVERHEAD, OVERHEAD6, TABLE_MAIN, Ipam, NodeState, Pool, Route, Sysctl, WorkloadEndpoint
+
+#: Values of rp_filter: the source of a packet may be any, leads back to the interface that it came by, or to any one.
+UNCHECKED, STRICT, LOOSE = "0", "1", "2"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,10 +42,34 @@ class Workload:
     network: str = ""  # CNI: name of the network
     container: str = ""  # CNI: id of the container
     since: str = ""  # ISO 8601, UTC
+    netns_identity: str = ""  # of the namespace that it was attached to, until the next boot; "": not known
+    #: Labels that it was given while it stood, None for one that was taken away; `labels` has them, too.
+    relabelled: t.Mapping[str, t.Optional[str]] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, t.Any]:
-        """JSON-ready form; `from_dict` reads it back."""
-        return {**self.__dict__, "addresses": list(self.addresses), "labels": dict(self.labels)}
+        """JSON-ready form for others, without `netns_identity` and `relabelled`; `from_dict` reads it back."""
+        told = {**self.__dict__, "addresses": list(self.addresses), "labels": dict(self.labels)}
+        del told["netns_identity"], told["relabelled"]
+        return told
+
+    def to_record(self) -> dict[str, t.Any]:
+        """JSON-ready form for its record, but for `netns_identity`; `from_dict` reads it back."""
+        told = self.to_dict()
+        return {**told, "relabelled": dict(self.relabelled)} if self.relabelled else told
+
+    def with_labels(self, given: t.Mapping[str, str]) -> Workload:
+        """As it is with the labels `given` to it by whoever adds it; those it was given while it stood win."""
+        kept = {**given, **self.relabelled}
+        labels = {key: text for key, text in kept.items() if text is not None}
+        return self if labels == self.labels else dataclasses.replace(self, labels=labels)
+
+    def labelled(self, labels: t.Mapping[str, t.Optional[str]]) -> Workload:
+        """As it is with these labels besides, given while it stands; None takes one away."""
+        kept = {key: text for key, text in {**self.labels, **labels}.items() if text is not None}
+        relabelled = {**self.relabelled, **labels}
+        if kept == self.labels and relabelled == self.relabelled:
+            return self
+        return dataclasses.replace(self, labels=kept, relabelled=relabelled)
 
     @classmethod
     def from_dict(cls, data: t.Any) -> Workload:
@@ -79,6 +107,12 @@ def _labels(value: t.Any) -> bool:
     return isinstance(value, dict) and all(isinstance(text, str) for item in value.items() for text in item)
 
 
+def _relabelled(value: t.Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(key, str) and (text is None or isinstance(text, str)) for key, text in value.items()
+    )
+
+
 _READERS: dict[str, t.Callable[[t.Any], bool]] = {
     "id": _text,
     "name": _text,
@@ -95,10 +129,14 @@ _READERS: dict[str, t.Callable[[t.Any], bool]] = {
     "network": _text,
     "container": _text,
     "since": _text,
+    "netns_identity": _text,
+    "relabelled": _relabelled,
 }
 
 
-def endpoint(workload: Workload, pool: Pool, pool6: t.Optional[Pool] = None) -> WorkloadEndpoint:
+def endpoint(
+    workload: Workload, pool: Pool, pool6: t.Optional[Pool] = None, *, source_spoofing: bool = False
+) -> WorkloadEndpoint:
     """What the drivers make of it. `pool` is that of its IPv4 address, `pool6` that of its IPv6 address if it has both;
     of one with IPv6 alone `pool` is that one's. What both pools leave room for fits.
 
@@ -126,15 +164,24 @@ def endpoint(workload: Workload, pool: Pool, pool6: t.Optional[Pool] = None) -> 
         mac=workload.mac,
         address6=address6,
         pool6=(pool6 or pool).name if address6 else "",
+        netns_identity=workload.netns_identity,
+        source_spoofing=source_spoofing,
     )
 
 
 def endpoint_sysctls(workload: WorkloadEndpoint) -> tuple[Sysctl, ...]:
-    """Of its host end, in their order: answering late with proxy_arp on and a delay set has crashed kernels (felix
-    #1937). IPv6 is turned on last, so that its link-local address, the workload's gateway, is the one of its MAC and
-    nobody is asked about it first."""
+    """Return the settings of its host end, in the order in which they are written.
+
+    Answering late with proxy_arp on and a delay set has crashed kernels (felix #1937). The source of each IPv4 packet
+    has to be one that the host would answer by this interface (rp_filter 1), whether the workload has an IPv4 address
+    or not. One that routes for others is not checked: 2 is as strict as 1 on an interface without an address. IPv6 is
+    turned on last, so that its link-local address, the workload's gateway, is the one of its MAC and nobody is asked
+    about it first.
+    """
     name = workload.interface
-    sysctls: tuple[Sysctl, ...] = ()
+    sysctls: tuple[Sysctl, ...] = (
+        Sysctl(f"net/ipv4/conf/{name}/rp_filter", UNCHECKED if workload.source_spoofing else STRICT),
+    )
     if workload.address:
         sysctls += (
             Sysctl(f"net/ipv4/neigh/{name}/proxy_delay", "0"),
@@ -142,7 +189,7 @@ def endpoint_sysctls(workload: WorkloadEndpoint) -> tuple[Sysctl, ...]:
             Sysctl(f"net/ipv4/conf/{name}/forwarding", "1"),
         )
     if workload.address6:
-        settings = ("accept_dad", "0"), ("accept_ra", "0"), ("addr_gen_mode", "0"), ("forwarding", "1")
+        settings = ("accept_dad", "0"), ("addr_gen_mode", "0"), ("forwarding", "1")
         sysctls += tuple(Sysctl(f"net/ipv6/conf/{name}/{key}", value) for key, value in settings)
         sysctls += (Sysctl(f"net/ipv6/conf/{name}/disable_ipv6", "0"),)
     return sysctls
@@ -178,13 +225,21 @@ class OwnEndpoints:
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[Workload, tuple[Pool, ...], WorkloadEndpoint]] = {}  # by id
+        self._source_spoofing = False
 
     def of(self, state: NodeState, workload: Workload) -> WorkloadEndpoint:
         """See `endpoint`."""
+        if state.workload_source_spoofing != self._source_spoofing:
+            self._made.clear()
+            self._source_spoofing = state.workload_source_spoofing
         pools = pools_of(state, workload)
         known = self._made.get(workload.id)
         if known is None or known[0] is not workload or known[1] != pools:
-            known = self._made[workload.id] = workload, pools, endpoint(workload, *pools)
+            known = self._made[workload.id] = (
+                workload,
+                pools,
+                endpoint(workload, *pools, source_spoofing=self._source_spoofing),
+            )
         return known[2]
 
     def forget(self, id: str) -> None:
@@ -261,6 +316,7 @@ def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocat
         state,
         ipam=dataclasses.replace(state.ipam, blocks=(*state.ipam.blocks, *kept)),
         routes=(*state.routes, *(Route(block.cidr, "blackhole") for block in kept if block.cidr not in hosts)),
+        ipsets=local_blocks.with_blocks(state.ipsets, kept),
         bird=bird,
     )
 

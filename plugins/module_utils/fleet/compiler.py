@@ -9,8 +9,9 @@ import typing as t
 
 from .. import naming
 from ..bgp.bird_state import Bird, BirdPool, BirdRoute, Vtep6
-from . import firewall
-from .attachment import endpoint_sysctls, own_routes
+from ..policy.chains.settings import Settings
+from . import firewall, local_blocks
+from .attachment import LOOSE, endpoint_sysctls, own_routes
 from .fleet import TUNNEL_DEVICE, Fleet, tunnel_device
 from .node_inventory import FleetNode
 from .node_state import (
@@ -18,6 +19,8 @@ from .node_state import (
     Block,
     FdbEntry,
     Ipam,
+    IpSet,
+    IptablesTable,
     Neighbor,
     NodeState,
     Pool,
@@ -45,6 +48,7 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
     ]
     vxlan = [device.name for device in devices if device.kind == "vxlan"]
     routes = own_routes(settings.bgp_enabled, ipam, workloads)
+    sets, tables = _packet_filter(fleet, node, ipam, pools, devices)
     bird: t.Optional[Bird] = None
     bird_routes: tuple[BirdRoute, ...] = ()
     if settings.bgp_enabled:
@@ -66,12 +70,13 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
         workloads=workloads,
         routes=routes,
         sysctls=tuple(_sysctls(node, devices, workloads, _has_ipv6(node, pools))) if node.workload_node else (),
-        ipsets=firewall.ipsets(devices, fleet.nodes.values()),
-        iptables=firewall.tables(_of_families(node, pools), devices) if node.workload_node else (),
+        ipsets=sets,
+        iptables=tables,
         bird_routes=bird_routes,
         bird=bird,
         nodes=fleet.members,
         policy=fleet.policy.of(name) if fleet.policy is not None and node.workload_node else None,
+        workload_source_spoofing=node.workload_source_spoofing,
     )
 
 
@@ -126,6 +131,29 @@ def _devices(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Sequence[Pool])
     return tuple(devices)
 
 
+def _packet_filter(
+    fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]
+) -> tuple[tuple[IpSet, ...], tuple[IptablesTable, ...]]:
+    """Return a node's sets and tables without policy; () for one that has no workloads."""
+    if not node.workload_node:
+        return (), ()
+    settings = fleet.settings
+    own_pools = _of_families(node, pools)
+    versions = tuple(sorted({6 if ":" in pool.cidr else 4 for pool in own_pools}))
+    checks = Settings(
+        vxlan_port=settings.vxlan_port,
+        allow_vxlan_from_workloads=settings.allow_vxlan_from_workloads,
+        allow_ipip_from_workloads=settings.allow_ipip_from_workloads,
+        workload_source_spoofing=node.workload_source_spoofing,
+        local_blocks=versions,
+    )
+    own = local_blocks.ipsets((*ipam.blocks, *ipam.spare_blocks), versions)
+    return (
+        (*firewall.ipsets(devices, fleet.nodes.values()), *own),
+        (*firewall.sources(checks), *firewall.tables(own_pools, devices)),
+    )
+
+
 def _of_families(node: FleetNode, pools: t.Iterable[Pool]) -> list[Pool]:
     """Without those of a family that the node has no address of."""
     return [pool for pool in pools if node.address_of(6 if ":" in pool.cidr else 4)]
@@ -154,6 +182,7 @@ def _workloads(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Mapping[str, 
                 peer_interface=workload.endpoint,
                 address6=address6,
                 pool6=own[address6].name if address6 else "",
+                source_spoofing=node.workload_source_spoofing,
             )
         )
     return tuple(endpoints)
@@ -243,9 +272,12 @@ def _sysctls(
     if ipv6:
         yield Sysctl("net/ipv6/conf/all/forwarding", "1")
     if node.address:
+        # Otherwise datagrams to a connected socket of the host get to it past rp_filter, by any interface.
+        yield Sysctl("net/ipv4/udp_early_demux", "0")
         # Loose: during a change of mode packets of one flow come over both ways. The kernel takes max(all, interface).
+        # What comes over them with the source of a workload of this node is dropped by a rule in table raw.
         for name in (UNDERLAY, *(device.name for device in devices if device.name != _VXLAN6)):
-            yield Sysctl(f"net/ipv4/conf/{name}/rp_filter", "2")
+            yield Sysctl(f"net/ipv4/conf/{name}/rp_filter", LOOSE)
     for device in devices:
         if device.name == _VXLAN6:
             yield Sysctl(f"net/ipv6/conf/{device.name}/disable_ipv6", "0")

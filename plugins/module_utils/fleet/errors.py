@@ -24,6 +24,10 @@ class FleetError(Exception):
         self.origin = origin
         super().__init__(str(self))
 
+    def __reduce__(self) -> t.Any:
+        """Pickle what it was made of: actions hand errors to the forks of other hosts."""
+        return type(self), (self.variable, self.value, self.rule, self.remedy, self.origin)
+
     def __str__(self) -> str:
         where = f"{self.origin}: " if self.origin else ""
         value = "" if self.value is None else f" {shown(self.value)}"

@@ -1,20 +1,32 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The iptables rules and sets that every node needs without any policy: encapsulation and outgoing NAT.
+"""The iptables rules and sets that every node needs without any policy: encapsulation, outgoing NAT, forged sources.
 
 Encapsulated packets are accepted from the fleet's nodes and from nobody else: whoever can send IPIP or VXLAN to a node
 could otherwise put packets with any source address behind its policy (Felix renders the same in its cali-INPUT).
+The table raw has the checks on sources that a node has with policy, too (`policy/chains/source_checks.py`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
+from .. import iptables_encoding as encoding
+from ..policy.chains import source_checks
+from ..policy.chains.marks import marks
+from ..policy.chains.policy_chains import Writer
+from ..policy.chains.rule import jump
+from ..policy.chains.settings import Settings
+from ..policy.chains.tables import RAW
 from .node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
 
 #: IP version -> the set of the addresses of all nodes.
 ALL_HOSTS = {4: "cali40all-hosts-net", 6: "cali60all-hosts-net"}
+
+#: Host ends of workloads, as iptables writes them.
+_WORKLOADS = tuple(f"{prefix}+" for prefix in Settings().interface_prefixes)
 
 
 class Node(t.Protocol):
@@ -36,6 +48,22 @@ def ipsets(devices: t.Iterable[TunnelDevice], nodes: t.Iterable[Node]) -> tuple[
         6: sorted(node.address6 for node in everybody if node.address6),
     }
     return tuple(IpSet(ALL_HOSTS[version], "hash:net", tuple(members[version])) for version in sorted(versions))
+
+
+def sources(settings: Settings) -> tuple[IptablesTable, ...]:
+    """Return the table raw without policy: nothing is logged.
+
+    It stands for both IP versions, whichever the node's pools have: a workload may send either.
+    """
+    settings = dataclasses.replace(settings, nflog_group=0)
+    found = []
+    for version in (4, 6):
+        write = Writer(settings, marks(settings.mark_mask), version, RAW)
+        chains = {"cali-PREROUTING": tuple(source_checks.rules(write, _WORKLOADS))}
+        chains.update(source_checks.chains(write, _WORKLOADS))
+        texts = {name: tuple(rule.render() for rule in chains[name]) for name in sorted(chains)}
+        found.append(IptablesTable(RAW, texts, (Hook("PREROUTING", jump("cali-PREROUTING")),), version))
+    return tuple(found)
 
 
 def tables(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]) -> tuple[IptablesTable, ...]:
@@ -68,9 +96,9 @@ def _nat(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice], version: in
     jumps: list[str] = []
     outgoing = [pool for pool in pools if pool.nat_outgoing]
     if outgoing:
-        inside = [f"-d {pool.cidr} -j RETURN" for pool in pools]
+        inside = [f"-d {encoding.cidr(pool.cidr)} -j RETURN" for pool in pools]
         chains["cali-nat-outgoing"] = tuple(
-            inside + [f"-s {pool.cidr} -j MASQUERADE --random-fully" for pool in outgoing]
+            inside + [f"-s {encoding.cidr(pool.cidr)} -j MASQUERADE --random-fully" for pool in outgoing]
         )
         jumps.append("-j cali-nat-outgoing")
     for device in devices:
@@ -78,8 +106,8 @@ def _nat(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice], version: in
             # The host picked another of its addresses before the route sent the packet into the tunnel: answers to that
             # address would come back outside of it.
             jumps.append(
-                f"-o {device.name} -m addrtype ! --src-type LOCAL --limit-iface-out -m addrtype --src-type LOCAL "
-                "-j MASQUERADE --random-fully"
+                f"-o {encoding.interface(device.name)} -m addrtype ! --src-type LOCAL --limit-iface-out"
+                " -m addrtype --src-type LOCAL -j MASQUERADE --random-fully"
             )
     if not jumps:
         return IptablesTable("nat", family=version)

@@ -205,14 +205,21 @@ def _policy(inventory: Inventory, allocation: AllocationPlan) -> t.Optional[Poli
     return divide(inventory.policy, sorted(inventory.workloads, key=lambda w: w.name), addresses)
 
 
+def _without_defaults(settings: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return `settings` without those that came later, where they are as before: a plan keeps its name."""
+    later = ("allow_vxlan_from_workloads", "allow_ipip_from_workloads")
+    return {name: value for name, value in settings.items() if value or name not in later}
+
+
 def _digest(inventory: Inventory, allocation: AllocationPlan, policy: t.Optional[PolicyParts]) -> str:
     # What leaves quarantine is said for one run, and counts by the blocks that come of it.
     content = {
-        "settings": dataclasses.asdict(dataclasses.replace(inventory.settings, release_blocks=())),
+        "settings": _without_defaults(dataclasses.asdict(dataclasses.replace(inventory.settings, release_blocks=()))),
         "pools": [pool.to_document() for pool in inventory.pools],
         "nodes": [
             [node.name, node.address, node.prefix, dict(node.labels), node.workload_node, node.reflector]
             + ([node.address6, node.prefix6] if node.address6 else [])
+            + (["source spoofing"] if node.workload_source_spoofing else [])
             for node in inventory.nodes.values()
         ],
         "workloads": sorted([w.name, w.node, w.namespace, dict(w.labels), w.endpoint] for w in inventory.workloads),

@@ -18,6 +18,7 @@ from ..policy import model
 from ..policy.chains.compile import Compiler
 from ..policy.chains.settings import IPIP, VXLAN, Encapsulation, Settings
 from ..policy.host_endpoints import Interfaces
+from ..policy.ip_sets import LOCAL_BLOCKS, name_of
 from ..policy.model import Endpoint
 from ..policy.namespaced_labels import namespaced_labels
 from ..policy.policy_index import PolicyIndex
@@ -261,7 +262,15 @@ def chain_settings(state: NodeState, settings: PolicySettings) -> Settings:
         audit=settings.audit,
         cut_marked_flows=settings.cut_denied_flows,
         mark_mask=settings.mark_mask,
+        workload_source_spoofing=state.workload_source_spoofing,
+        local_blocks=_local_blocks(state),
     )
+
+
+def _local_blocks(state: NodeState) -> tuple[int, ...]:
+    """Return the IP versions of which the state has a set of the node's own blocks."""
+    names = {ipset.name for ipset in state.ipsets}
+    return tuple(family for family in FAMILIES if name_of(family, LOCAL_BLOCKS) in names)
 
 
 def _merged(without: tuple[IptablesTable, ...], policy: tuple[IptablesTable, ...]) -> tuple[IptablesTable, ...]:

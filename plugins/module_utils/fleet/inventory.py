@@ -50,6 +50,8 @@ class Settings:
     spare_blocks: int
     release_blocks: tuple[str, ...]
     ip_reservations: tuple[str, ...] = ()  # CIDRs, in order of their addresses
+    allow_vxlan_from_workloads: bool = False
+    allow_ipip_from_workloads: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,4 +176,6 @@ def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> Settings:
         vxlan_port=reader.get("calico_vxlan_port"),
         spare_blocks=reader.get("calico_spare_blocks"),
         release_blocks=released,
+        allow_vxlan_from_workloads=reader.get("calico_allow_vxlan_packets_from_workloads"),
+        allow_ipip_from_workloads=reader.get("calico_allow_ipip_packets_from_workloads"),
     )

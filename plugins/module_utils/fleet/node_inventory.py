@@ -20,6 +20,7 @@ if t.TYPE_CHECKING:
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _HOSTNAME_LABEL = "kubernetes.io/hostname"
+_SOURCE_SPOOFING = "calico_workload_source_spoofing"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +40,7 @@ class FleetNode:
     prefix6: int = 0
     ip6: int = 0
     subnet6: str = ""
+    workload_source_spoofing: bool = False
 
     def address_of(self, version: int) -> str:
         """Its address of that IP version, "" without one."""
@@ -76,7 +78,9 @@ def read(hosts: t.Sequence[Host]) -> dict[str, FleetNode]:
                 f"Set it in host_vars/{host.name}.yml, for example to 10.10.1.11/24; a node that has IPv6 alone has "
                 f"{node_address.VARIABLES[6]} instead.",
             )
-        nodes[host.name] = FleetNode(host.name, *four, _labels(host), host.workload_node, host.reflector, *six)
+        nodes[host.name] = FleetNode(
+            host.name, *four, _labels(host), host.workload_node, host.reflector, *six, _may_spoof(host)
+        )
     return nodes
 
 
@@ -131,3 +135,9 @@ def _labels(host: Host) -> dict[str, str]:
     texts = label_texts(labels, f"calico_node_labels of {host.name}")
     texts.setdefault(_HOSTNAME_LABEL, host.name)
     return texts
+
+
+def _may_spoof(host: Host) -> bool:
+    """Return whether the host's workloads may send from addresses that are not theirs."""
+    value = host.variables.get(_SOURCE_SPOOFING)
+    return value is not None and bool(variables.check(_SOURCE_SPOOFING, value, host.name))

@@ -52,6 +52,10 @@ PROBE_MARK = 0xCA11
 PROBE_PRIORITY = 179
 
 
+#: Metadata of a field that is neither stored nor sent.
+_NOT_STORED: t.Mapping[str, bool] = {"stored": False}
+
+
 @dataclasses.dataclass(frozen=True)
 class Pool:
     """One IP pool as the node needs it. `encapsulation` is IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet or None.
@@ -142,7 +146,9 @@ class WorkloadEndpoint:
     cannot take).
 
     A namespace that is not `netns_owned` is somebody else's: it is neither made nor deleted, and with it the workload
-    is gone. `netns` may then also be an absolute path (/var/run/netns/x, /proc/1/ns/net).
+    is gone. `netns` may then also be an absolute path (/var/run/netns/x, /proc/812/ns/net). `netns_identity` tells the
+    namespace that the workload was attached to from others which its name or path may lead to later. It holds until the
+    next boot, is never stored with a state, and does not make two endpoints different.
     """
 
     name: str
@@ -159,6 +165,8 @@ class WorkloadEndpoint:
     mac: t.Optional[str] = None  # of the end inside; None: any
     address6: str = ""
     pool6: str = ""
+    netns_identity: str = dataclasses.field(default="", compare=False, metadata=_NOT_STORED)
+    source_spoofing: bool = False  # whether it may send from addresses that are not its own
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -264,9 +272,13 @@ class NodeState:
     nodes: tuple[FleetMember, ...] = ()
     policy: t.Optional[PolicyState] = None  # None: no policy is in force here; `iptables` and `ipsets` are without it
     address6: str = ""  # of the node itself, CIDR; "" without IPv6
+    workload_source_spoofing: bool = False  # whether workloads may send from addresses that are not theirs
 
     def to_dict(self) -> dict[str, t.Any]:
-        """JSON-ready form; `from_dict` reads it back. Without policy nothing is said of it."""
+        """JSON-ready form; `from_dict` reads it back. Without policy nothing is said of it.
+
+        Fields of `_LATER` are left out at their default.
+        """
         plain = self._without_policy()
         if self.policy is not None:
             plain["policy"] = self.policy.to_dict()
@@ -280,7 +292,8 @@ class NodeState:
         return plain
 
     def _without_policy(self) -> dict[str, t.Any]:
-        return {"version": VERSION, **{name: _plain(getattr(self, name)) for name in _WITHOUT_POLICY}}
+        plain = {"version": VERSION, **{name: _plain(getattr(self, name)) for name in _WITHOUT_POLICY}}
+        return _without_defaults(plain, _LATER[NodeState])
 
     @classmethod
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> NodeState:
@@ -382,7 +395,15 @@ def _plain(value: t.Any) -> t.Any:
         return [_plain(item) for item in value]
     if isinstance(value, t.Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    plain = {name: _plain(getattr(value, name)) for name in _stored(value.__class__)}
+    later = _LATER.get(type(value))
+    return plain if later is None else _without_defaults(plain, later)
+
+
+@functools.cache
+def _stored(kind: t.Any) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass that are part of its stored form."""
+    return tuple(field.name for field in dataclasses.fields(kind) if field.metadata != _NOT_STORED)
 
 
 _Reader = t.Callable[[t.Any], t.Any]
@@ -390,6 +411,21 @@ _Reader = t.Callable[[t.Any], t.Any]
 
 def _build(kind: type, value: t.Any) -> t.Any:
     return _reader(kind)(value)
+
+
+#: Fields that came after the first release, with their defaults. Earlier releases refuse a field that they do not know.
+_LATER: t.Mapping[type, t.Mapping[str, t.Any]] = {
+    NodeState: {"workload_source_spoofing": False},
+    WorkloadEndpoint: {"source_spoofing": False},
+}
+
+
+def _without_defaults(plain: dict[str, t.Any], later: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Leave out the fields of `later` {name: default} that have their default."""
+    for name, default in later.items():
+        if plain[name] == default:
+            del plain[name]
+    return plain
 
 
 @functools.cache
@@ -414,7 +450,8 @@ def _reader(kind: t.Any) -> _Reader:
 
 
 def _dataclass_reader(kind: type) -> _Reader:
-    readers = {name: _reader(hint) for name, hint in t.get_type_hints(kind).items()}
+    hints = t.get_type_hints(kind)
+    readers = {name: _reader(hints[name]) for name in _stored(t.cast("t.Hashable", kind))}
 
     def read(value: t.Any) -> t.Any:
         unknown = set(value).difference(readers)

@@ -202,6 +202,15 @@ VARIABLES: tuple[Variable, ...] = (
         default=False,
     ),
     Variable(
+        "calico_workload_source_spoofing",
+        NODE,
+        "bool",
+        "Whether the workloads of this node may send from addresses that are not theirs. For guests that route, as a "
+        "VPN gateway does. False: packets from such addresses are dropped at the workload's own interface. With true "
+        "net.ipv4.conf.all.rp_filter has to be 0.",
+        default=False,
+    ),
+    Variable(
         "calico_iptables_filter_allow_action",
         FLEET,
         "str",

@@ -25,6 +25,7 @@ import json
 import re
 import typing as t
 
+from ..document_limits import LOCKFILE, BeyondLimits, check_yaml
 from .allocation_plan import (
     ENCAPSULATIONS,
     TUNNEL_KINDS,
@@ -167,7 +168,13 @@ def load(text: str, name: str = ".calico.lock.yml") -> AllocationPlan:
             return found
 
     try:
+        check_yaml(text, Loader, LOCKFILE)
         document = yaml.load(text, Loader=Loader)
+    except BeyondLimits as error:
+        where = f" (line {error.line})" if error.line else ""
+        raise LockfileError("lockfile", name, f"{error.rule[:-1]}{where}.", _RESTORE) from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # from PyYAML's constructors
+        raise LockfileError("lockfile", name, "has a value that does not fit its tag.", _RESTORE) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1})" if mark is not None else ""

@@ -13,14 +13,15 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .allocation_plan import AllocationPlan, BlockGrant, NodePlan, QuarantinedBlock
+from . import claims
+from .allocation_plan import AllocationPlan, BlockGrant, NodePlan, PlannedPool, QuarantinedBlock
 from .block_walk import parse_address, parse_cidr
 from .errors import RebuildError, names
 
 __all__ = ["NodeCopy", "RebuildError", "Reconciled", "reconcile"]
 
-#: A block: IP version, first address, prefix length.
-_Key = t.Tuple[int, int, int]
+_Key = claims.Key
+_Copy = claims.Copy
 
 
 class BlockCopy(t.Protocol):
@@ -55,7 +56,8 @@ class NodeCopy(t.Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Reconciled:
-    """`plan` is what to plan from, None for a fleet that never had a plan; `notices` are sentences for people.
+    """`plan` is what to plan from, None for a fleet that never had a plan; `notices` are sentences for people;
+    `refused` says of nodes why nothing is to be changed on them now.
 
     A plan that differs from the lockfile has a generation above the lockfile's and all copies'. Its blocks may name
     pools that it does not describe, because copies do not: plan() takes those from the inventory.
@@ -63,18 +65,7 @@ class Reconciled:
 
     plan: t.Optional[AllocationPlan]
     notices: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class _Copy:
-    """A copy that was read: blocks by key, in their order."""
-
-    generation: int
-    blocks: t.Mapping[_Key, BlockGrant]
-    spare: t.Mapping[_Key, BlockGrant]
-    tunnels: t.Mapping[str, str]
-    workloads: t.Mapping[str, str]
-    workloads6: t.Mapping[str, str]
+    refused: t.Mapping[str, RebuildError] = dataclasses.field(default_factory=dict, compare=False)
 
 
 def reconcile(
@@ -86,36 +77,51 @@ def reconcile(
     not_asked: t.Collection[str] = (),
     accept_missing: bool = False,
     lockfile_name: str = ".calico.lock.yml",
+    pools: t.Optional[t.Mapping[str, PlannedPool]] = None,
 ) -> Reconciled:
     """What to plan from. Raises RebuildError.
+
+    A node speaks for itself alone. With a lockfile, what its copy claims of others is left out, and a notice names it
+    (see `claims.checked`); without one the run stops where copies contradict each other. `pools` are the inventory's,
+    for blocks of those that the lockfile does not have yet.
 
     `unreachable` are inventory nodes that did not answer, `not_asked` those that a limited run left out. A node that
     answered and has no copy is in neither, and not in `node_copies` (or there with generation 0).
     `accept_missing` (calico_rebuild_lockfile) goes on although copies are missing that would have to be known.
     """
     known = set(inventory_nodes)
-    copies = {
-        node: _read(node, copy) for node, copy in sorted(node_copies.items()) if node in known and copy.generation > 0
+    notices: list[str] = []
+    copies: t.Mapping[str, _Copy] = {
+        node: _read(node, copy, notices if lockfile_plan is not None else None)
+        for node, copy in sorted(node_copies.items())
+        if node in known and copy.generation > 0
     }
+    old = False  # whether the lockfile is, as most of the nodes say
+    refused: t.Mapping[str, RebuildError] = {}
+    if lockfile_plan is not None:
+        base = claims.Base(lockfile_plan, lockfile_name, known, pools or {})
+        checked = claims.checked(base, copies, notices)
+        copies, old, refused = checked.copies, checked.old, checked.refused
     newest = max((copy.generation for copy in copies.values()), default=0)
     unread = sorted((known & {*unreachable, *not_asked}) - set(copies))
-    notices: list[str] = []
     if lockfile_plan is None or newest > lockfile_plan.generation:
         left_out = known & set(not_asked) - set(copies)
-        if unread and not accept_missing and (copies or left_out or len(unread) == len(known)):
+        many = lockfile_plan is None or old
+        if many and unread and not accept_missing and (copies or left_out or len(unread) == len(known)):
             raise _incomplete(lockfile_name, lockfile_plan, copies, unread)
         if lockfile_plan is None and not copies:
             new = f"{lockfile_name} is missing and no node that answered has blocks: planned as a new fleet"
             return Reconciled(None, (f"{new}, without the copies of {names(unread)}.",) if unread else ())
-        notices.append(_rebuilt(lockfile_name, lockfile_plan, copies, newest))
-        if unread:
+        notices.append(_rebuilt(lockfile_name, lockfile_plan, copies, newest, many))
+        if unread and many:
             notices.append(f"This was done without the copies of {names(unread)}.")
-    base = lockfile_plan or AllocationPlan()
-    _check_claims(lockfile_name, base, copies)
-    merged = _merge(base, copies, max(base.generation, newest) + 1, notices)
+    if lockfile_plan is None:
+        _check_claims(copies)
+    plan = lockfile_plan or AllocationPlan()
+    merged = _merge(plan, copies, max(plan.generation, newest) + 1, notices)
     if lockfile_plan is not None and newest <= lockfile_plan.generation and merged.same_content(lockfile_plan):
-        return Reconciled(lockfile_plan, tuple(notices))
-    return Reconciled(merged, tuple(notices))
+        return Reconciled(lockfile_plan, tuple(notices), refused)
+    return Reconciled(merged, tuple(notices), refused)
 
 
 def _incomplete(
@@ -144,12 +150,23 @@ def _have(nodes: t.Collection[str]) -> str:
     return "have" if len(nodes) > 1 else "has"
 
 
-def _rebuilt(name: str, lockfile: t.Optional[AllocationPlan], copies: t.Mapping[str, _Copy], newest: int) -> str:
+def _rebuilt(
+    name: str, lockfile: t.Optional[AllocationPlan], copies: t.Mapping[str, _Copy], newest: int, many: bool
+) -> str:
     count = f"{len(copies)} node{'s' if len(copies) > 1 else ''}"
     if lockfile is None:
         return (
             f"{name} was missing and is rebuilt from the copies of {count} (generation {newest}). "
             "Blocks of nodes that were removed earlier are not in quarantine any more."
+        )
+    if not many:
+        newer = [node for node, copy in copies.items() if copy.generation > lockfile.generation]
+        one = len(newer) == 1
+        return (
+            f"{names(newer)} {'says that it runs' if one else 'say that they run'} generation {newest}, and {name} has "
+            f"generation {lockfile.generation}: {'its' if one else 'their'} own blocks are brought up to date from "
+            f"{'its copy' if one else 'their copies'}. If the file is an old one, restore the newest from version "
+            "control."
         )
     return (
         f"{name} (generation {lockfile.generation}) was older than what the nodes run (generation {newest}) and is "
@@ -157,13 +174,22 @@ def _rebuilt(name: str, lockfile: t.Optional[AllocationPlan], copies: t.Mapping[
     )
 
 
-def _read(node: str, copy: NodeCopy) -> _Copy:
+def _read(node: str, copy: NodeCopy, notices: t.Optional[list[str]]) -> _Copy:
+    """Return the copy. What is no block in it is left out and added to `notices`; without these it raises
+    RebuildError, as a generation does that cannot be."""
+    if notices is None and copy.generation > claims.GENERATION:
+        rule = f"keeps a copy of its blocks of generation {copy.generation}, which no fleet has come to."
+        raise RebuildError(node, None, rule, _forget(node))
+
     def grants(blocks: t.Sequence[BlockCopy]) -> dict[_Key, BlockGrant]:
         found = {}
         for block in blocks:
             try:
                 found[parse_cidr(block.cidr)] = BlockGrant(block.cidr, block.pool)
             except ValueError as error:
+                if notices is not None:
+                    notices.append(f"{node}: block {block.cidr[:60]!a} is left out: it is no block.")
+                    continue
                 raise RebuildError(
                     node, None, f"keeps a copy of its blocks that cannot be read: {error}.", _forget(node)
                 ) from error
@@ -178,54 +204,30 @@ def _forget(loser: str) -> str:
     return f"Stop what uses addresses of the block on {loser}, delete /var/lib/calico there, and run again."
 
 
-def _claims(base: AllocationPlan, copy: _Copy) -> t.Iterator[tuple[_Key, BlockGrant]]:
-    """The blocks that a copy insists on. A node that is down can lose a spare block, but no open one."""
-    yield from copy.blocks.items()
-    if copy.generation > base.generation:
-        yield from copy.spare.items()
-
-
-def _check_claims(name: str, base: AllocationPlan, copies: t.Mapping[str, _Copy]) -> None:
+def _check_claims(copies: t.Mapping[str, _Copy]) -> None:
+    """Raise RebuildError where two copies claim one block, and nothing says whose it is."""
     claimed: dict[_Key, str] = {}
     for node, copy in copies.items():
-        for key, grant in _claims(base, copy):
+        for key, grant in (*copy.blocks.items(), *copy.spare.items()):
             other = claimed.setdefault(key, node)
             if other != node:
-                raise RebuildError(
-                    "block",
-                    grant.cidr,
-                    f"is claimed by {other} (generation {copies[other].generation}) and by {node} "
-                    f"(generation {copy.generation}).",
-                    "Decide which one keeps it. On the other, stop what uses its addresses and delete /var/lib/calico; "
-                    "then run again.",
-                )
-    for owner, key, cidr, where in _owned(base):
-        claimant = claimed.get(key)
-        if claimant is None or claimant == owner:
-            continue
-        if copies[claimant].generation <= base.generation:
-            raise RebuildError(
-                "block",
-                cidr,
-                f"{where} {owner} in {name} (generation {base.generation}), but {claimant} has it open "
-                f"(generation {copies[claimant].generation}).",
-                f"{_forget(claimant)} If {claimant} is to keep it, restore the lockfile that says so.",
-            )
+                raise claims.contradiction(grant, other, node, copies)
 
 
-def _owned(plan: AllocationPlan) -> t.Iterator[tuple[str, _Key, str, str]]:
-    for node, part in plan.nodes.items():
+def _owned(plan: AllocationPlan) -> t.Iterator[_Key]:
+    """The blocks that are somebody's, those in quarantine among them."""
+    for part in plan.nodes.values():
         for grant in (*part.blocks, *part.spare_blocks):
-            yield node, parse_cidr(grant.cidr), grant.cidr, "belongs to"
+            yield parse_cidr(grant.cidr)
     for entry in plan.quarantine:
-        yield entry.node, parse_cidr(entry.cidr), entry.cidr, "is in quarantine for"
+        yield parse_cidr(entry.cidr)
 
 
 def _merge(base: AllocationPlan, copies: t.Mapping[str, _Copy], generation: int, notices: list[str]) -> AllocationPlan:
     newer = {node for node, copy in copies.items() if copy.generation > base.generation}
     claimed = {key: node for node in newer for key in (*copies[node].blocks, *copies[node].spare)}
     quarantine = {parse_cidr(entry.cidr): entry for entry in base.quarantine}
-    taken = {key for _node, key, _cidr, _where in _owned(base)} | set(claimed)
+    taken = {*_owned(base), *claimed}
     nodes: dict[str, NodePlan] = {}
     for node in sorted({*base.nodes, *copies}):
         part = base.nodes.get(node)
@@ -295,7 +297,7 @@ def _learn(
             if not returning:
                 continue
         elif key in taken:
-            continue  # taken back by a newer copy of the same node's; _check_claims has refused all others
+            continue  # taken back by a newer copy of the same node's; claims.checked has left out all others
         else:
             notices.append(f"{node} still has block {grant.cidr}, which the lockfile had as free; it keeps it.")
         blocks[key] = grant

@@ -275,7 +275,7 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Plan]
         stored = store.load()
         if stored is None:
             return None
-        overdue = _overdue(machine)
+        overdue = overdue_change(machine)
         if overdue is not None:
             stored = overdue.as_stored(stored.files)
             store.save(stored)
@@ -434,7 +434,7 @@ def _renewed(machine: Machine, armed: Unconfirmed) -> Unconfirmed:
     return dataclasses.replace(armed, boot=uptime.boot, deadline=uptime.seconds + armed.within)
 
 
-def _overdue(machine: Machine) -> t.Optional[Unconfirmed]:
+def overdue_change(machine: Machine) -> t.Optional[Unconfirmed]:
     """What the node goes back from now. What cannot be read keeps no node from starting."""
     try:
         pending = Waiting(machine.store).load()
@@ -554,10 +554,15 @@ def placed(machine: Machine, path: str) -> str:
 def _engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[Change]:
     if engine is None:
         return
+    subject = os.path.join(machine.engine, "current")
     before = bundle.installed_digest(machine.engine)
+    damage = bundle.damage(machine.engine) if before == engine.digest else ()
     if before != engine.digest:
-        subject = os.path.join(machine.engine, "current")
         yield Change("file", "~" if before else "+", subject, before, engine.digest, "engine of the boot unit")
+    elif damage:
+        yield Change(
+            "file", "~", subject, f"damaged: {', '.join(damage[:3])}", engine.digest, "engine of the boot unit"
+        )
 
 
 def _state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> t.Iterator[Change]:

@@ -6,8 +6,11 @@
     /usr/local/lib/calico/<digest>/__main__.py      `python3 -I /usr/local/lib/calico/current apply` runs this
     /usr/local/lib/calico/<digest>/host_routing/    the rooms, as they are in the collection
     /usr/local/lib/calico/current -> <digest>
+    /usr/local/lib/calico/manifests/<digest>.json   sha256 of each file of an engine, byte code included
+    /usr/local/lib/calico/start                     what the units run: see engine_start.py
 
 The controller builds, the node installs. The engine before the present one is kept: going back is one symbolic link.
+Everything is root's and can be read by all, whatever root's umask: members of the group calico run calicoctl from here.
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ from __future__ import annotations
 import compileall
 import contextlib
 import gzip
-import hashlib
 import io
 import os
 import shutil
@@ -23,9 +25,10 @@ import tarfile
 import tempfile
 import typing as t
 
-from . import atomic_file
+from . import atomic_file, engine_start
+from .engine_start import sources_digest as _digest
 
-ROOT = "/usr/local/lib/calico"
+ROOT = engine_start.ROOT
 PACKAGE = "host_routing"
 
 #: What a node needs, below module_utils: folders whole, and single files. The fleet's compiler is not among them.
@@ -34,26 +37,38 @@ FILES = (
     "__init__.py",
     "addresses.py",
     "assigned_ports.py",
+    "document_limits.py",
     "fleet/__init__.py",
     "fleet/attachment.py",
+    "fleet/before_network.py",
     "fleet/cidr.py",
     "fleet/errors.py",
     "fleet/guard.py",
+    "fleet/local_blocks.py",
+    "fleet/node_answers/__init__.py",
+    "fleet/node_answers/endpoints.py",
+    "fleet/node_answers/left_out.py",
+    "fleet/node_answers/limits.py",
     "fleet/node_state.py",
     "fleet/packed_json.py",
     "fleet/policy_json.py",
     "fleet/policy_state.py",
     "fleet/policy_tables.py",
     "fleet/remote_endpoints.py",
+    "iptables_encoding.py",
     "naming.py",
+    "not_encodable.py",
     "release.py",
     "selectors.py",
+    "terminal_text.py",
 )
 
 _MAIN = """# Runs the engine that lies beside this file: the agent, calicoctl, or host_routing/node/command.py.
 import os
 import sys
 
+# The byte code that lies here is what the installation compiled, and is compared with its manifest.
+sys.dont_write_bytecode = True
 # Not by way of `current`, which may lead to another engine before this process has imported all of its own.
 sys.path[0] = os.path.realpath(sys.path[0])
 
@@ -72,6 +87,10 @@ from host_routing.node.command import main
 
 sys.exit(main(sys.argv[1:], agent=connect))
 """
+
+
+_START_SOURCE = f"{PACKAGE}/node/engine_start.py"
+_FOLDER_MODE, _FILE_MODE = 0o755, 0o644
 
 
 class BundleError(Exception):
@@ -96,22 +115,40 @@ def build(source: str) -> bytes:
 
 
 def installed_digest(root: str = ROOT) -> t.Optional[str]:
-    """Of the engine in use, None where there is none."""
-    try:
-        digest = os.readlink(os.path.join(root, "current"))
-    except OSError:
-        return None
-    return digest if os.path.exists(os.path.join(root, digest, "__main__.py")) else None
+    """Return the digest of the engine in use, None where there is none."""
+    return engine_start.in_use(root) or None
+
+
+def running_digest(root: str = ROOT) -> t.Optional[str]:
+    """Return the digest of the engine that this process runs; outside of an engine, of the one in use.
+
+    They differ where engine_start chose the engine before the present one.
+    """
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    inside = os.path.dirname(folder) == os.path.realpath(root)
+    return os.path.basename(folder) if inside else installed_digest(root)
+
+
+def damage(root: str = ROOT) -> tuple[str, ...]:
+    """Return what of the engine in use is not as it was installed, a text for each file; () without an engine."""
+    digest = engine_start.in_use(root)
+    if not digest:
+        return ()
+    found = [one.text for one in engine_start.problems(root, digest)]
+    own = os.path.join(root, engine_start.START)
+    if _read(own) != _read(os.path.join(root, digest, _START_SOURCE)):
+        found.append(f"{own} is another file")
+    return tuple(found)
 
 
 def install(data: bytes, digest: str, root: str = ROOT) -> bool:
-    """Unpacks a bundle, compiles it and makes it the one in use. Returns whether it was another one before.
+    """Unpack a bundle, compile it and make it the engine in use. Return whether another or a damaged one was before.
 
     `digest` is what the builder says that the bundle is. Raises BundleError, or atomic_file.FileError when the disk
     refuses; whatever was in use before still is then.
     """
     previous = installed_digest(root)
-    if previous == digest:
+    if previous == digest and not damage(root):
         return False
     content = _unpacked(data)
     if _digest(content) != digest:
@@ -121,6 +158,7 @@ def install(data: bytes, digest: str, root: str = ROOT) -> bool:
         )
     try:
         _place(content, digest, root)
+        _write(content[_START_SOURCE], os.path.join(root, engine_start.START))
         _point(digest, root)
     except OSError as error:
         raise atomic_file.FileError(
@@ -144,14 +182,6 @@ def _content(source: str) -> dict[str, bytes]:
     return content
 
 
-def _digest(content: t.Mapping[str, bytes]) -> str:
-    total = hashlib.sha256()
-    for name in sorted(content):
-        total.update(f"{name}\0{len(content[name])}\0".encode())
-        total.update(content[name])
-    return total.hexdigest()[:16]
-
-
 def _unpacked(data: bytes) -> dict[str, bytes]:
     content = {}
     try:
@@ -170,27 +200,65 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
 
 
 def _place(content: t.Mapping[str, bytes], digest: str, root: str) -> None:
-    """Everything into a folder under a passing name, which then takes its own: a folder of that name is complete."""
+    """Write all files into a folder of a passing name, then give it its own: a folder of that name is complete."""
     target = os.path.join(root, digest)
-    if os.path.exists(os.path.join(target, "__main__.py")):
+    if os.path.exists(os.path.join(target, engine_start.MAIN)) and not engine_start.problems(root, digest):
         return
-    os.makedirs(root, mode=0o755, exist_ok=True)
+    os.makedirs(os.path.join(root, engine_start.MANIFESTS), exist_ok=True)
+    os.chmod(root, _FOLDER_MODE)
+    os.chmod(os.path.join(root, engine_start.MANIFESTS), _FOLDER_MODE)
     passing = tempfile.mkdtemp(prefix=".new-", dir=root)
     try:
         for name, text in content.items():
             path = os.path.join(passing, name)
-            os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "wb") as stream:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
         compileall.compile_dir(passing, quiet=2, stripdir=passing, prependdir=target)
-        os.chmod(passing, 0o755)
+        _set_modes(passing)
+        manifest = engine_start.manifest_text(passing)
+        _write(manifest.encode(), engine_start.manifest_path(root, digest))
+        if os.path.exists(target):
+            os.rename(target, tempfile.mkdtemp(prefix=".damaged-", dir=root))
         os.replace(passing, target)
         atomic_file.sync_folder(root)
     except BaseException:
         shutil.rmtree(passing, ignore_errors=True)
         raise
+
+
+def _set_modes(folder: str) -> None:
+    """Make every file and folder readable for all and writable for root alone, whatever the umask."""
+    for above, dummy, names in os.walk(folder):
+        os.chmod(above, _FOLDER_MODE)
+        for name in names:
+            os.chmod(os.path.join(above, name), _FILE_MODE)
+
+
+def _write(content: bytes, path: str) -> None:
+    """Replace a file of the engines' folder, readable for all. Raises OSError."""
+    handle, passing = tempfile.mkstemp(prefix=".new-", dir=os.path.dirname(path))
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+            os.fchmod(stream.fileno(), _FILE_MODE)
+        os.replace(passing, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(passing)
+        raise
+
+
+def _read(path: str) -> t.Optional[bytes]:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError:
+        return None
 
 
 def _point(digest: str, root: str) -> None:
@@ -203,7 +271,13 @@ def _point(digest: str, root: str) -> None:
 
 
 def _sweep(root: str, keep: t.AbstractSet[t.Optional[str]]) -> None:
+    """Remove all engines but those in `keep`, with their manifests, and what interrupted installations left."""
     for name in os.listdir(root):
         path = os.path.join(root, name)
-        if name not in keep and name != "current" and os.path.isdir(path) and not os.path.islink(path):
+        if name not in keep and name != engine_start.MANIFESTS and os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
+    kept = {f"{digest}.json" for digest in keep}
+    for name in os.listdir(os.path.join(root, engine_start.MANIFESTS)):
+        if name not in kept:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(root, engine_start.MANIFESTS, name))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine on a node without Ansible: `python3 -I /usr/local/lib/calico/current apply|plan|show|wait`."""
+"""The engine on a node without Ansible: `python3 -I /usr/local/lib/calico/current apply|firewall|plan|show|wait`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import json
 import sys
 import typing as t
 
+from .. import terminal_text
 from ..bird.errors import BirdError
 from ..dataplane.change import ApplyError, ObserveError
 from ..dataplane.kernel import KernelError, MissingLibrary
-from . import apply, going_back, report, unconfirmed
+from . import apply, firewall, going_back, report, unconfirmed
 from . import machine as machines
 from .atomic_file import FileError
 from .desired import RecordsUnreadable
@@ -22,12 +23,17 @@ from .machine import AgentRefused
 from .store import Store, StoreError
 from .writer import AgentSilent, NotTakenOver
 
-USAGE = """usage: python3 -I /usr/local/lib/calico/current COMMAND
+USAGE = """usage: python3 -I /usr/local/lib/calico/current [--mounts FILE] COMMAND
   apply  bring this node to its stored state; what the boot unit does
+  firewall
+         write the stored state's IP sets and iptables alone; what calico-firewall.service does before the network is up
   plan   print what apply would change
   show   print the stored state and what the node has of it, as JSON
   wait CHANGE
          wait until a change is confirmed, and go back from it if nobody does; what the node module leaves behind
+
+  --mounts FILE
+         mount namespace in which network namespaces are mounted, for a process in a sandbox (/proc/1/ns/mnt)
 """
 
 #: Everything that can go wrong in a way that has words for people.
@@ -54,19 +60,22 @@ def main(
     agent: t.Optional[t.Callable[[str], t.Optional[machines.Agent]]] = None,
 ) -> int:
     """The exit status: 0 done, 1 failed, 2 misunderstood. `agent` is what finds the agent of this node."""
-    commands = {"apply": _apply, "plan": _plan, "show": _show}
+    mounts = None
+    if len(arguments) > 1 and arguments[0] == "--mounts":
+        mounts, arguments = arguments[1], arguments[2:]
+    commands = {"apply": _apply, "firewall": _firewall, "plan": _plan, "show": _show}
     change = arguments[1] if len(arguments) == 2 and arguments[0] == unconfirmed.WAIT else ""
     if not change and (len(arguments) != 1 or arguments[0] not in commands):
         sys.stderr.write(USAGE)
         return 2
-    here = machine or machines.here(agent)
+    here = machine or machines.here(agent, mounts)
     try:
         if change:
             going_back.wait(here, change)
             return 0
         return commands[arguments[0]](here)
     except ERRORS as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{terminal_text.text(error)}\n")
         return 1
     finally:
         here.kernel.close()
@@ -80,11 +89,23 @@ def _apply(here: machines.Machine) -> int:
         sys.stdout.write(f"nothing is stored in {here.store}\n")
         return 0
     for line in planned.lines:
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.write(f"{planned.target.state.node}: {len(planned.node.changes)} changes made\n")
+        sys.stdout.write(terminal_text.lines([line]))
+    sys.stdout.write(terminal_text.lines([f"{planned.target.state.node}: {len(planned.node.changes)} changes made"]))
     news = waiting.news() if waits and not waiting.any() else None
     if news is not None:
-        sys.stdout.write(f"{planned.target.state.node} {news.sentence}\n")
+        sys.stdout.write(terminal_text.lines([f"{planned.target.state.node} {news.sentence}"]))
+    return 0
+
+
+def _firewall(here: machines.Machine) -> int:
+    try:
+        plan = firewall.restore(here)
+    except firewall.NothingStored:
+        sys.stdout.write(f"nothing is stored in {here.store}\n")
+    except firewall.AgentWrites:
+        sys.stdout.write("the agent runs and sees to the firewall\n")
+    else:
+        sys.stdout.write(f"{plan.state.node}: {len(plan.changes)} changes made to the firewall\n")
     return 0
 
 
@@ -94,7 +115,7 @@ def _plan(here: machines.Machine) -> int:
         sys.stdout.write(f"nothing is stored in {here.store}\n")
         return 0
     for line in apply.plan(here, stored).lines or ["nothing to change"]:
-        sys.stdout.write(f"{line}\n")
+        sys.stdout.write(terminal_text.lines([line]))
     return 0
 
 

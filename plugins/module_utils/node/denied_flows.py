@@ -9,8 +9,8 @@ and a rule drops what has it. To delete them would not do: where policy lets the
 next packet from there, of a download for example, would make a new connection of it (nf_conntrack_tcp_loose). Those
 that a later policy allows lose the mark.
 
-What cannot be judged as the kernel would goes on: multicast, connections in zones, those of IPv6. What another
-connection brought about (RELATED) is judged as that one.
+What cannot be judged as the kernel would goes on: multicast and connections in zones. What another connection brought
+about (RELATED) is judged as that one.
 """
 
 from __future__ import annotations

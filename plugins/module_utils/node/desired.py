@@ -9,6 +9,7 @@ import contextlib
 import typing as t
 
 from ..dataplane.kernel import Kernel
+from ..fleet import before_network as network_to_come
 from ..fleet.attachment import Workload, with_workloads
 from ..fleet.guard import NO_INTERFACES, Guard, needs_interfaces
 from ..fleet.node_state import NodeState
@@ -16,7 +17,7 @@ from ..policy.host_endpoints import Interfaces
 from ..policy.model import Endpoint
 from . import remote_endpoints
 from .endpoints import Endpoints
-from .local_ipam import LocalIpam
+from .local_ipam import IpamUnreadable, LocalIpam
 
 if t.TYPE_CHECKING:
     from .machine import Machine
@@ -65,11 +66,23 @@ def of_machine(machine: Machine, state: NodeState) -> NodeState:
     return desired(state, workloads, ipam.opened, interfaces=interfaces, others=others(machine, state))
 
 
+def before_network(machine: Machine, state: NodeState) -> NodeState:
+    """Return what the firewall must be while the host's interfaces have no addresses yet. Writes nothing.
+
+    Records that cannot be read are left out: a workload without a record has no rule that lets it through.
+    """
+    workloads, dummy = Endpoints(machine.workloads).load()
+    ipam = LocalIpam(machine.ipam)
+    with contextlib.suppress(IpamUnreadable):
+        ipam.load()
+    return desired(network_to_come.closed(state), workloads, ipam.opened, others=others(machine, state))
+
+
 def others(machine: Machine, state: NodeState) -> tuple[Endpoint, ...]:
     """What is known of other nodes' workloads beside the inventory's.
 
     What cannot be read holds nothing up: calicoctl tells of it, and the next sync mends it."""
     with contextlib.suppress(remote_endpoints.RemoteUnreadable):
         if state.policy is not None:
-            return remote_endpoints.load(machine.store).endpoints
+            return remote_endpoints.load(machine.store, state).endpoints
     return ()

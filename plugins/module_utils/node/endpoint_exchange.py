@@ -10,6 +10,7 @@ import typing as t
 
 from ..dataplane import node as dataplane
 from ..dataplane.change import Change
+from ..fleet.node_answers.left_out import LeftOut
 from ..fleet.remote_endpoints import RemoteEndpoints, own_endpoints, told_of
 from ..policy.model import Endpoint
 from ..policy.namespaced_labels import namespaced_labels
@@ -36,10 +37,12 @@ def own(machine: Machine) -> tuple[str, tuple[Endpoint, ...], list[str]]:
 
 @dataclasses.dataclass(frozen=True)
 class Taken:
-    """`changes` are about endpoints, by name. `changed` also when what was begun before was only completed."""
+    """`changes` are about endpoints, by name. `changed` also when what was begun before was only completed, and when
+    the file had something that nobody takes. `left_out`: what was told and is not taken."""
 
     changes: tuple[Change, ...]
     changed: bool
+    left_out: tuple[LeftOut, ...] = ()
 
 
 def take(
@@ -60,7 +63,7 @@ def take(
         return _difference(machine, told, nodes)[0]
     with lock.held(who, lock_timeout, machine.lock):
         taken, before, after = _difference(machine, told, nodes)
-        if before is None or after != before.remote:
+        if before is None or before.left_out or after != before.remote:
             save(machine.store, Known(after, complete=not taken.changed))
         if taken.changed:
             _enforce(machine, who)
@@ -79,10 +82,13 @@ def _difference(
     except RemoteUnreadable:
         before = None
     present = before or Known(complete=False)
-    others = {name: entry for name, entry in told_of(told).items() if name != here}
+    news, odd = told_of(told)
+    others = {name: entry for name, entry in news.items() if name != here}
     after = present.remote.updated(others, {name for name in nodes if name != here})
+    after, refused = after.believed_by(stored.state) if stored else (after, ())
     changes = tuple(_changes(present.remote, after))
-    return Taken(changes, bool(changes) or not present.complete), before, after
+    left_out = tuple(one for one in (*odd, *refused) if one.node in others)
+    return Taken(changes, bool(changes or present.left_out) or not present.complete, left_out), before, after
 
 
 def _changes(before: RemoteEndpoints, after: RemoteEndpoints) -> t.Iterator[Change]:

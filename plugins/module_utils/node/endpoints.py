@@ -6,6 +6,7 @@
     /run/calico/workloads/<id>.json              stands: the agent keeps it so
     /run/calico/workloads/unfinished/<id>.json   an add or a delete that is under way: after a crash it is removed
 
+Both folders and all files are root's alone: members of group `calico` read by the API, which says what they may.
 One file each, on a tmpfs: what they speak of does not outlive a boot either, so nothing is synced. Each step is one
 rename, whole or not at all, and may be repeated. One thread writes; any process may read.
 """
@@ -16,6 +17,7 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 import urllib.parse
 
 from ..fleet.attachment import Workload
@@ -26,7 +28,11 @@ UNFINISHED = "unfinished"
 #: Characters of a file's name before a hash takes the rest's place (NAME_MAX is 255).
 _LONGEST = 200
 _SUFFIX = ".json"
+#: Bytes of a record for the identity of the workload's namespace; blanks fill them.
+_ROOM = 40
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+_FOLDER_MODE = 0o700
+_FILE_MODE = 0o600
 
 
 class Endpoints:
@@ -44,6 +50,19 @@ class Endpoints:
         """Workloads whose add or delete was begun and not finished; as `load`."""
         return _read(self._unfinished)
 
+    def close_to_others(self) -> None:
+        """Make both folders and all files in them root's alone: earlier releases left the outer one open to all."""
+        for folder in (self._folder, self._unfinished):
+            try:
+                os.chmod(folder, _FOLDER_MODE)
+                entries = list(os.scandir(folder))
+            except FileNotFoundError:
+                continue
+            for entry in entries:
+                found = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) != _FILE_MODE:
+                    os.chmod(entry.path, _FILE_MODE)
+
     def save(self, workload: Workload) -> None:
         """The record of a workload that stands, new or in place of the last one."""
         _write(self._folder, workload)
@@ -52,6 +71,17 @@ class Endpoints:
         """The record of a workload that stands."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._folder, file_name(identity)))
+
+    def identify(self, identity: str, netns_identity: str) -> None:
+        """Write into the record of an add that has begun which namespace it is for.
+
+        In place: that costs a tenth of writing the record anew.
+        """
+        handle = os.open(os.path.join(self._unfinished, file_name(identity)), os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.pwrite(handle, _netns_identity(netns_identity), os.fstat(handle).st_size - _ROOM - 1)
+        finally:
+            os.close(handle)
 
     def begin(self, workload: Workload) -> None:
         """An add begins."""
@@ -93,18 +123,32 @@ def file_name(identity: str) -> str:
 
 
 def _make(folder: str) -> None:
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    """Make one of the two folders, and the outer one before the inner one. Those above are everybody's to enter."""
+    if os.path.basename(folder) == UNFINISHED and not os.path.isdir(os.path.dirname(folder)):
+        _make(os.path.dirname(folder))
+    os.makedirs(folder, mode=_FOLDER_MODE, exist_ok=True)
+    os.chmod(folder, _FOLDER_MODE)  # whatever the umask
+
+
+def _text(workload: Workload) -> bytes:
+    """The record, with the namespace's identity at its end and room for another one there."""
+    told = json.dumps(workload.to_record()).encode("ascii")
+    return told[:-1] + b', "netns_identity": ' + _netns_identity(workload.netns_identity) + b"}"
+
+
+def _netns_identity(text: str) -> bytes:
+    return json.dumps(text).encode("ascii").ljust(_ROOM)
 
 
 def _write(folder: str, workload: Workload) -> None:
     passing = os.path.join(folder, ".new")
     try:
-        handle = os.open(passing, _FLAGS, 0o600)
+        handle = os.open(passing, _FLAGS, _FILE_MODE)
     except FileNotFoundError:
         _make(folder)
-        handle = os.open(passing, _FLAGS, 0o600)
+        handle = os.open(passing, _FLAGS, _FILE_MODE)
     try:
-        data = memoryview(json.dumps(workload.to_dict()).encode("ascii"))
+        data = memoryview(_text(workload))
         while data:
             data = data[os.write(handle, data) :]
     finally:
@@ -119,6 +163,8 @@ def _read(folder: str) -> tuple[list[Workload], list[str]]:
         names = sorted(os.listdir(folder))
     except FileNotFoundError:
         return [], []
+    except PermissionError:
+        return [], [f"{folder} may be read by root alone. Ask the agent while it runs, or become root."]
     except OSError as error:
         return [], [f"{folder} cannot be read: {error.strerror}. Correct that, then restart calico-agent."]
     for name in names:

@@ -11,7 +11,7 @@ import typing as t
 from ..bird import client, configuration, dropped_segments, version
 from ..dataplane.kernel import Kernel
 from ..dataplane.linux import LinuxKernel
-from . import bundle, endpoints, left_behind, local_ipam, lock, ssh_session, store, unconfirmed, units
+from . import bundle, endpoints, engine_start, left_behind, local_ipam, lock, ssh_session, store, unconfirmed, units
 
 
 class Agent(t.Protocol):
@@ -47,6 +47,7 @@ class Machine:
     store: str = store.FOLDER
     lock: str = lock.PATH
     engine: str = bundle.ROOT
+    engine_alarm: str = engine_start.ALARM
     bird_config: str = configuration.PATH
     bird_socket: str = client.SOCKET
     bird_program: str = version.PROGRAM
@@ -66,6 +67,8 @@ class Machine:
     leave_behind: t.Callable[[t.Sequence[str]], None] = left_behind.start
 
 
-def here(agent: t.Optional[t.Callable[[str], t.Optional[Agent]]] = None) -> Machine:
-    """The machine that this process runs on. Who brings a node to a state gives agent.hand_over.connect."""
-    return Machine(LinuxKernel(), agent)
+def here(agent: t.Optional[t.Callable[[str], t.Optional[Agent]]] = None, mounts: t.Optional[str] = None) -> Machine:
+    """Return the machine that this process runs on. Whoever brings a node to a state gives agent.hand_over.connect.
+
+    `mounts` is as in LinuxKernel."""
+    return Machine(LinuxKernel(mounts=mounts), agent)

@@ -13,11 +13,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import typing as t
 
+from ..fleet.node_answers.left_out import LeftOut, sentences
+from ..fleet.node_state import NodeState
 from ..fleet.remote_endpoints import RemoteEndpoints
 from . import atomic_file
 
 FILE = "remote-endpoints.json"
+
+#: Bytes of the file that are read. 10,000 workloads of other nodes take 5 MB.
+LIMIT = 256 * 1024 * 1024
 
 
 class RemoteUnreadable(Exception):
@@ -26,10 +32,26 @@ class RemoteUnreadable(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """`complete` is False from the writing of the file until policy here is in force with it."""
+    """`complete` is False from the writing of the file until policy here is in force with it. `left_out`: endpoints in
+    the file that nobody takes; an older release wrote it unchecked."""
 
     remote: RemoteEndpoints = dataclasses.field(default_factory=RemoteEndpoints)
     complete: bool = True
+    left_out: tuple[LeftOut, ...] = ()
+
+    def believed_by(self, state: t.Optional[NodeState]) -> Known:
+        """Return what the node with this state takes of it; see RemoteEndpoints.believed_by."""
+        remote, left_out = self.remote.believed_by(state)
+        return dataclasses.replace(self, remote=remote, left_out=(*self.left_out, *left_out))
+
+    def problem(self, folder: str) -> str:
+        """Return in words what of the file is not taken, "" for nothing."""
+        if not self.left_out:
+            return ""
+        return (
+            f"{path(folder)} has workloads of other nodes that are not taken. {' '.join(sentences(self.left_out))} Run "
+            "playbooks/sync_workloads.yml, which writes it anew."
+        )
 
 
 def path(folder: str) -> str:
@@ -37,18 +59,23 @@ def path(folder: str) -> str:
     return os.path.join(folder, FILE)
 
 
-def load(folder: str) -> RemoteEndpoints:
-    """Nothing where there is no file. Raises RemoteUnreadable."""
-    return known(folder).remote
+def load(folder: str, state: t.Optional[NodeState]) -> RemoteEndpoints:
+    """Return what the node with this state takes of the file, nothing where there is none. Raises RemoteUnreadable."""
+    return known(folder).believed_by(state).remote
 
 
 def known(folder: str) -> Known:
-    """As `load`."""
+    """Return the file's content, each part of it checked but for what takes the node's state. Raises
+    RemoteUnreadable."""
     name = path(folder)
     try:
         with open(name, encoding="utf-8") as stream:
-            data = json.load(stream)
-        return Known(RemoteEndpoints.from_dict(data["nodes"]), data["complete"])
+            text = stream.read(LIMIT + 1)
+        if len(text) > LIMIT:
+            raise ValueError(f"it is larger than {LIMIT} bytes")
+        data = json.loads(text)
+        remote, left_out = RemoteEndpoints.from_dict(data["nodes"])
+        return Known(remote, data["complete"] is True, left_out)
     except FileNotFoundError:
         return Known()
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

@@ -173,7 +173,7 @@ class Store:
                 data = json.load(stream)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise StoreError(_unreadable(path, error)) from error
         if not isinstance(data, dict):
             raise StoreError(_unreadable(path, "it is not a JSON object"))

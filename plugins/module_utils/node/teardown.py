@@ -33,7 +33,7 @@ from . import apply, lock, units
 from .machine import Machine
 from .store import Store, Stored, StoreError
 
-_UNITS = (apply.AGENT_UNIT, "calico-bird.service", "calico-node-state.service")
+_UNITS = (apply.AGENT_UNIT, "calico-bird.service", "calico-node-state.service", "calico-firewall.service")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,8 +7,9 @@
     /var/lib/calico/went-back.json    that the node went back by itself: news until the next run, kept until a later
                                       change is confirmed
 
-Both are on the disk: a reboot is no confirmation. Who reads or writes them holds the node's lock. A process that the
-change leaves behind waits (see wait.py); a reboot in between is seen to by the boot unit.
+Both are on the disk: a reboot is no confirmation. They are root's alone (0600) and hold no value of a secret: bird.cfg
+names the file with the sessions' passwords, which is not in here. Who reads or writes them holds the node's lock. A
+process that the change leaves behind waits (see wait.py); a reboot in between is seen to by the boot unit.
 """
 
 from __future__ import annotations
@@ -121,6 +122,8 @@ class Waiting:
         if data is None:
             return None
         try:
+            _check(data, _UNCONFIRMED)
+            _check(data["previous"], _PREVIOUS)
             return Unconfirmed(
                 changes=tuple(data["changes"]),
                 previous=_previous(data["previous"]),
@@ -182,8 +185,9 @@ class Waiting:
         if data is None:
             return None
         try:
+            _check({"problem": "", "told": False, **data}, _NEWS)
             return WentBack(**{**data, "changes": tuple(data["changes"]), "cut": tuple(data["cut"])})
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise self._unreadable(_WENT_BACK, error) from error
 
     def _path(self, name: str) -> str:
@@ -192,11 +196,14 @@ class Waiting:
     def _read(self, name: str) -> t.Optional[dict[str, t.Any]]:
         try:
             with open(self._path(name), encoding="utf-8") as stream:
-                return t.cast("dict[str, t.Any]", json.load(stream))
+                found = json.load(stream)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise self._unreadable(name, error) from error
+        if not isinstance(found, dict):
+            raise self._unreadable(name, "it is not a JSON object")
+        return found
 
     def _write(self, name: str, data: t.Mapping[str, t.Any]) -> None:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -207,6 +214,66 @@ class Waiting:
             f"{self._path(name)} cannot be read: {why}. It was damaged or written by another release. See that "
             "the node is as it should be, remove the file, then run again."
         )
+
+
+def _check(data: t.Any, kinds: t.Mapping[str, t.Callable[[t.Any], bool]]) -> None:
+    """Raise ValueError unless these fields are there and what they have to be."""
+    if not isinstance(data, dict):
+        raise ValueError("what was there before is not a JSON object")
+    for name, holds in kinds.items():
+        if name not in data:
+            raise ValueError(f"it has no {name}")
+        if not holds(data[name]):
+            raise ValueError(f"its {name} cannot be {str(data[name])[:40]!r}")
+
+
+def _text(value: t.Any) -> bool:
+    return isinstance(value, str)
+
+
+def _flag(value: t.Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _texts(value: t.Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+
+
+def _changes(value: t.Any) -> bool:
+    return bool(value) and _texts(value)
+
+
+def _seconds(value: t.Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+
+
+_UNCONFIRMED: t.Mapping[str, t.Callable[[t.Any], bool]] = {
+    "changes": _changes,
+    "plan": _text,
+    "boot": _text,
+    "deadline": _seconds,
+    "within": _seconds,
+    "bgp": _flag,
+    "session": _text,
+    "cut": _texts,
+    "previous": lambda value: isinstance(value, dict),
+}
+_PREVIOUS: t.Mapping[str, t.Callable[[t.Any], bool]] = {
+    "state": lambda value: isinstance(value, dict),
+    "bird_config": lambda value: value is None or isinstance(value, str),
+    "who": _text,
+    "when": _text,
+}
+_NEWS: t.Mapping[str, t.Callable[[t.Any], bool]] = {
+    "changes": _texts,
+    "when": _text,
+    "from_plan": _text,
+    "plan": _text,
+    "reason": _text,
+    "cut": _texts,
+    "problem": _text,
+    "told": _flag,
+}
 
 
 def before(target: Stored, stored: t.Optional[Stored]) -> t.Optional[Stored]:

@@ -9,6 +9,8 @@ import subprocess
 import typing as t
 
 from ..dataplane.change import Change, Failures, ObserveError
+from ..not_encodable import NotEncodable
+from .unit_encoding import unit_name
 
 PROGRAM = "systemctl"
 _SECONDS = 150.0  # a unit that does not come up is given up by systemd after 90
@@ -40,7 +42,11 @@ def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str,
     """Also of units that are not there. Raises ObserveError."""
     if not wanted:
         return {}
-    command = [program, "show", f"--property={','.join(_PROPERTIES)}", "--", *(unit.name for unit in wanted)]
+    try:
+        names = [unit_name(unit.name) for unit in wanted]
+    except NotEncodable as refused:
+        raise ObserveError(f"{refused} Correct the unit's name, then run again.") from refused
+    command = [program, "show", f"--property={','.join(_PROPERTIES)}", "--", *names]
     code, output, error = _run(command)
     answers = [dict(line.partition("=")[::2] for line in text.splitlines()) for text in output.split("\n\n")]
     if code != 0 or len(answers) != len(wanted):
@@ -100,7 +106,7 @@ def apply(changes: t.Sequence[Change], reload: bool, program: str = PROGRAM) -> 
         elif unit.restart and have.started:
             verbs.append("restart")
         for verb in verbs:
-            code, dummy, error = _run([program, verb, "--", unit.name])
+            code, dummy, error = _run([program, verb, "--", unit_name(unit.name)])
             if code != 0:
                 reason = (
                     f"systemctl {verb} failed: {error or f'status {code}'} "

@@ -21,6 +21,8 @@ ADDRESSES, ADDRESS_AND_PORT, ADDRESS_AND_INTERFACE = "hash:net", "hash:ip,port",
 
 #: The set of the addresses of all nodes of the fleet (fleet/firewall.py).
 ALL_HOSTS = "all-hosts-net"
+#: The set of this node's own blocks, spare ones included (fleet/local_blocks.py).
+LOCAL_BLOCKS = "local-blocks"
 
 #: In a set of networks there is no room for all addresses: two halves of them are the same.
 _HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}
@@ -91,4 +93,4 @@ def _inet(family: int) -> str:
 
 
 def _digest(text: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha224(text.encode()).digest()).decode()[:23]
+    return base64.urlsafe_b64encode(hashlib.sha224(text.encode("utf-8", "surrogatepass")).digest()).decode()[:23]

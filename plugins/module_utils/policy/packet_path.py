@@ -181,6 +181,8 @@ class _Asked:
             elif not to_host:
                 self._out_of_host(host, _leading_to(flow.destination, host, governed), flow)
             return
+        if from_here:
+            self._unless_encapsulated(host, flow)
         came_in = None if from_here else _leading_to(arriving.source, host, governed)
         accepted = self._before_routing(host, came_in, governed.get(WILDCARD) if from_here else came_in, arriving)
         if from_here and source.workload:
@@ -209,17 +211,21 @@ class _Asked:
                 return True
         return bool(pre_dnat and not failsafe and self._ask(host, pre_dnat, INGRESS, PRE_DNAT, flow))
 
+    def _unless_encapsulated(self, host: Host, flow: Flow) -> None:
+        """Deny what a workload encapsulates: the host drops it before it asks any policy."""
+        settings = self.settings
+        ipip = flow.protocol == _IPIP and not settings.allow_ipip_from_workloads
+        vxlan = any(_is_udp(flow, port) for port in settings.vxlan_ports) and not settings.allow_vxlan_from_workloads
+        if ipip or vxlan:
+            self._host_says(host, EGRESS, DENIED, "workloads may not send encapsulated packets")
+
     def _from_workload(self, host: Host, workload: Endpoint, flow: Flow, to_host: bool) -> None:
         if to_host and flow.protocol == PROTOCOL_NUMBERS["icmpv6"] and flow.icmp_type in _ALWAYS_FROM_WORKLOADS:
             self._host_says(host, EGRESS, ALLOWED, "IPv6 does not work without these messages")
             return
-        settings = self.settings
-        ipip = flow.protocol == _IPIP and not settings.allow_ipip_from_workloads
-        if ipip or (_is_udp(flow, settings.vxlan_port) and not settings.allow_vxlan_from_workloads):
-            self._host_says(host, EGRESS, DENIED, "workloads may not send encapsulated packets")
         self._ask(host, workload, EGRESS, NORMAL, flow)
         if to_host:
-            action = settings.default_endpoint_to_host_action
+            action = self.settings.default_endpoint_to_host_action
             verdict = DENIED if action == DROP else ALLOWED
             self._host_says(host, INGRESS, verdict, f"defaultEndpointToHostAction is {action}")
 

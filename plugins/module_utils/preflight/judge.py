@@ -9,6 +9,7 @@ import typing as t
 
 from ..assigned_ports import BGP_PORT
 from ..bird import version as bird_version
+from ..fleet.attachment import STRICT, UNCHECKED
 from ..fleet.node_state import NodeState, TunnelDevice
 from . import packages
 
@@ -417,6 +418,27 @@ def _gateway(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
     )
 
 
+def _source_check(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+    have = facts.get("rp_filter_of_all", "")
+    most = UNCHECKED if state.workload_source_spoofing else STRICT
+    if not _routes_for_workloads(state) or have <= most:
+        return
+    if state.workload_source_spoofing:
+        effect = "What guests route would be dropped, although calico_workload_source_spoofing is set for this host."
+    else:
+        effect = "The sources of workloads' packets would be checked loosely, not strictly."
+    yield Finding(
+        "source-check-of-all",
+        "error",
+        f"net.ipv4.conf.all.rp_filter is {have}, and the kernel takes the greater value of that and an interface's "
+        "own.",
+        effect,
+        f"Set it to {'0' if state.workload_source_spoofing else '0 or 1'} where it is set (grep -r rp_filter "
+        f"/etc/sysctl.d /etc/sysctl.conf) and by sysctl -w, and give interfaces that need {have} that value of their "
+        "own.",
+    )
+
+
 _CHECKS: tuple[t.Callable[[Facts, NodeState], t.Iterator[Finding]], ...] = (
     _access,
     _identity,
@@ -430,5 +452,6 @@ _CHECKS: tuple[t.Callable[[Facts, NodeState], t.Iterator[Finding]], ...] = (
     _features,
     _bird,
     _gateway,
+    _source_check,
     _system,
 )

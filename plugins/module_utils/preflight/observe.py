@@ -69,6 +69,7 @@ def observe(
         "link_local_route": _link_local_route(files),
         "stored_node": _stored_node(files),
         "ipv6": _ipv6(files, kernel),
+        "rp_filter_of_all": files.read("/proc/sys/net/ipv4/conf/all/rp_filter").strip(),
         **_devices(kernel),
     }
 
@@ -135,6 +136,8 @@ def _ipv6(files: Files, kernel: Kernel) -> Facts:
     if files.read(f"{conf}/all/forwarding").strip() == "0":
         for destination, attributes in kernel.routes(protocol=_ADVERTISED, family=6):
             device = attributes.device or ""
+            if device.startswith("cali") or device in TUNNELS:  # of an attacker's, and removed
+                continue
             if destination == "::/0" and files.read(f"{conf}/{device}/accept_ra").strip() == "1":
                 advertised.append(device)
     return {"present": files.exists(f"{conf}/all"), "advertised_default": sorted(set(advertised))}

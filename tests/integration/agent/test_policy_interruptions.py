@@ -210,7 +210,7 @@ def test_the_boot_unit_has_policy_in_force_before_anybody_is_reachable(
     in_place_of_writers(_SLOW, tmp_path, monkeypatch)
     daemon = stopped_daemon
     outside(daemon)
-    daemon.netns("web")
+    daemon.kernel.netns_add("web", "default/web")
     endpoint = WorkloadEndpoint(
         "web",
         "cali0123456789a",
@@ -218,7 +218,6 @@ def test_the_boot_unit_has_policy_in_force_before_anybody_is_reachable(
         1400,
         "default-pool",
         netns="web",
-        netns_owned=False,
         labels={"app": "web"},
     )
     rule = {"action": "Allow", "protocol": "UDP", "destination": {"ports": [OPEN]}}

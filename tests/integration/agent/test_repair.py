@@ -81,6 +81,9 @@ SABOTAGES = {
     "proxy_delay": ("echo 80 > /proc/sys/net/ipv4/neigh/{host}/proxy_delay", "sysctl"),
     "ip_forward": ("echo 0 > /proc/sys/net/ipv4/ip_forward", "sysctl"),
     "rp_filter": ("echo 1 > /proc/sys/net/ipv4/conf/vxlan.calico/rp_filter", "sysctl"),
+    "rp_filter as udev sets it": ("echo 2 > /proc/sys/net/ipv4/conf/{host}/rp_filter", "sysctl"),
+    "advertisements of a workload": ("echo 1 > /proc/sys/net/ipv6/conf/{host}/accept_ra", "workload"),
+    "advertisements in a tunnel": ("echo 1 > /proc/sys/net/ipv6/conf/vxlan.calico/accept_ra", "device"),
     "NAT rule": ("iptables -t nat -F cali-POSTROUTING", "iptables"),
     "NAT hook": ("iptables -t nat -F POSTROUTING", "iptables"),
     "chain": (
@@ -103,6 +106,8 @@ POLLED = {
     "member of a set",
     "address inside",
     "default route inside",
+    "advertisements of a workload",
+    "advertisements in a tunnel",
 }
 
 
@@ -112,11 +117,12 @@ def shell(kernel: Kernel, script: str) -> None:
 
 
 def sysctls(kernel: Kernel, host: str) -> list[t.Any]:
-    keys = ["conf/{}/proxy_arp", "conf/{}/forwarding", "neigh/{}/proxy_delay"]
+    keys = ["conf/{}/proxy_arp", "conf/{}/forwarding", "neigh/{}/proxy_delay", "conf/{}/rp_filter"]
     found = [kernel.sysctl_read(f"net/ipv4/{key.format(host)}") for key in keys]
     return [
         *found,
         kernel.sysctl_read("net/ipv4/ip_forward"),
+        *(kernel.sysctl_read(f"net/ipv6/conf/{device}/accept_ra") for device in (host, "vxlan.calico")),
         kernel.sysctl_read("net/ipv4/conf/vxlan.calico/rp_filter"),
     ]
 
@@ -198,7 +204,7 @@ iptables -A INPUT -j theirs-too
 iptables -t nat -A POSTROUTING -s 192.0.2.0/24 -j MASQUERADE
 ipset create theirs-too hash:ip
 ipset add theirs-too 192.0.2.1
-echo 1 > /proc/sys/net/ipv4/conf/{host}/rp_filter
+echo 1 > /proc/sys/net/ipv4/conf/{host}/log_martians
 """
 
 

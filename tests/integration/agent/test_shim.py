@@ -88,6 +88,15 @@ def test_what_is_sent(shim: Shim, server: Server) -> None:
     assert parsed(server.received[0]) == (VARIABLES, STDIN + b"\n")
 
 
+def test_roots_own_socket_comes_first(shim: Shim, server: Server, tmp_path: pathlib.Path) -> None:
+    own = Server(str(tmp_path / "agent-root.sock"))
+    own.answer = b"0\nown"
+    assert shim.execute(VARIABLES, STDIN) == (0, b"own\n")
+    own.close()  # left by an agent that was killed, while one of an earlier release runs
+    assert shim.execute(VARIABLES, STDIN) == (0, b'{"cniVersion":"1.0.0"}\n')
+    assert [len(one.received) for one in (own, server)] == [1, 1]
+
+
 @pytest.mark.parametrize("shell", ["/bin/dash", "/bin/bash"])
 def test_in_each_shell(tmp_path: pathlib.Path, server: Server, shell: str) -> None:
     stdin = b'{"a": "\\\\ \\n %s ' + bytes(range(128, 256)) + b'"}'

@@ -63,6 +63,16 @@ def netns_path(kernel: LinuxKernel) -> t.Callable[[str], str]:
     return make
 
 
+@pytest.fixture
+def own_namespace(kernel: LinuxKernel) -> t.Callable[[str], None]:
+    """Has a name lead to the namespace of this process."""
+
+    def make(name: str) -> None:
+        (pathlib.Path(kernel._netns_folder) / name).symlink_to("/proc/self/ns/net")
+
+    return make
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _programs() -> None:
     missing = [name for name in ("ip", "iptables-save", "ipset") if shutil.which(name) is None]

@@ -118,7 +118,7 @@ with IPRoute() as ip:
     print(json.dumps({
         "links": [[l.get_attr("IFLA_IFNAME"), l["index"], l.get_attr("IFLA_MTU"), l.get_attr("IFLA_ADDRESS"),
                    bool(l["flags"] & 1), l.get_attr("IFLA_IFALIAS") or ""] for l in ip.get_links()],
-        "addresses": [[names[a["index"]], a.get_attr("IFA_LOCAL"), a["prefixlen"], a["scope"]]
+        "addresses": [[names[a["index"]], a.get_attr("IFA_LOCAL"), a["prefixlen"], a["scope"], bool(a["flags"] & 0x80)]
                       for a in ip.get_addr(family=2)],
         "routes": [[r.get_attr("RTA_DST") or "0.0.0.0", r["dst_len"], r.get_attr("RTA_TABLE"), r["proto"], r["scope"],
                     r["type"], names.get(r.get_attr("RTA_OIF")), r.get_attr("RTA_GATEWAY")]
@@ -427,7 +427,7 @@ assert "pyroute2" not in sys.modules and not any("site-packages" in entry for en
     done = kernel.run([sys.executable, "-I", "-S", "-c", program])
     assert (done.errors, done.code) == ("", 0)
     # The second: web-1 changed, its route moved, db-1 and its route gone.
-    assert done.output.split() == ["5", "0", "5", "0", "2", "0"]
+    assert done.output.split() == ["6", "0", "5", "0", "2", "0"]
 
 
 def test_connections_of_a_gone_address_are_forgotten(kernel, monkeypatch):

@@ -20,21 +20,23 @@ BACKENDS = ["iptables-nft", "iptables-legacy"]
 
 def loaded(state: NodeState, backend: str) -> list[str]:
     """The rules of the namespace after state's sets and tables were loaded into it."""
-    sets = [f"create {ipset.name} {ipset.type}" for ipset in state.ipsets]
+    sets = [
+        f"create {ipset.name} {ipset.type}" + (" family inet6" if ipset.name.startswith("cali60") else "")
+        for ipset in state.ipsets
+    ]
     sets += [f"add {ipset.name} {member}" for ipset in state.ipsets for member in ipset.members]
-    rules = []
-    for table in state.iptables:
-        rules.append(f"*{table.name}")
-        rules += [f":{chain} - [0:0]" for chain in table.chains]
-        rules += [f"-A {chain} {rule}" for chain, body in table.chains.items() for rule in body]
-        rules += [f"-I {hook.chain} {hook.rule}" for hook in table.hooks]
-        rules.append("COMMIT")
-    script = (
-        "set -eu\n"
-        f"ipset restore <<'END'\n{chr(10).join(sets)}\nEND\n"
-        f"{backend}-restore --noflush <<'END'\n{chr(10).join(rules)}\nEND\n"
-        f"{backend}-save\n"
-    )
+    script = f"set -eu\nipset restore <<'END'\n{chr(10).join(sets)}\nEND\n"
+    for family, program in ((4, backend), (6, backend.replace("ip", "ip6", 1))):
+        rules = []
+        for table in state.iptables:
+            if table.family != family:
+                continue
+            rules.append(f"*{table.name}")
+            rules += [f":{chain} - [0:0]" for chain in table.chains]
+            rules += [f"-A {chain} {rule}" for chain, body in table.chains.items() for rule in body]
+            rules += [f"-I {hook.chain} {hook.rule}" for hook in table.hooks]
+            rules.append("COMMIT")
+        script += f"{program}-restore --noflush <<'END'\n{chr(10).join(rules)}\nEND\n{program}-save\n"
     done = subprocess.run(
         ["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, timeout=30, check=False
     )

@@ -140,7 +140,10 @@ def test_without_policy_everything_passes_again(host, traffic):
         "default/db",
         "default/web",
     ]
-    assert "cali-" not in host.kernel.run(["ip6tables-save"]).output
+    chains = re.findall(r"^:(cali-\S+)", host.kernel.run(["ip6tables-save"]).output, re.MULTILINE)
+    assert sorted(chains) == [
+        "cali-PREROUTING", "cali-encapsulated", "cali-spoofed", "cali-wl-link-local", "cali-wl-sources",
+    ]  # fmt: skip
     assert len(traffic(state).allowed()) == 6
 
 

@@ -84,7 +84,9 @@ def reaches(host, source, target):
 def told(when, *addresses):
     labels = namespaced_labels({"app": "app"}, "default")
     endpoints = tuple(
-        Endpoint("WorkloadEndpoint", f"default/app{index}", BEYOND, f"cali{index}", (address,), labels)
+        Endpoint(
+            "WorkloadEndpoint", f"default/app{index}", BEYOND, f"cali{index}", (address,), labels, namespace="default"
+        )
         for index, address in enumerate(addresses)
     )
     return {BEYOND: {"collected": when, "endpoints": to_plain(endpoints)}}

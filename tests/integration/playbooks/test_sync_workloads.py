@@ -13,8 +13,16 @@ import sys
 import pytest
 import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Block, Ipam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
+    AllocationPlan,
+    BlockGrant,
+    NodePlan,
+    PlannedPool,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.lockfile import dump
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.remote_endpoints import load
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.remote_endpoints import known
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
 
 from tests.integration.ansible_playbook import PIPELINED, play
@@ -32,7 +40,9 @@ class Sandbox:
         for index, node in enumerate(NODES, 1):
             root = folder / node
             store = root / "lib" / "calico"
-            Store(str(store)).save(Stored(with_state(node=node), complete=True))
+            Store(str(store)).save(
+                Stored(with_state(node=node, ipam=Ipam(1, (Block(f"10.244.{index}.0/26", "default"),))), complete=True)
+            )
             self.endpoints(node).save(
                 Workload("default/web", "web", interface="cali1", addresses=(f"10.244.{index}.2",), labels={"on": node})
             )
@@ -48,7 +58,7 @@ class Sandbox:
         return Endpoints(str(self.folder / node / "run" / "calico" / "workloads"))
 
     def known(self, node: str) -> dict[str, list[tuple[str, ...]]]:
-        remote = load(str(self.folder / node / "lib" / "calico"))
+        remote = known(str(self.folder / node / "lib" / "calico")).remote
         return {name: [one.addresses for one in told.endpoints] for name, told in remote.nodes.items()}
 
     def play(self, *options: str, down: bool = False) -> tuple[int, list[str], dict[str, int]]:
@@ -56,6 +66,11 @@ class Sandbox:
         hosts = dict(self.hosts)
         if down:
             hosts["node3"] = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_connection": "ssh"}
+        grants = {
+            node: NodePlan((BlockGrant(f"10.244.{index}.0/26", "default"),)) for index, node in enumerate(NODES, 1)
+        }
+        plan = AllocationPlan(1, {"default": PlannedPool("10.244.0.0/16", 26)}, grants)
+        (self.folder / ".calico.lock.yml").write_text(dump(plan))
         inventory = self.folder / "hosts.yml"
         inventory.write_text(yaml.safe_dump({"calico_nodes": {"hosts": hosts}}))
         done = play("playbooks/sync_workloads.yml", inventory, *options, environment=PIPELINED)

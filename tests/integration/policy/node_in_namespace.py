@@ -86,6 +86,8 @@ class Node:
         lines += [f"route add {net} dev eth1" for net in BY_ETH1]
         self._must(["sysctl", "-q", "-w", *(f"{name}={value}" for name, value in _SYSCTLS.items())])
         self._must(["ip", "-batch", "-"], "\n".join(lines) + "\n")
+        checked = (f"net.ipv4.conf.{workload_interface(index)}.rp_filter=1" for index in range(WORKLOADS))
+        self._must(["sysctl", "-q", "-w", *checked])
         for name in interfaces:
             done = self.beyond.run(["ip", "link", "set", name, "arp", "off", "addrgenmode", "none", "up"])
             assert done.code == 0, done.errors

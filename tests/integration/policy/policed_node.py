@@ -27,9 +27,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.r
     RememberedSets,
     RememberedTables,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall, local_blocks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import Guard
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    Block,
+    IpSet,
     NodeState,
     Pool,
     TunnelDevice,
@@ -40,6 +42,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.polic
     PolicyState,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, Flow
 
 from tests.integration.policy import nflog
@@ -53,6 +56,8 @@ from tests.unit.policy.random_policies import NODE
 #: Addresses of workloads, of something beyond eth0 and beyond eth1, and of the node on these.
 W0, W1, W2, W3 = (f"10.65.0.{index + 1}" for index in range(4))
 W0_V6, W1_V6, W2_V6 = (f"fd65::{index + 1:x}" for index in range(3))
+#: The node's blocks, in which they are.
+BLOCKS = (Block("10.65.0.0/26", "pool"), Block("fd65::/122", "pool6"))
 OUTSIDE, ELSEWHERE, OUTSIDE_V6 = "192.0.2.9", "198.51.100.9", "2001:db8::7"
 HOST, HOST_ETH1, HOST_V6 = OWN["eth0"][0], OWN["eth1"][0], OWN["eth0"][1]
 
@@ -147,15 +152,29 @@ class PolicedNode:
             devices=tuple(devices),
             pools=tuple(pools),
             workloads=tuple(_workloads(found)),
-            ipsets=firewall.ipsets(devices, [_Node(address) for address in fleet]),
+            ipsets=(*_sets(devices, fleet), *local_blocks.ipsets(BLOCKS, (4, 6))),
             iptables=firewall.tables(pools, devices),
             policy=PolicyState(policy_set, tuple(_endpoints(found)), settings or PolicySettings()),
         )
         self.program()
 
-    def without_policy(self) -> None:
-        """As if there had never been any."""
-        self.state = NodeState(NODE, self.state.address)
+    def without_policy(
+        self,
+        settings: t.Optional[Settings] = None,
+        devices: t.Sequence[TunnelDevice] = (),
+        fleet: t.Sequence[str] = (),
+        pools: t.Sequence[Pool] = (),
+    ) -> None:
+        """Program what the compiler does for a node that has no policy."""
+        checks = dataclasses.replace(settings or Settings(), local_blocks=(4, 6))
+        self.state = dataclasses.replace(
+            self.state,
+            devices=tuple(devices),
+            pools=tuple(pools),
+            ipsets=(*_sets(devices, fleet), *local_blocks.ipsets(BLOCKS, (4, 6))),
+            iptables=(*firewall.sources(checks), *firewall.tables(pools, devices)),
+            policy=None,
+        )
         self.program()
 
     def program(self) -> None:
@@ -300,6 +319,12 @@ class Stream:
     def got_through(self) -> list[int]:
         arrived = self._node.arrived(self._world)
         return [position for position, number in enumerate(self.sent) if number in arrived]
+
+
+def _sets(devices: t.Sequence[TunnelDevice], fleet: t.Sequence[str]) -> tuple[IpSet, ...]:
+    """Return those of the fleet's addresses, of either IP version."""
+    four = [_Node(address) for address in fleet if ":" not in address]
+    return firewall.ipsets(devices, four + [_Node("", address) for address in fleet if ":" in address])
 
 
 def _source(frames: socket.socket) -> str:

@@ -53,7 +53,14 @@ def compiled(policies: PolicySet, endpoints: t.Sequence[Endpoint], settings: Set
 
 def state(world: World) -> NodeState:
     workloads = tuple(
-        WorkloadEndpoint(one.name.partition("/")[2], one.interface, one.addresses[0], 1500, "pool")
+        WorkloadEndpoint(
+            one.name.partition("/")[2],
+            one.interface,
+            next((address for address in one.addresses if ":" not in address), ""),
+            1500,
+            "pool",
+            address6=next((address for address in one.addresses if ":" in address), ""),
+        )
         for one in world.local_workloads
     )
     policy = PolicyState(world.policy_set, world.endpoints, CUT)
@@ -74,9 +81,10 @@ def through(node: Node, crossings: Crossings, flows: t.Sequence[Flow], world: in
 def test_exactly_those_that_would_not_come_about_again(node: Node) -> None:
     """All flows begin while everything is allowed; then a random policy comes into force."""
     cut = kept = 0
+    families = {4: 0, 6: 0}
     for number in range(12):
         rng = random.Random(f"denied flows {number}")
-        world = random_world(rng, families=(4,), policies=5)
+        world = random_world(rng, families=(4, 6), policies=5)
         flows = list(_flows(rng, world, 60))
         open_to_all = tuple(
             dataclasses.replace(one, profiles=("open",)) for one in world.endpoints if one.kind == WORKLOAD_ENDPOINT
@@ -99,5 +107,7 @@ def test_exactly_those_that_would_not_come_about_again(node: Node) -> None:
         # As new ones they fare just so.
         node.forget_connections()
         assert through(node, crossings, flows, 3 * number + 2, standing) & known.keys() == standing, number
+        for index, is_cut in known.items():
+            families[6 if ":" in flows[index].source else 4] += is_cut
         cut, kept = cut + len(known) - len(standing), kept + len(standing)
-    assert cut > 50 and kept > 50
+    assert cut > 50 and kept > 50 and min(families.values()) > 20, families

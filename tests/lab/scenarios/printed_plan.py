@@ -21,9 +21,9 @@ _LINE = re.compile(r"^  ([+~!=-]) (\w+) +(\S.*)$")
 #: Files that stand for others: the engine is a folder with a link to it, the state is kept as a generation as well, and
 #: enabling a unit is a link. What the hosts keep for themselves while they run is no part of a plan.
 _BEHIND = re.compile(
-    r"/usr/local/lib/calico/[0-9a-f]+/.*"
+    r"/usr/local/lib/calico/([0-9a-f]+/.*|manifests/.*|start)"
     r"|/var/lib/calico/generations/\d+\.json"
-    r"|/etc/systemd/system/multi-user\.target\.wants/calico-(agent|bird|node-state)\.service"
+    r"|/etc/systemd/system/multi-user\.target\.wants/calico-(agent|bird|firewall|node-state)\.service"
     r"|/etc/systemd/system/bird\.service"
     r"|/run/calico/.*"
     r"|/var/lib/calico/ipam/.*"
@@ -289,12 +289,17 @@ def _routes_inside(before: Observed, after: Observed) -> set[str]:
 
 
 def _chains(before: Observed, after: Observed) -> set[str]:
-    return {f"{table} {chain}" for _, (table, chain) in _keys(_changed(_filled(before), _filled(after)))}
+    return {subject for _, subject in _keys(_changed(_filled(before), _filled(after)))}
 
 
-def _filled(observed: Observed) -> dict[tuple[str, str], list[str]]:
+def _filled(observed: Observed) -> dict[str, list[str]]:
     """Tables and chains of others come into being empty when somebody looks at them."""
-    return {key: rules for key, rules in observed.chains.items() if rules or key[1].startswith("cali-")}
+    return {
+        f"{table} {chain}{family}": rules
+        for chains, family in ((observed.chains, ""), (observed.chains6, " (IPv6)"))
+        for (table, chain), rules in chains.items()
+        if rules or chain.startswith("cali-")
+    }
 
 
 def _check_sysctls(plan: _Plan, before: Observed, after: Observed) -> None:

@@ -37,12 +37,13 @@ EXTERNAL = {name: [f"10.10.{1 if name in ('node1', 'node2') else 2}.1"] for name
 #: What becomes of units on a host that has none of them.
 UNITS = {
     ("+", "bird.service", "masked"),
+    ("+", "calico-firewall.service", "enabled"),
     ("+", "calico-node-state.service", "enabled"),
     ("+", "calico-bird.service", "enabled, started"),
     ("+", "calico-agent.service", "enabled, started"),
 }
 #: What moves while nothing is done.
-MOVING = ("bird_protocols", "bird_routes", "iptables")
+MOVING = ("bird_protocols", "bird_routes", "iptables", "ip6tables")
 
 
 @pytest.fixture(scope="module")

@@ -14,16 +14,18 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
+from tests.lab import NODES as NODES_OF_LAB
 from tests.lab import Lab
 from tests.lab.fleet import no_way_around
 from tests.lab.handle import BaseLab
 from tests.lab.reach import Attempt, attempt, serving
 from tests.lab.streams import Report, Stream, Streams
 
-from . import three_tiers
+from . import power_on, three_tiers
 from .conftest import LAB, Fleet, Run
 from .three_tiers import PORTS, Member, Shop
 
@@ -422,3 +424,139 @@ def test_a_pool_changes_its_mode_with_policy_in_force(
     hold(report, allowed, forbidden)
     shop.mode = "direct"
     unchanged(fleet, shop.write())
+
+
+#: UDP ports of hosts: one that their policy denies, one that it allows.
+HOST_DENIED, HOST_ALLOWED = 7100, 7101
+#: How HostEndpoints name the underlay of a Debian 12 and a Debian 13 host: by interface, and by address alone.
+HOST_ENDPOINTS = (
+    {"kind": "HostEndpoint", "name": "node1-eth0", "node": "node1", "interfaceName": "eth0", "labels": {"host": "yes"}},
+    {
+        "kind": "HostEndpoint",
+        "name": "node2",
+        "node": "node2",
+        "expectedIPs": ["10.10.1.12"],
+        "labels": {"host": "yes"},
+    },
+    {
+        "kind": "GlobalNetworkPolicy",
+        "name": "hosts",
+        "selector": "host == 'yes'",
+        "types": ["Ingress", "Egress"],
+        "ingress": [
+            {"action": "Deny", "protocol": "UDP", "destination": {"ports": [HOST_DENIED]}},
+            {"action": "Allow"},
+        ],
+        "egress": [{"action": "Allow"}],
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def policed_hosts(fleet: Fleet, shop: Shop) -> Shop:
+    shop.policies = [*shop.policies, *HOST_ENDPOINTS]
+    fleet.site(inventory=shop.write()).check()
+    return shop
+
+
+#: The node, how it is restarted, and which ports of its workloads are closed and open to somebody outside.
+RESTARTS = (
+    ("node1", "reboot", ("web-1", 5432), ("web-1", 80)),
+    ("node2", "power cut", ("app-1", 8080), ("guest-1", 80)),
+)
+
+
+@pytest.mark.parametrize(("node", "way", "closed", "opened"), RESTARTS)
+def test_from_power_on_no_forbidden_packet_arrives(
+    lab: BaseLab,
+    policed_hosts: Shop,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+    node: str,
+    way: str,
+    closed: tuple[str, int],
+    opened: tuple[str, int],
+) -> None:
+    """To the host and to a workload, from before the host's network is up."""
+    here = by_name([one for one in three_tiers.members(lab, policed_hosts.workloads) if one.node == node])
+    address = NODES_OF_LAB[node].address
+    (one, closed_port), (other, opened_port) = closed, opened
+    forbidden = [
+        power_on.Target(address, HOST_DENIED),
+        power_on.Target(here[one].place.address, closed_port, one),
+    ]
+    allowed = [
+        power_on.Target(address, HOST_ALLOWED),
+        power_on.Target(here[other].place.address, opened_port, other),
+    ]
+    power_on.prepare(lab, node, [*forbidden, *allowed], tmp_path)
+    counts: dict[power_on.Target, power_on.Count] = {}
+    try:
+        with power_on.sending(lab, node, [*forbidden, *allowed], counts):
+            if way == "reboot":
+                lab.reboot(node)
+            else:
+                lab.power_cut(node)
+                lab.start(node)
+            wait(f"{node} is in sync", lambda: in_sync(lab, node))
+            wait("what is allowed arrives", lambda: all_received(lab, node, allowed))
+        units_of_boot = ("lab-network", "calico-firewall", "calico-node-state")
+        journal = lab.exec(node, ["journalctl", "-b", "-o", "short-precise", *(f"-u{unit}" for unit in units_of_boot)])
+        record_property("power on", f"{counts}\n{journal.stdout}")
+        assert [(counts[one].received, counts[one].refused) for one in forbidden] == [(0, 0)] * 2, counts
+        assert all(counts[one].sent > 500 for one in forbidden), counts
+        assert results(lab, node, ["calico-firewall", "calico-node-state"]) == ["success"] * 2, journal.stdout
+    finally:
+        power_on.undo(lab, node)
+
+
+def all_received(lab: BaseLab, node: str, targets: Sequence[power_on.Target]) -> bool:
+    received = power_on.received_by(lab, node)
+    return all(received.get(target.received, 0) > 100 for target in targets)
+
+
+def results(lab: BaseLab, node: str, units: Sequence[str]) -> list[str]:
+    """How units ended, as systemd says."""
+    done = lab.exec(node, ["systemctl", "show", "--property=Result", "--value", *units])
+    return done.stdout.split()
+
+
+#: Exposure by `systemd-analyze security`, the same on Debian 12 (systemd 252) and 13 (257).
+EXPOSURE = {"calico-agent": 3.6, "calico-bird": 2.8, "calico-firewall": 2.1, "calico-node-state": 3.8}
+
+
+@pytest.mark.parametrize("node", ["node1", "node2"])
+def test_units_are_locked_in_and_miss_nothing(lab: BaseLab, policed_hosts: Shop, node: str) -> None:
+    found = {}
+    for unit in EXPOSURE:
+        said = lab.exec(node, ["systemd-analyze", "security", "--no-pager", unit], check=False).stdout
+        found[unit] = float(re.findall(r"Overall exposure level for \S+: (\S+)", said)[0])
+    assert found == EXPOSURE
+    lab.exec(node, ["systemctl", "restart", "calico-bird"])
+    log = lab.exec(node, ["journalctl", "-b", "-o", "cat", *(f"-u{unit}" for unit in EXPOSURE)]).stdout
+    assert re.findall(r".*(?:not permitted|[Pp]ermission denied).*", log) == []
+    assert "Graceful restart" in log, log[-3000:]  # ExecStop asked for it, from inside
+    assert lab.exec(node, ["stat", "-c", "%a %U %G", "/run/calico/bird.ctl", "/run/calico"]).stdout.splitlines() == [
+        "660 bird bird",
+        "755 root root",
+    ]
+
+
+def test_a_node_with_iptables_legacy_boots_with_its_firewall(lab: BaseLab, policed_hosts: Shop) -> None:
+    """iptables-legacy asks for more than nft: a raw socket, and its modules by a program."""
+
+    def choose(backend: str) -> None:
+        names = [f"update-alternatives --set {name} /usr/sbin/{name}-{backend}" for name in ("iptables", "ip6tables")]
+        lab.exec("node1", " && ".join(names))
+        lab.reboot("node1")
+        wait("node1 is in sync", lambda: in_sync(lab, "node1"))
+
+    try:
+        choose("legacy")
+        journal = lab.exec("node1", ["journalctl", "-b", "-o", "cat", "-u", "calico-firewall"]).stdout
+        assert re.search("node1: [1-9][0-9]+ changes made to the firewall", journal), journal
+        assert results(lab, "node1", ["calico-firewall", "calico-node-state"]) == ["success"] * 2, journal
+        assert "cali-fh-eth0" in lab.exec("node1", ["iptables-legacy-save"]).stdout
+        assert "cali-" not in lab.exec("node1", ["iptables-nft-save"]).stdout
+    finally:
+        choose("nft")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 
 import pytest
@@ -14,6 +15,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.proto
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Completed, KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState, allow_all
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    WORKLOAD_ENDPOINT,
+    Endpoint,
     Entity,
     Policy,
     Rule,
@@ -286,6 +289,23 @@ def test_a_policy_that_is_set_aside_keeps_nobody_from_being_added(tmp_path):
         (problem,) = node.agent.problems
         assert "db, ingress (chain cali-pi-" in problem and "what they leave it drops" in problem
         assert not node.agent.in_sync
+
+    run(scenario())
+
+
+def test_what_sets_are_without_is_a_problem_and_stops_nothing(tmp_path):
+    """Another node told an address that is none: it is named, workloads are added, and the node is in sync."""
+
+    async def scenario():
+        bad = Endpoint(WORKLOAD_ENDPOINT, "default/x", "n9", addresses=("10.9.9.9\nquit",), labels=(("app", "app"),))
+        policy = dataclasses.replace(POLICY, endpoints=(*POLICY.endpoints, bad))
+        node = await started(tmp_path, policy)
+        address = await node.add("db", labels={"app": "db"})
+        await node.settle()
+        assert address in known(node)
+        (problem,) = node.agent.problems
+        assert "1 member left out: '10.9.9.9\\nquit' cannot be a member of a hash:net for ipset restore" in problem
+        assert node.agent.in_sync
 
     run(scenario())
 

@@ -293,6 +293,55 @@ def test_a_plan_that_waited_for_an_add_has_what_was_added(tmp_path):
     run(scenario())
 
 
+def test_a_reader_who_looks_keeps_nobody_waiting(tmp_path):
+    async def scenario():
+        node = Node(tmp_path, cleanup_grace=0.0)
+        disk = node.threads["disk"] = Gate()
+        agent = await node.start()
+        assert (await agent.look()).changes == ()
+        disk.shut = True
+        adding = asyncio.ensure_future(node.add("web"))
+        await node.settle()
+        looking = asyncio.ensure_future(agent.look())
+        await asyncio.sleep(0.1)
+        assert agent._turn.quiet is None
+        other = asyncio.ensure_future(node.add("other"))  # behind one who waits to be alone it would wait, too
+        await asyncio.sleep(0.1)
+        assert len(node.links) == 2 and not looking.done()
+        disk.open()
+        await asyncio.gather(adding, other)
+        assert (await looking).changes == ()
+        disk.shut = True
+        third = asyncio.ensure_future(node.add("third"))
+        await node.settle()
+        with pytest.raises(AgentError) as refused:
+            await agent.look()
+        assert (refused.value.code, refused.value.message) == (
+            "try_again",
+            "node.plan: workloads came or went each time that the node was looked at. Ask again, or ask as root, for"
+            " whom they wait.",
+        )
+        disk.open()
+        await third
+
+    run(scenario())
+
+
+def test_a_reader_who_looks_sees_what_is_broken(tmp_path):
+    async def scenario():
+        node = Node(tmp_path, cleanup_grace=0.0)
+        agent = await node.start()
+        await node.add("web")
+        await node.settle()
+        async with agent._turn:  # the reconciler cannot repair it
+            pass
+        node.kernel.link_delete(next(iter(node.links)))
+        looked = await agent.look()
+        assert {change.kind for change in looked.additions} >= {"workload"}
+
+    run(scenario())
+
+
 def test_a_check_that_waited_for_a_delete_finds_nothing_rather_than_half_of_it(tmp_path):
     async def scenario():
         node = Node(tmp_path)

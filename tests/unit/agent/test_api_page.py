@@ -11,6 +11,7 @@ import re
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import protocol
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.server import Limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import SELECTOR_LIMIT
 
 from tests.conftest import ROOT
 from tests.unit.agent.node_under_test import Node
@@ -44,6 +45,12 @@ def test_the_codes() -> None:
 def test_the_limits() -> None:
     limits = Limits()
     said = PAGE.partition("### Limits")[2].partition("###")[0]
-    assert (limits.line, limits.waiting) == (1 << 20, 16 << 20) and "1 MiB" in said and "16 MiB together" in said
+    assert (limits.line, limits.line_others) == (1 << 20, 16 << 10) and "1 MiB" in said and "16 KiB" in said
     assert said.count(f"{limits.idle:g} s") == 2 and limits.deadline == limits.idle
-    assert f"at most {limits.connections} connections" in said
+    assert [row[1:] for row in rows("### Limits")][:5] == [
+        [f"{limits.connections}", f"{limits.others}", f"{limits.each}"],
+        [f"{limits.waiting >> 20} MiB", f"{limits.waiting_others >> 20} MiB", "32 KiB a connection"],
+        ["", f"{limits.unread >> 20} MiB", f"{limits.unread_each >> 20} MiB"],
+        ["", f"{limits.streams}", f"{limits.streams_each}"],
+        [f"{SELECTOR_LIMIT:,}", "", f"{SELECTOR_LIMIT:,}"],
+    ]

@@ -14,6 +14,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent_figures import watch_agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    Address,
     Completed,
     Connection,
     KernelError,
@@ -43,6 +44,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
 
 from tests.unit.agent.gate import Gate
 from tests.unit.agent.node_under_test import Node, with_state
+from tests.unit.agent.test_dual_stack import DUAL
 from tests.unit.agent.virtual_time import run
 
 ALLOWED = Connection(*[Flow(6, "192.0.2.9", "10.244.1.2", 40000, 80)] * 2, b"allowed", b"allowed")
@@ -87,6 +89,65 @@ def test_a_new_policy_ends_what_it_denies_and_nothing_else(tmp_path: pathlib.Pat
         assert cut(node) == [ALLOWED]
         await agent.node_apply(with_policy(), removals=True)
         assert cut(node) == [DENIED]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("cutting", [True, False])
+def test_other_labels_end_what_they_deny_before_the_answer(tmp_path: pathlib.Path, cutting: bool) -> None:
+    """Of both IP versions; a container that is added again with other labels as well."""
+    to6 = Connection(*[Flow(6, "2001:db8::9", "fd00:10:244::1", 40000, 80)] * 2, b"six", b"six")
+
+    def policy() -> PolicyState:
+        allowed = Policy("web", selector="app == 'web'", ingress=(Rule("Allow"),), order=1000.0)
+        denied = Policy("rest", ingress=(Rule("Deny"),), order=2000.0)
+        policies = policy_set(policies=[allowed, denied], profiles=[allow_all()])
+        return PolicyState(policies, settings=PolicySettings(cut_denied_flows=cutting))
+
+    async def scenario() -> None:
+        node = Node(tmp_path, dataclasses.replace(DUAL, policy=policy()))
+        node.kernel.address_add(Address("eth0", "fd00:10:10::11", 64))
+        agent = await node.start()
+        request = node.request("web", id="pods.c.eth0", network="pods", container="c", labels={"app": "web"})
+        held = (await agent.add(request)).addresses
+        node.kernel.machine.tracked = connections = [
+            one._replace(sent=flow, flow=flow)
+            for one, address in zip((ALLOWED, to6), held)
+            for flow in [dataclasses.replace(one.flow, destination=address)]
+        ]
+        await node.settle()
+        assert cut(node) == []
+        await agent.relabel("pods.c.eth0", {"app": "db"})
+        assert cut(node) == (connections if cutting else [])
+        await agent.relabel("pods.c.eth0", {"app": "web"})
+        assert cut(node) == []
+        await agent.relabel("pods.c.eth0", {"tier": "front"})
+        again = await agent.add(dataclasses.replace(request, labels={"app": "other", "tier": "back", "new": "1"}))
+        assert again.labels == {"app": "web", "tier": "front", "new": "1"}
+        assert cut(node) == []
+
+    run(scenario())
+
+
+def test_a_container_that_is_added_again_brings_its_labels(tmp_path: pathlib.Path) -> None:
+    """But for those that it was given by hand meanwhile; the record keeps both over a restart."""
+
+    async def scenario() -> None:
+        node = Node(tmp_path)
+        agent = await node.start()
+        request = node.request("web", id="pods.c.eth0", network="pods", container="c", labels={"app": "web", "a": "1"})
+        first = await agent.add(request)
+        await agent.relabel("pods.c.eth0", {"app": "db", "a": None})
+        agent = await node.restart()
+        later = dataclasses.replace(request, labels={"app": "web", "a": "2", "b": "3"})
+        again = await agent.add(later)
+        assert (again.labels, again.addresses) == ({"app": "db", "b": "3"}, first.addresses)
+        assert (await agent.add(later)).labels == again.labels
+        agent = await node.restart()
+        assert agent.get("pods.c.eth0").labels == again.labels
+        assert (await agent.add(dataclasses.replace(request, labels={}))).labels == {"app": "db"}
+        await agent.delete("pods.c.eth0")
+        assert (await agent.add(request)).labels == {"app": "web", "a": "1"}
 
     run(scenario())
 

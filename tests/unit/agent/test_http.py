@@ -169,7 +169,7 @@ def test_where_it_listens() -> None:
             second = MetricsServer(Registry(), lambda: None, lambda: None, port=taken.getsockname()[1])
             with pytest.raises(OSError):
                 await second.start()
-        address = server._server.sockets[0].getsockname()
+        address = server.listens_at
         await server.stop()
         return address
 

@@ -214,9 +214,9 @@ def test_namespaces_are_looked_into_by_turns():
         turns = {}
         look = node.kernel.look_inside
 
-        def noted(netns, families):
+        def noted(netns, *what, **more):
             turns.setdefault(round(asyncio.get_running_loop().time()), []).append(netns)
-            return look(netns, families)
+            return look(netns, *what, **more)
 
         node.kernel.look_inside = noted
         await asyncio.sleep(5)

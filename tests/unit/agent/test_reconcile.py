@@ -816,9 +816,9 @@ def test_what_is_broken_while_all_namespaces_are_looked_into_does_not_wait_for_t
         await node.start()
         look, visited, seen = node.kernel.look_inside, [], []
 
-        def slow(netns, families):
+        def slow(netns, *what, **more):
             visited.append(netns)
-            return look(netns, families)
+            return look(netns, *what, **more)
 
         async def worker(work):
             before = len(visited)
@@ -897,7 +897,7 @@ def test_of_many_workloads_the_one_that_is_broken_is_read_again():
         node = Node(dataclasses.replace(STATE, workloads=workloads, routes=STATE.routes[:1], sysctls=STATE.sysctls[:2]))
         await node.start()
         look, visited = node.kernel.look_inside, []
-        node.kernel.look_inside = lambda netns, families: (visited.append(netns), look(netns, families))[1]
+        node.kernel.look_inside = lambda netns, *what, **more: (visited.append(netns), look(netns, *what, **more))[1]
         node.kernel.link_delete("cali007")
         node.reconciler.mark("workload")
         await asyncio.sleep(0.05)

@@ -57,7 +57,7 @@ def route(
     return message(kind, body + (rt.attribute(1, rt.packed_address(address)) if bits != "0" else b""))
 
 
-def netconf(index: int, kind: int = NEWNETCONF, **values: bool) -> bytes:
+def netconf(index: int, kind: int = NEWNETCONF, **values: int) -> bytes:
     numbers = {"forwarding": 2, "rp_filter": 3, "proxy": 5}
     body = b"\x02\0\0\0" + rt.attribute(1, struct.pack("=i", index))
     return message(kind, body + b"".join(rt.attribute(numbers[k], struct.pack("=i", v)) for k, v in values.items()))
@@ -115,7 +115,10 @@ class Ear:
         (netconf(4, proxy=True), set()),
         (netconf(4, proxy=False), {"workload", "sysctl"}),
         (netconf(4, forwarding=False), {"workload", "sysctl"}),
-        (netconf(4, rp_filter=True), set()),
+        (netconf(4, rp_filter=1), set()),
+        (netconf(4, rp_filter=2), {"workload", "sysctl"}),
+        (netconf(4, rp_filter=0), {"workload", "sysctl"}),
+        (netconf(-1, rp_filter=2), {"sysctl"}),
         (netconf(2, rp_filter=False), {"sysctl"}),
         (netconf(-1, forwarding=False), {"sysctl"}),
         (netconf(-2, forwarding=False), set()),
@@ -168,6 +171,12 @@ def test_a_device_that_is_being_attached_is_left_to_who_attaches_it():
     assert ear.hears(link(5, "cali222")) == set()  # its carrier
     assert ear.later(10) == set()
     assert ear.hears(link(5, "cali222", up=False)) == {"workload", "sysctl"}
+
+
+def test_a_host_end_of_guests_that_route_is_not_checked():
+    ear = Ear(dataclasses.replace(DUAL, workload_source_spoofing=True))
+    assert ear.hears(netconf(4, rp_filter=0)) == set()
+    assert ear.hears(netconf(4, rp_filter=1)) == {"workload", "sysctl"}
 
 
 def test_one_that_stays_unfinished_is_looked_at():

@@ -49,13 +49,17 @@ ALLOWED: dict[str, set[str]] = {
     },
 }  # fmt: skip
 # What is known to all rooms and knows none.
-KNOWN_TO_ALL = {"release", "addresses", "assigned_ports"}
+KNOWN_TO_ALL = {
+    "release", "addresses", "assigned_ports", "document_limits", "iptables_encoding", "not_encodable", "terminal_text",
+}  # fmt: skip
 ALLOWED = {room: allowed | KNOWN_TO_ALL for room, allowed in ALLOWED.items()} | {room: set() for room in KNOWN_TO_ALL}
+ALLOWED["iptables_encoding"] = {"not_encodable"}
 # What others may import from the agent.
 KNOWN_OF_AGENT = {"client", "protocol"}
 # What the rooms right of NodeState may import from fleet.
 KNOWN_OF_FLEET = {
-    "node_state", "policy_state", "attachment", "guard", "cidr", "errors", "remote_endpoints", "packed_json",
+    "node_state", "policy_state", "attachment", "before_network", "guard", "cidr", "errors", "remote_endpoints",
+    "node_answers", "packed_json",
 }  # fmt: skip
 # What rooms beside the drivers may import from them: the port through which a host is read, and the word for a change.
 KNOWN_OF_DATAPLANE = {"kernel", "change"}
@@ -73,7 +77,7 @@ CLOCK_CALLS = {"now", "utcnow", "today"}
 # Third-party libraries, and the rooms inside whose functions they may be imported. PyYAML reads the lockfile: only the
 # controller does that, where Ansible brings it; and what `calicoctl validate` is given, on hosts that have it.
 LIBRARY = "pyroute2"
-LIBRARIES = {LIBRARY: {"dataplane"}, "yaml": {"ipam", "cli"}}
+LIBRARIES = {LIBRARY: {"dataplane"}, "yaml": {"ipam", "cli", "document_limits"}}
 
 
 @dataclasses.dataclass(frozen=True)

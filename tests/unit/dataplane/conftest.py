@@ -47,3 +47,13 @@ def netns_path(kernel: FakeKernel) -> t.Callable[[str], str]:
         return path
 
     return make
+
+
+@pytest.fixture
+def own_namespace(kernel: FakeKernel) -> t.Callable[[str], None]:
+    """Has a name lead to the namespace of this process."""
+
+    def make(name: str) -> None:
+        kernel.machine.namespaces[name] = kernel
+
+    return make

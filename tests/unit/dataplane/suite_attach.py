@@ -11,6 +11,7 @@ import time
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node, workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
     Address,
     KernelError,
@@ -61,7 +62,7 @@ def test_the_drivers_find_nothing_to_do_afterwards(kernel):
     host(kernel)
     attached = attach.attach(kernel, WEB)
     peer = kernel.inside("web-1").link("eth0")
-    assert attached == (peer.mac, 1450)
+    assert attached == (peer.mac, 1450, kernel.inside("web-1").identity)
     assert planned(kernel, WEB) == []
     assert kernel.netns_owners() == {"web-1": "default/web-1"}
 
@@ -96,7 +97,7 @@ def test_mac_and_route_mtu_are_as_asked_for(kernel):
     host(kernel)
     kernel.netns_add("pod", "")
     asked = dataclasses.replace(POD, mac="02:11:22:33:44:55", mtu=1400, route_mtu=1300, peer_interface="net1")
-    assert attach.attach(kernel, asked) == ("02:11:22:33:44:55", 1400)
+    assert attach.attach(kernel, asked)[:2] == ("02:11:22:33:44:55", 1400)
     assert planned(kernel, asked) == []
     inner = kernel.inside("pod")
     assert (inner.link("net1").mac, inner.link("net1").mtu) == ("02:11:22:33:44:55", 1400)
@@ -161,6 +162,109 @@ def test_a_workload_ends_with_a_namespace_of_somebody_else(kernel):
         assert node.plan_node(kernel, state(POD), kinds=[kind]).changes == ()
 
 
+def test_a_name_that_leads_to_another_namespace_is_not_repaired_into(kernel):
+    """Whoever made it: what is attached there stays as it is, and nothing of the workload comes there."""
+    host(kernel)
+    kernel.netns_add("pod", "")
+    endpoint = attached_to(kernel, POD)
+    kernel.leave("pod")
+    kernel.netns_delete("pod")
+    wait_for(lambda: kernel.link("cali111") is None)
+    kernel.netns_add("pod", "")
+    before = kernel.look_inside("pod")
+    assert planned(kernel, endpoint) == [
+        "= workload default/web-1  eth0 10.244.1.5  host end cali111  mtu 1450"
+        "    pod does not lead to the network namespace that it was attached to"
+    ]
+    assert workload.unlike(kernel, [endpoint]) == []
+    node.apply_node(kernel, node.plan_node(kernel, state(endpoint)))
+    assert (kernel.look_inside("pod"), kernel.link("cali111")) == (before, None)
+    for kind in ("route", "sysctl"):
+        assert node.plan_node(kernel, state(endpoint), kinds=[kind]).changes == ()
+    with pytest.raises(attach.AttachError) as caught:
+        attach.attach(kernel, endpoint)
+    assert (caught.value.code, caught.value.field, str(caught.value)) == (
+        "conflict",
+        "netns",
+        "default/web-1 was attached to another network namespace than the one that pod leads to now. It was not"
+        " touched. Delete the workload, then add it again.",
+    )
+    assert kernel.look_inside("pod") == before
+    attach.detach_route(kernel, endpoint)
+    attach.detach_link(kernel, endpoint)
+    assert planned(kernel) == []
+
+
+def test_a_plan_that_another_namespace_came_between_is_not_carried_out_there(kernel):
+    host(kernel)
+    kernel.netns_add("pod", "")
+    endpoint = attached_to(kernel, POD)
+    kernel.link_delete("cali111")
+    plan = node.plan_node(kernel, state(endpoint))
+    assert [change.action for change in plan.additions if change.kind == "workload"] == ["+"]
+    kernel.leave("pod")
+    kernel.netns_delete("pod")
+    kernel.netns_add("pod", "")
+    with pytest.raises(ApplyError, match=r"enter network namespace pod\. The kernel said: .* than the workload was"):
+        node.apply_node(kernel, plan)
+    assert kernel.link("cali111") is None
+    assert [link.name for link in kernel.look_inside("pod").links if link.kind == "veth"] == []
+
+
+def test_a_name_of_the_workloads_own_that_leads_to_another_namespace_is_not_repaired_into(kernel):
+    """One that was made for it and is gone is made anew; one that somebody else made is not its."""
+    host(kernel)
+    endpoint = attached_to(kernel, WEB)
+    kernel.leave("web-1")
+    kernel.netns_delete("web-1")
+    wait_for(lambda: kernel.link("cali111") is None)
+    node.apply_node(kernel, node.plan_node(kernel, state(endpoint)))
+    assert planned(kernel, endpoint) == [] and kernel.netns_owners() == {"web-1": "default/web-1"}
+    kernel.netns_delete("web-1")
+    wait_for(lambda: kernel.link("cali111") is None)
+    kernel.netns_add("web-1", "")
+    assert [line[0] for line in planned(kernel, endpoint)] == ["="]
+
+
+def test_a_workload_without_an_identity_is_kept_where_it_stands_alone(kernel):
+    """Of a record that an earlier release wrote."""
+    host(kernel)
+    kernel.netns_add("pod", "")
+    attached = attach.attach(kernel, POD)
+    assert planned(kernel, POD) == []
+    assert workload.adopted(kernel, POD) == attached.netns_identity
+    assert workload.adopted(kernel, dataclasses.replace(POD, address="10.244.1.9")) == ""
+    kernel.inside("pod").link_set("lo", up=False)
+    assert [line[0] for line in planned(kernel, POD)] == ["~"]
+    kernel.link_delete("cali111")
+    assert [line[0] for line in planned(kernel, POD)] == ["="]
+    assert workload.adopted(kernel, POD) == ""
+    kernel.leave("pod")
+    kernel.netns_delete("pod")
+    assert workload.adopted(kernel, POD) == ""
+
+
+def test_without_cookies_a_workload_is_kept_while_its_pair_stands(kernel):
+    """Linux 5.10 has none: an inode is used again, but not while the pair that ended there stands."""
+    host(kernel)
+    kernel.netns_add("pod", "")
+    endpoint = attached_to(kernel, POD)
+    weak = dataclasses.replace(endpoint, netns_identity="inode:7")
+    kernel.netns_is = lambda netns, identity: identity == "inode:7"
+    kernel.inside("pod").__dict__["_identity"] = kernel.inside("pod").__dict__["_cookie"] = "inode:7"
+    kernel.leave("pod")
+    assert workload.gone(kernel, [weak]) == {}
+    kernel.link_delete("cali111")
+    assert workload.gone(kernel, [weak]) == {
+        "cali111": "pod does not lead to the network namespace that it was attached to"
+    }
+
+
+def attached_to(kernel, endpoint):
+    """Attached, as its record has it then."""
+    return dataclasses.replace(endpoint, netns_identity=attach.attach(kernel, endpoint).netns_identity)
+
+
 def wait_for(condition):
     """The kernel takes a namespace apart in the background."""
     deadline = time.monotonic() + 10
@@ -210,8 +314,10 @@ def test_a_route_to_the_gateway_by_the_workload_itself_does_not_count(kernel):
 def test_what_is_in_the_way_inside_is_seen_where_the_host_end_is_missing(kernel):
     host(kernel)
     kernel.netns_add("pod", "")
-    kernel.inside("pod").link_add(NewLink("eth0", "bridge"))
-    plan = node.plan_node(kernel, state(POD), kinds=["workload"], interiors=False)
+    inner = kernel.inside("pod")
+    inner.link_add(NewLink("eth0", "bridge"))
+    endpoint = dataclasses.replace(POD, netns_identity=inner.identity)
+    plan = node.plan_node(kernel, state(endpoint), kinds=["workload"], interiors=False)
     assert [change.action for change in plan.changes] == ["!"]
 
 

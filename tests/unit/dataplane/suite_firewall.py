@@ -103,7 +103,72 @@ def test_a_member_that_the_kernel_refuses_is_told_by_the_program(kernel):
     kernel.ipset_member("add", HOSTS.name, "hash:net", "10.0.0.1")
     kernel.ipset_member("del", HOSTS.name, "hash:net", "10.0.0.2")
     assert members(kernel, HOSTS.name) == {"10.0.0.1"}
-    assert "add cali40all-hosts-net fd00::1" in fail(ipset, kernel, [IpSet(HOSTS.name, "hash:net", ("fd00::1",))])
+    run(kernel, ["ipset", "restore"], "create cali40other hash:net family inet6\n")
+    assert "add cali40other 10.0.0.1" in fail(ipset, kernel, [IpSet("cali40other", "hash:net", ("10.0.0.1",))])
+
+
+def test_what_cannot_be_a_member_is_left_out_and_said(kernel):
+    bad = "10.0.0.1\nadd cali40all-hosts-net 0.0.0.0/1"
+    desired = [IpSet(HOSTS.name, "hash:net", ("10.10.1.11", bad, "fd00::1")), IpSet("cali40s:x", "hash:net")]
+    assert converge(ipset, kernel, desired) == [
+        "= ipset    cali40all-hosts-net    2 members left out: '10.0.0.1\\nadd cali40all-hosts-net 0.0.0.0/1' cannot be"
+        " a member of a hash:net for ipset restore: Allowed is an address or CIDR of IPv4. 'fd00::1' cannot be a member"
+        " of a hash:net for ipset restore: Allowed is an address or CIDR of IPv4. Correct what has that address; the"
+        " rest of the set is in force.",
+        "+ ipset    cali40all-hosts-net  hash:net  1 member",
+        "+ ipset    cali40s:x  hash:net  0 members",
+    ]
+    assert members(kernel, HOSTS.name) == {"10.10.1.11"}
+    for name, kind in (("cali40x\ny", "hash:net"), ("cali40x", "hash:net\nsave")):
+        changes = ipset.diff([IpSet(name, kind), IpSet("cali40s:x", "hash:net")], ipset.observe(kernel, desired))
+        assert [change.action for change in changes] == ["=", "-"]
+
+
+def test_an_option_that_a_member_shall_not_have_is_taken_from_it(kernel):
+    run(kernel, ["ipset", "restore"], f"create {HOSTS.name} hash:net\nadd {HOSTS.name} 10.20.0.0/16 nomatch\n")
+    converge(ipset, kernel, [HOSTS])
+    lines = [line for line in run(kernel, ["ipset", "save"]).splitlines() if line.startswith("add")]
+    assert lines and not any("nomatch" in line for line in lines)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_rule_that_would_be_several_is_set_aside_with_its_chain(kernel, exists):
+    if exists:
+        converge(iptables, kernel, [IptablesTable("filter", {"cali-pi-bad": ("-s 10.9.0.0/16 -j ACCEPT",)})])
+    bad = "-s 10.0.0.1 -j DROP\n-A INPUT -j ACCEPT"
+    chains = {"cali-pi-bad": ("-s 10.1.0.0/16 -j ACCEPT", bad, "-j ACCEPT"), "cali-pi-good": ("-j DROP",)}
+    text = fail(iptables, kernel, [IptablesTable("filter", chains, titles={"cali-pi-bad": "NetworkPolicy a/b"})])
+    fate = (
+        "Its former rules stay in force, and everything else is applied. Correct it, then run again."
+        if exists
+        else "Until that is right the chain has the 1 rules before it, and what they leave it drops; everything else is"
+        " applied. Correct it, then run again."
+    )
+    line = f'-A cali-pi-bad {bad} -m comment --comment "host-routing:{iptables.hashes("cali-pi-bad", [bad])[0]}"'
+    assert text == (
+        "iptables filter cali-pi-bad: iptables-restore was not given NetworkPolicy a/b (chain cali-pi-bad) of table"
+        f" filter at {line!r}: It has a line break or another control character. {fate}"
+    )
+    stand = ["-s 10.9.0.0/16 -j ACCEPT"] if exists else ["-s 10.1.0.0/16 -j ACCEPT", "-j DROP"]
+    assert [iptables.bare(line.partition("cali-pi-bad ")[2]) for line in rules(kernel, "cali-pi-bad")] == stand
+    assert len(rules(kernel, "cali-pi-good")) == 1
+    assert rules(kernel, "INPUT") == []
+
+
+def test_a_table_is_not_written_without_what_all_packets_pass(kernel):
+    bad = IptablesTable("filter", {"cali-INPUT": ("-j ACCEPT\n-F",)}, (Hook("INPUT", "-j cali-INPUT"),))
+    assert fail(iptables, kernel, [bad]) == (
+        "iptables filter cali-INPUT: Nothing of table filter was changed, for chain cali-INPUT cannot be written: It"
+        " has a line break or another control character. Correct it, then run again."
+    )
+    other = IptablesTable("nat\nfilter", {"cali-x": ("-j ACCEPT",)})
+    assert fail(iptables, kernel, [other]) == (
+        "iptables nat\nfilter cali-x: Nothing of table nat\nfilter was changed: 'nat\\nfilter' cannot be a table for"
+        " iptables-restore: Allowed is one of filter, nat, mangle, raw, security. Correct it, then run again."
+    )
+    name = IptablesTable("filter", {"cali-x - [0:0]\nCOMMIT": ("-j ACCEPT",), "cali-y": ("-j DROP",)})
+    assert "The chain was left out, everything else is applied." in fail(iptables, kernel, [name])
+    assert len(rules(kernel, "cali-y")) == 1
 
 
 def test_set_that_changes_altogether_is_swapped(kernel):
@@ -171,16 +236,17 @@ def test_set_that_is_refused_does_not_keep_others_from_being_written(kernel):
     run(kernel, ["ipset", "create", "cali40z", "hash:net"])
     wanted = [
         IpSet("cali40a", "hash:net", ("10.10.1.11",)),
-        IpSet("cali40b", "hash:net", ("10.10.1.11", "fd00::1")),
+        IpSet("cali40b", "hash:ip,port", ("10.10.1.11,tcp:80", "10.10.1.12,nope:80")),
         IpSet("cali40c", "hash:net", ("10.10.1.12",)),
     ]
     text = fail(ipset, kernel, wanted)
     assert text.startswith(
-        "ipset cali40b: ipset restore refused 'add cali40b fd00::1': Syntax error: cannot parse fd00::1"
+        "ipset cali40b: ipset restore refused 'add cali40b 10.10.1.12,nope:80': Syntax error: cannot parse 'nope' as a"
+        " protocol"
     )
     assert text.endswith(
         ". The set is not as it should be, all others are."
-        " See that the kernel has the modules ip_set and ip_set_hash_net, then run again."
+        " See that the kernel has the modules ip_set and ip_set_hash_ipport, then run again."
     )
     assert members(kernel, "cali40a") == {"10.10.1.11"}
     assert members(kernel, "cali40c") == {"10.10.1.12"}

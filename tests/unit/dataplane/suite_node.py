@@ -231,6 +231,54 @@ def test_what_went_by_itself_between_plan_and_apply_is_no_failure(kernel):
     assert node.plan_node(kernel, EMPTY).changes == ()
 
 
+def test_a_tunnel_device_that_went_by_itself_is_made_anew_in_the_same_run(kernel):
+    """With all that was on it, whatever else the plan was about."""
+    underlay(kernel)
+    settle(kernel, STATE)
+    good = state_of(kernel)
+    for broken in ("route", "mtu", "nothing"):
+        if broken == "route":
+            kernel.route_batch([RouteOperation("delete", "10.244.1.0/26", RouteAttributes("blackhole", protocol=179))])
+        elif broken == "mtu":
+            kernel.link_set("vxlan.calico", mtu=1300)
+        plan = node.plan_node(kernel, STATE)
+        assert len(plan.additions) == (broken != "nothing")
+        kernel.link_delete("vxlan.calico")
+        node.apply_node(kernel, plan)
+        assert node.plan_node(kernel, STATE).changes == ()
+        assert state_of(kernel) == good
+
+
+def test_a_tunnel_device_that_goes_while_it_is_changed_is_made_anew_in_the_same_run(kernel):
+    underlay(kernel)
+    settle(kernel, STATE)
+    good = state_of(kernel)
+    kernel.link_set("vxlan.calico", mtu=1300)
+    plan, link_set, left = node.plan_node(kernel, STATE), kernel.link_set, [1]
+
+    def going(name, **changes):
+        if name == "vxlan.calico" and left[0] and changes.get("up"):
+            left[0] -= 1
+            kernel.link_delete(name)
+        link_set(name, **changes)
+
+    kernel.link_set = going
+    node.apply_node(kernel, plan)
+    del kernel.link_set
+    assert left == [0]
+    assert node.plan_node(kernel, STATE).changes == ()
+    assert state_of(kernel) == good
+
+
+def test_a_device_that_is_gone_is_deleted_without_a_word(kernel):
+    kernel.link_delete("none0")
+    kernel.links_delete(["none0", "none1"])
+    kernel.link_add(NewLink("there0", "veth", peer_name="there1"))
+    kernel.link_delete("there0")
+    kernel.link_delete("there0")
+    assert kernel.link("there0") is None
+
+
 def test_routes_that_bird_will_change(kernel):
     underlay(kernel)
     state = dataclasses.replace(STATE, devices=(), neighbors=(), fdb=())

@@ -190,6 +190,17 @@ def test_pair_left_unmarked_by_a_stopped_run_is_ours(kernel):
     assert kernel.link("cali111").alias == "calico: workload default/web-1"
 
 
+def test_a_name_of_the_hosts_own_namespace_is_reported_and_left(kernel, own_namespace):
+    """`ln -s /proc/1/ns/net /run/netns/host` is a custom of some."""
+    own_namespace("web-1")
+    before = sorted(link.name for link in kernel.links())
+    assert fail(workload, kernel, [WEB]) == (
+        "workload default/web-1: Network namespace web-1 cannot be a workload's: it is that of the host itself."
+        " It was not touched. Give the workload another namespace, then run again."
+    )
+    assert sorted(link.name for link in kernel.links()) == before
+
+
 def test_foreign_host_device_is_reported_and_left(kernel):
     kernel.link_add(NewLink("cali111", "bridge"))
     assert fail(workload, kernel, [WEB]) == (

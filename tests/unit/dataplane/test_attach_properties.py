@@ -68,7 +68,7 @@ def test_after_attach_the_drivers_want_nothing_and_after_detach_nothing_is_left(
     attach.attach(kernel, endpoint)
     attached = attach.attach(kernel, changed)
     peer = kernel.inside(changed.netns).link(changed.peer_interface)
-    assert attached == (peer.mac, peer.mtu)
+    assert attached == (peer.mac, peer.mtu, kernel.inside(changed.netns).identity)
     assert attached.mac == (changed.mac or attached.mac)
     # The namespace that was made for the first goes with the first plan, as any that is no longer wanted.
     assert [line for line in planned(kernel, other, changed) if not line.endswith(endpoint.netns)] == []

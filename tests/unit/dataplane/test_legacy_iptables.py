@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Hook, IptablesTable
 
 from tests.unit.dataplane.suite_chains import *  # noqa: F403
 
@@ -13,3 +15,20 @@ from tests.unit.dataplane.suite_chains import *  # noqa: F403
 @pytest.fixture(autouse=True)
 def legacy(kernel) -> None:
     kernel.netfilter.default = "legacy"
+
+
+def test_a_kernel_without_ipv6_has_no_tables_of_it(kernel, monkeypatch) -> None:
+    tables = [IptablesTable("raw", {"cali-x": ("-j DROP",)}, (Hook("PREROUTING", "-j cali-x"),), one) for one in (4, 6)]
+    kernel._sysctls = {key: value for key, value in kernel._sysctls.items() if not key.startswith("net/ipv6/")}
+    run = kernel.run
+
+    def without_ipv6(argv, *rest, **more):
+        assert argv[0] != "ip6tables-restore"
+        if argv[0].startswith("ip6tables"):
+            return run(["/no/such/program"])._replace(code=3, errors="can't initialize ip6tables table `raw'")
+        return run(argv, *rest, **more)
+
+    monkeypatch.setattr(kernel, "run", without_ipv6)
+    iptables.apply(kernel, iptables.diff(tables, iptables.observe(kernel, tables)))
+    assert "-A PREROUTING" in run(["iptables-legacy-save"]).output
+    assert iptables.diff(tables, iptables.observe(kernel, tables)) == []

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import linux
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import linux, namespaces
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import MissingLibrary, NewLink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
 
@@ -66,7 +66,7 @@ def test_namespace_that_does_not_exist(tmp_path):
 
 def test_marker_of_a_namespace_that_was_made_anew_does_not_count(tmp_path, monkeypatch):
     # The plain files of this test stand for namespaces.
-    monkeypatch.setattr(linux, "_namespaces_device", lambda: tmp_path.stat().st_dev)
+    monkeypatch.setattr(namespaces, "device", lambda: tmp_path.stat().st_dev)
     folder, markers = tmp_path / "netns", tmp_path / "markers"
     folder.mkdir()
     markers.mkdir()

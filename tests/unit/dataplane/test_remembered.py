@@ -307,8 +307,27 @@ def test_a_set_that_could_not_be_deleted_is_known_to_be_there(kernel, ran):
 
 def test_a_set_that_was_refused_is_read_again(kernel):
     sets = RememberedSets()
-    assert "fd00::1" in fail(sets, kernel, [IpSet("cali40a", "hash:net", ("10.0.0.1", "fd00::1"))])
-    settle(sets, ipset, kernel, [IpSet("cali40a", "hash:net", ("10.0.0.1",))])
+    bad = IpSet("cali40a", "hash:ip,port", ("10.0.0.1,tcp:1", "10.0.0.1,nope:1"))
+    assert "10.0.0.1,nope:1" in fail(sets, kernel, [bad])
+    settle(sets, ipset, kernel, [IpSet("cali40a", "hash:ip,port", ("10.0.0.1,tcp:1",))])
+
+
+def test_what_is_left_out_of_sets_is_known_and_asks_for_nothing(kernel):
+    sets = RememberedSets()
+    bad = IpSet("cali40a", "hash:net", ("10.0.0.1", "10.0.0.2 nomatch"))
+    sets.apply(kernel, sets.diff([bad], sets.observe(kernel, [bad])))
+    for desired in (bad, IpSet("cali40a", "hash:net", (*bad.members, "10.0.0.3"))):
+        changes = sets.diff([desired], sets.observe(kernel, [desired]))
+        assert [change.action for change in changes if change.action != "~"] == ["="]
+        sets.apply(kernel, changes)
+        assert sets.left_out == (
+            "ipset cali40a: 1 member left out: '10.0.0.2 nomatch' cannot be a member of a hash:net for ipset restore:"
+            " Allowed is an address or CIDR of IPv4. Correct what has that address; the rest of the set is in force.",
+        )
+    assert set(kernel.netfilter.sets["cali40a"].members) == {"10.0.0.1", "10.0.0.3"}
+    good = IpSet("cali40a", "hash:net", ("10.0.0.1",))
+    settle(sets, ipset, kernel, [good])
+    assert sets.left_out == ()
 
 
 @pytest.mark.parametrize("backend", ["nft", "legacy"])

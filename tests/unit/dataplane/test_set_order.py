@@ -133,10 +133,10 @@ def test_what_chains_refuse_does_not_keep_an_address_in_a_set_that_it_has_left(k
 
 def test_a_new_set_that_is_refused_half_way_is_not_there(kernel, bring):
     bring(guarding(("a", [1])))
-    bad = IpSet("cali40s:bad", "hash:net", ("10.0.0.1", "10.0.0.2", "fd00::1"))
+    bad = IpSet("cali40s:bad", "hash:ip,port", ("10.0.0.1,tcp:1", "10.0.0.2,tcp:1", "10.0.0.3,nope:1"))
     good = IpSet("cali40s:good", "hash:net", ("10.0.0.3",))
-    rules = [f"-m set --match-set {one.name} src -j ACCEPT" for one in (good, bad)]
-    with pytest.raises(ApplyError, match="add cali40s:bad fd00::1"):
+    rules = [f"-m set --match-set {good.name} src -j ACCEPT", f"-m set --match-set {bad.name} src,src -j ACCEPT"]
+    with pytest.raises(ApplyError, match=r"add cali40s:bad 10\.0\.0\.3,nope:1"):
         bring(guarding(("a", [1, 2]), sets=[bad, good], rules=rules))
     assert bad.name not in kernel.netfilter.sets
     assert members(kernel, good.name) == {"10.0.0.3"}
@@ -144,11 +144,11 @@ def test_a_new_set_that_is_refused_half_way_is_not_there(kernel, bring):
 
 
 def test_a_set_that_is_refused_while_it_grows_stays_as_it_was(kernel):
-    kernel.run(["ipset", "restore"], "create cali40s hash:net maxelem 2\nadd cali40s 10.0.0.1\n")
-    wanted = [IpSet("cali40s", "hash:net", ("10.0.0.1", "10.0.0.2", "fd00::1"))]
+    kernel.run(["ipset", "restore"], "create cali40s hash:ip,port maxelem 2\nadd cali40s 10.0.0.1,tcp:1\n")
+    wanted = [IpSet("cali40s", "hash:ip,port", ("10.0.0.1,tcp:1", "10.0.0.2,tcp:1", "10.0.0.3,nope:1"))]
     with pytest.raises(ApplyError):
         ipset.apply(kernel, ipset.diff(wanted, ipset.observe(kernel, wanted)))
-    assert members(kernel, "cali40s") == {"10.0.0.1"}
+    assert members(kernel, "cali40s") == {"10.0.0.1,tcp:1"}
     assert list(kernel.netfilter.sets) == ["cali40s"]
 
 

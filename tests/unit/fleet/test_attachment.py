@@ -194,11 +194,11 @@ def test_a_workload_of_both_families_has_a_way_for_each() -> None:
     added = [route for route in found.routes if route not in before.routes]
     assert added == [Route("10.244.228.210/32", device="calid1"), Route("fd00::2/128", device="calid1")]
     assert [sysctl.key for sysctl in found.sysctls[len(before.sysctls) :]] == [
+        "net/ipv4/conf/calid1/rp_filter",
         "net/ipv4/neigh/calid1/proxy_delay",
         "net/ipv4/conf/calid1/proxy_arp",
         "net/ipv4/conf/calid1/forwarding",
         "net/ipv6/conf/calid1/accept_dad",
-        "net/ipv6/conf/calid1/accept_ra",
         "net/ipv6/conf/calid1/addr_gen_mode",
         "net/ipv6/conf/calid1/forwarding",
         "net/ipv6/conf/calid1/disable_ipv6",
@@ -255,6 +255,8 @@ def test_going_back_keeps_the_blocks_that_were_granted_since_and_are_in_use() ->
     found = attachment.with_blocks_in_use(before, now, [address, "10.99.0.1", "fd00::1"])
     assert found.ipam.blocks == (*before.ipam.blocks, Block(used, "default"))
     assert set(found.routes) - set(before.routes) == {Route(used, "blackhole")}
+    # Nobody else sends from it: see fleet/local_blocks.py.
+    assert used in next(one.members for one in found.ipsets if one.name == "cali40local-blocks")
     assert found.bird is not None and before.bird is not None
     assert found.bird.blocks == (*before.bird.blocks, used)
     for allocated in ([], ["10.99.0.1"]):

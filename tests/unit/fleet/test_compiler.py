@@ -254,10 +254,56 @@ def test_outgoing_nat_is_for_pools_that_want_it_and_never_between_pools() -> Non
     assert [(hook.chain, hook.rule) for hook in table.hooks] == [("POSTROUTING", "-j cali-POSTROUTING")]
 
 
-def test_nothing_to_filter_or_translate_is_no_table_at_all() -> None:
+def test_where_nothing_is_filtered_or_translated_sources_are_checked_all_the_same() -> None:
     state = states(build(pool("direct")))["node1"]
-    assert state.iptables == ()
-    assert state.ipsets == ()
+    assert [(table.name, table.family) for table in state.iptables] == [("raw", 4), ("raw", 6)]
+    assert [ipset.name for ipset in state.ipsets] == ["cali40local-blocks"]
+
+
+_FORGED = "-m rpfilter --validmark --invert -g cali-spoofed"
+
+
+def raw(family: int = 4, **variables: object) -> dict[str, tuple[str, ...]]:
+    fleet = build(pool("direct"), own={"node1": {"calico_workload_source_spoofing": variables.pop("spoofing", False)}},
+                  **variables)  # fmt: skip
+    return dict(next(table for table in states(fleet)["node1"].iptables if table.family == family).chains)
+
+
+def test_sources_are_checked_with_one_look_into_the_routes() -> None:
+    assert raw()["cali-PREROUTING"] == (
+        "-i cali+ -g cali-wl-sources",
+        f"-m set --match-set cali40local-blocks src {_FORGED}",
+    )
+    # What workloads send by IPv4 the kernel looks up by itself (rp_filter).
+    encapsulated = ("-p udp -m udp --dport 4789 -g cali-encapsulated", "-p 4 -g cali-encapsulated")
+    assert raw()["cali-wl-sources"] == encapsulated
+    assert raw(6)["cali-wl-sources"] == (_FORGED, *encapsulated, "-s fe80::/10 -g cali-wl-link-local")
+    assert raw()["cali-spoofed"] == raw()["cali-encapsulated"] == ("-j DROP",)
+    assert states(build(pool("direct"), spare_blocks=2))["node1"].ipsets[0].members == tuple(
+        sorted(block.cidr for block in (*states(build(pool("direct"), spare_blocks=2))["node1"].ipam.blocks,
+                                        *states(build(pool("direct"), spare_blocks=2))["node1"].ipam.spare_blocks))
+    )  # fmt: skip
+
+
+def test_workloads_may_encapsulate_and_send_from_anywhere_where_the_inventory_says_so() -> None:
+    assert (
+        "-p udp -m udp --dport 4789 -g cali-encapsulated"
+        not in raw(allow_vxlan_packets_from_workloads=True)["cali-wl-sources"]
+    )
+    assert raw(allow_ipip_packets_from_workloads=True)["cali-wl-sources"] == (
+        "-p udp -m udp --dport 4789 -g cali-encapsulated",
+    )
+    both = raw(vxlan_port=8472)["cali-wl-sources"]
+    assert [rule.split()[5] for rule in both[:2]] == ["4789", "8472"]
+    # Even then a workload does not send as another one of this node.
+    assert raw(spoofing=True)["cali-wl-sources"][0] == f"-m set --match-set cali40local-blocks src {_FORGED}"
+    assert _FORGED not in raw(6, spoofing=True)["cali-wl-sources"]
+
+
+def test_a_fleet_without_allowances_keeps_the_name_of_its_plan() -> None:
+    plain = build(pool("direct"))
+    assert plain.digest == build(pool("direct"), allow_vxlan_packets_from_workloads=False).digest
+    assert plain.digest != build(pool("direct"), allow_vxlan_packets_from_workloads=True).digest
 
 
 @pytest.mark.parametrize("mode", ["ipip", "vxlan"])
@@ -270,7 +316,8 @@ def test_encapsulated_packets_are_accepted_from_the_fleet_alone(mode: str) -> No
         f"{match} -m addrtype --dst-type LOCAL -j DROP",
     )
     assert [(ipset.name, ipset.type, ipset.members) for ipset in state.ipsets] == [
-        ("cali40all-hosts-net", "hash:net", tuple(sorted(map(address, LAB))))
+        ("cali40all-hosts-net", "hash:net", tuple(sorted(map(address, LAB)))),
+        ("cali40local-blocks", "hash:net", tuple(block.cidr for block in state.ipam.blocks + state.ipam.spare_blocks)),
     ]
 
 
@@ -279,10 +326,12 @@ def test_sysctls_and_their_order() -> None:
     app, web = (naming.interface_name("default", name) for name in ("app", "web"))
     assert [f"{sysctl.key}={sysctl.value}" for sysctl in state.sysctls] == [
         "net/ipv4/ip_forward=1",
+        "net/ipv4/udp_early_demux=0",
         "net/ipv4/conf/{underlay}/rp_filter=2",
         "net/ipv4/conf/tunl0/rp_filter=2",
         *itertools.chain.from_iterable(
             (
+                f"net/ipv4/conf/{interface}/rp_filter=1",
                 f"net/ipv4/neigh/{interface}/proxy_delay=0",
                 f"net/ipv4/conf/{interface}/proxy_arp=1",
                 f"net/ipv4/conf/{interface}/forwarding=1",
@@ -465,3 +514,21 @@ def test_an_unknown_node_is_a_key_error() -> None:
 
     with pytest.raises(KeyError):
         compiler.node_state(fleet, "node9")
+
+
+def test_source_spoofing_is_allowed_by_node_and_left_out_of_the_stored_state_elsewhere() -> None:
+    fleet = build(own={"node2": {"calico_workload_source_spoofing": True}})
+    found = states(fleet)
+    assert [name for name, state in found.items() if state.workload_source_spoofing] == ["node2"]
+    assert {name: state.to_dict().get("workload_source_spoofing") for name, state in found.items()} == {
+        "node1": None, "node2": True, "node3": None, "node4": None,
+    }  # fmt: skip
+    assert all(NodeState.from_dict(state.to_dict()) == state for state in found.values())
+    assert fleet.digest != build().digest
+    assert found["node2"].digest != states(build())["node2"].digest
+    for name, wanted in (("node1", "1"), ("node2", "0")):
+        (one,) = found[name].workloads
+        assert one.source_spoofing == (wanted == "0")
+        values = {sysctl.key: sysctl.value for sysctl in found[name].sysctls}
+        assert values[f"net/ipv4/conf/{one.interface}/rp_filter"] == wanted
+    assert "source_spoofing" not in found["node1"].to_dict()["workloads"][0]

@@ -201,6 +201,11 @@ def test_neighbours_fdb_and_sets_name_every_other_node_once(hosts: list[Host]) -
         assert sorted((e.device, e.mac) for e in state.fdb) == sorted(expected)
         assert len({(e.device, e.destination) for e in state.fdb}) == len(state.fdb)
         for ipset in state.ipsets:
+            if ipset.name.endswith("local-blocks"):
+                own = {block.cidr.removesuffix("/128") for block in (*state.ipam.blocks, *state.ipam.spare_blocks)}
+                own = {cidr.removesuffix("/32") for cidr in own}
+                assert set(ipset.members) == {one for one in own if (":" in one) == ipset.name.startswith("cali60")}
+                continue
             addresses = [
                 other.address6 if ipset.name.startswith("cali60") else other.address for other in nodes.values()
             ]
@@ -215,7 +220,7 @@ def test_what_is_without_ipv6_knows_nothing_of_it(hosts: list[Host]) -> None:
             parts = (state.devices, state.neighbors, state.fdb, state.routes, state.bird_routes, state.sysctls)
             assert "fd00" not in str([*parts, state.workloads, state.ipam, state.iptables, state.ipsets])
             assert "ipv6" not in str(state.sysctls)
-            assert all(table.family == 4 for table in state.iptables)
+            assert all(table.family == 4 for table in state.iptables if table.name != "raw")
             assert state.bird is None or "fd00" not in str((state.bird.pools, state.bird.peers, state.bird.vteps6))
 
 
@@ -227,8 +232,9 @@ def test_what_is_without_ipv4_knows_nothing_of_it(hosts: list[Host]) -> None:
             parts = (state.devices, state.neighbors, state.fdb, state.routes, state.bird_routes, state.sysctls)
             known = str([*parts, state.workloads, state.ipam, state.iptables, state.ipsets])
             assert not re.search(r"\b10\.\d+\.\d+\.\d+", known)
-            assert "ipv4" not in str(state.sysctls)
-            assert all(table.family == 6 for table in state.iptables)
+            # The source of each packet is checked: a workload may send IPv4 although it has no address.
+            assert all(one.key.endswith("/rp_filter") for one in state.sysctls if "ipv4" in one.key)
+            assert all(table.family == 6 for table in state.iptables if table.name != "raw")
             assert [name for name in (device.name for device in state.devices) if name != "vxlan-v6.calico"] == []
             if state.bird is not None:
                 assert not re.search(r"\b10\.\d+\.\d+\.\d+", str((state.bird.pools, state.bird.peers)))

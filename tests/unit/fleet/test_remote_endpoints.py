@@ -17,10 +17,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.polic
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import (
     Collected,
     RemoteEndpoints,
+    Told,
     own_endpoints,
     told_of,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, EndpointPort
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.namespaced_labels import namespaced_labels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +33,8 @@ EARLY, LATE = "2026-11-22T06:00:00Z", "2026-11-22T07:00:00Z"
 
 def endpoint(name: str, node: str, *addresses: str) -> Endpoint:
     return Endpoint(
-        "WorkloadEndpoint", f"default/{name}", node, f"cali-{name}", addresses, (("app", name),),
+        "WorkloadEndpoint", f"default/{name}", node, f"cali-{name}", addresses,
+        namespaced_labels({"app": name}, "default"),
         ports=(EndpointPort("sql", "tcp", 5432),), namespace="default",
     )  # fmt: skip
 
@@ -42,7 +45,7 @@ KNOWN = RemoteEndpoints({"node2": Collected(EARLY, (DB,)), "node3": Collected(EA
 
 def test_json_and_back_is_the_same() -> None:
     data = json.loads(json.dumps(KNOWN.to_dict()))
-    assert RemoteEndpoints.from_dict(data) == KNOWN
+    assert RemoteEndpoints.from_dict(data) == (KNOWN, ())
     assert data["node2"] == {"collected": EARLY, "endpoints": [to_plain(DB)]}
 
 
@@ -52,11 +55,9 @@ def test_json_and_back_is_the_same() -> None:
         ([], "what nodes told is not a dictionary"),
         ({"node2": {}}, "what node2 told has no time at which it was collected"),
         ({"node2": {"collected": EARLY, "endpoints": {}}}, "the endpoints of node2 are not a list"),
-        (
-            {"node3": {"collected": EARLY, "endpoints": [to_plain(DB)]}},
-            "node3 told of default/db, which is on node2",
-        ),
-        ({"node2": {"collected": EARLY, "endpoints": [{"colour": 1}]}}, "Endpoint has no field 'colour'"),
+        ({"node2": {"collected": EARLY, "blocks": "10.0.0.0/8"}}, "the blocks of node2 are not a list of texts"),
+        ({"node2": {"collected": EARLY, "blocks": ["10.0.0.1/8"]}}, "10.0.0.1/8 is not a block"),
+        ({"a\nb": {"collected": "x" * 41}}, r"what 'a\nb' told has no time at which it was collected"),
     ],
 )
 def test_what_is_not_understood_is_refused_in_words(data: object, words: str) -> None:
@@ -66,7 +67,7 @@ def test_what_is_not_understood_is_refused_in_words(data: object, words: str) ->
 
 
 def test_of_a_node_that_could_not_be_asked_stays_what_is_known() -> None:
-    gone = KNOWN.updated({"node3": (LATE, ())}, ["node2", "node3"])
+    gone = KNOWN.updated({"node3": Told(LATE, ())}, ["node2", "node3"])
     assert gone == RemoteEndpoints({"node2": Collected(EARLY, (DB,)), "node3": Collected(LATE)})
 
 
@@ -75,7 +76,7 @@ def test_a_node_that_left_the_fleet_is_forgotten() -> None:
 
 
 def test_what_is_as_it_was_is_as_of_now() -> None:
-    again = KNOWN.updated({"node2": (LATE, None), "node9": (LATE, None)}, ["node2", "node3", "node9"])
+    again = KNOWN.updated({"node2": Told(LATE), "node9": Told(LATE)}, ["node2", "node3", "node9"])
     assert again == RemoteEndpoints({"node2": Collected(LATE, (DB,)), "node3": Collected(EARLY, (WEB,))})
     assert again.nodes["node2"].digest == KNOWN.nodes["node2"].digest != KNOWN.nodes["node3"].digest
 

@@ -404,7 +404,7 @@ def test_receive_paths_of_both_modes_stand_until_the_end(phase: str) -> None:
         "-p 4",
     ]
     assert {s.key.split("/")[-2] for s in state.sysctls if s.key.endswith("rp_filter")} == {
-        "{underlay}", "tunl0", "vxlan.calico",
+        "{underlay}", "tunl0", "vxlan.calico", *(workload.interface for workload in target.workloads),
     }  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoi
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import LocalIpam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import Uptime
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import module_answer
 
 
 class Host:
@@ -73,9 +74,9 @@ class Host:
     def has_engine(self):
         """A change that waits for being confirmed needs one."""
         engine = self.folder / "engine"
-        (engine / "0123").mkdir(parents=True)
-        (engine / "0123" / "__main__.py").touch()
-        (engine / "current").symlink_to("0123")
+        (engine / "0123456789abcdef").mkdir(parents=True)
+        (engine / "0123456789abcdef" / "__main__.py").touch()
+        (engine / "current").symlink_to("0123456789abcdef")
 
     def using(self, agent):
         """What machine.here() gives: `agent` finds the node's agent."""
@@ -118,6 +119,10 @@ class Host:
             module.main()
         answer = json.loads(self.stdout().out)
         answer.pop("invocation", None)
+        undocumented = (
+            set(answer) - module_answer.OF_ANSIBLE - module_answer.DOCUMENTED[module.__name__.rpartition(".")[2]]
+        )
+        assert not undocumented, "the action would leave these out: describe them in RETURN"
         return answer
 
     def needs(self, kind):

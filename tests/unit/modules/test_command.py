@@ -11,8 +11,15 @@ import json
 import threading
 import time
 
+import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, Route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+    Hook,
+    IpSet,
+    IptablesTable,
+    NodeState,
+    Route,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import File, Store, Stored
 
@@ -103,3 +110,51 @@ def test_a_kernel_that_does_not_answer(host):
 def test_misunderstood(host):
     for arguments in ((), ("apply", "now"), ("reboot",)):
         assert run(host, *arguments) == (2, "", command.USAGE)
+
+
+def firewall_state():
+    """One whose firewall has a set and two tables, and which needs more than a firewall."""
+    table = IptablesTable("filter", {"cali-INPUT": ("-p 4 -j DROP",)}, (Hook("INPUT", "-j cali-INPUT"),))
+    sets = (IpSet("cali40all-hosts-net", "hash:net", ("10.10.1.11",)),)
+    return dataclasses.replace(STATE, address="10.10.1.99/24", iptables=(table,), ipsets=sets)
+
+
+def test_the_firewall_stands_without_the_nodes_address_and_without_a_route(host):
+    assert run(host, "firewall") == (0, f"nothing is stored in {host.machine.store}\n", "")
+    store(host, state=firewall_state())
+    assert run(host, "firewall") == (0, "node1: 3 changes made to the firewall\n", "")
+    assert "cali-INPUT" in host.kernel.run(["iptables-save"]).output
+    assert dict(host.kernel.routes(protocol=179)) == {}
+    assert not (host.folder / "root/etc/x").exists()
+    assert run(host, "firewall") == (0, "node1: 0 changes made to the firewall\n", "")
+
+
+def test_the_firewall_of_a_node_whose_agent_runs_is_the_agents(host):
+    store(host, state=firewall_state())
+    host.machine.agent = lambda _path: object()
+    assert run(host, "firewall") == (0, "the agent runs and sees to the firewall\n", "")
+    assert "cali-INPUT" not in host.kernel.run(["iptables-save"]).output
+
+
+def test_a_firewall_that_cannot_be_read_is_an_error_in_words(host):
+    (host.folder / "calico").mkdir()
+    (host.folder / "calico" / "state.json").write_text("{")
+    status, out, err = run(host, "firewall")
+    assert (status, out) == (1, "")
+    assert err.startswith(f"{host.machine.store}/state.json cannot be read: ")
+
+
+def test_a_sandboxed_process_says_where_namespaces_are_mounted(monkeypatch, capsys):
+    asked = []
+
+    def here(agent, mounts):
+        asked.append(mounts)
+        raise SystemExit(3)
+
+    monkeypatch.setattr(command.machines, "here", here)
+    for arguments in (("--mounts", "/proc/1/ns/mnt", "apply"), ("apply",)):
+        with pytest.raises(SystemExit):
+            command.main(arguments)
+    assert asked == ["/proc/1/ns/mnt", None]
+    assert command.main(("--mounts", "/proc/1/ns/mnt")) == 2
+    assert capsys.readouterr().err == command.USAGE

@@ -18,6 +18,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import (
+    node_info as node_info_answers,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
     UNDERLAY,
     UNDERLAY_GATEWAY,
@@ -41,7 +44,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.polic
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, bundle, command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_info
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import targets
 
 WORKLOAD = WorkloadEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1480, "pool", netns="web-1")
 BIRD = Bird(
@@ -431,4 +433,4 @@ def test_what_is_read_of_a_node_has_its_policy_as_one_text_or_not_at_all(host):
     without = host.run(node_info, gather=["state"], policy=False)["state"]
     assert NodeState.from_dict(without) == dataclasses.replace(state, policy=None)
     # The controller does not read it.
-    assert targets.observed_state(answer) == targets.observed_state({"state": without})
+    assert node_info_answers.state("node1", answer) == node_info_answers.state("node1", {"state": without})

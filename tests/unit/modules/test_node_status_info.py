@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import datetime
+import pathlib
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.modules import node_status_info, tunnel_device
@@ -83,6 +85,26 @@ def test_a_node_that_is_well(node):
         "reason": "",
         "routes_kept": False,
     }
+
+
+def test_an_altered_engine_is_a_problem(node, tmp_path):
+    alarm = tmp_path / "engine-alarm.json"
+    node.machine.engine_alarm = str(alarm)
+    source = str(pathlib.Path(bundle.__file__).resolve().parent.parent)
+    digest = bundle.bundle_digest(source)
+    bundle.install(bundle.build(source), digest, node.machine.engine)
+    assert node_status_info.gather(node.machine, NOW)["problems"] == []
+    (pathlib.Path(node.machine.engine) / digest / "host_routing" / "naming.py").write_text("")
+    assert node_status_info.gather(node.machine, NOW)["problems"] == [
+        f"the engine in {node.machine.engine} is not as it was installed: host_routing/naming.py was changed or added. "
+        "Run site.yml, which installs it again, and find out who changed it."
+    ]
+    alarm.write_text('{"alarm": "the engine x is not as it was installed."}')
+    assert node_status_info.gather(node.machine, NOW)["problems"] == ["the engine x is not as it was installed."]
+    alarm.write_text('["alarm"]')
+    assert node_status_info.gather(node.machine, NOW)["problems"] == [
+        f"{alarm} holds an alarm that cannot be read. See journalctl -t calico-agent -p alert."
+    ]
 
 
 def test_sessions_and_routes_that_are_not(node):

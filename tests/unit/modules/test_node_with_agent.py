@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import errno
 import hashlib
+import pathlib
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import hand_over, reconcile
@@ -18,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteOperation,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Block, Route
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, lock, writer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle, command, lock, writer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
 from ansible_collections.baremetal.host_routing.plugins.modules import node, route
 
@@ -256,13 +257,13 @@ def lines(answer):
 
 
 def test_an_agent_of_another_engine_is_started_anew_before_it_is_told_anything(host, systemctl):
-    (host.folder / "engine" / "new").mkdir(parents=True)
-    (host.folder / "engine" / "new" / "__main__.py").touch()
-    (host.folder / "engine" / "current").symlink_to("new")  # a run that was killed then
-    with Restarting(host, "new", RUNNING) as agent:
+    source = str(pathlib.Path(bundle.__file__).resolve().parent.parent)
+    new = bundle.bundle_digest(source)
+    bundle.install(bundle.build(source), new, host.machine.engine)  # by a run that was killed then
+    with Restarting(host, new, RUNNING) as agent:
         agent.settings = RUNNING
         planned, done = host.four_times(
-            node, **{**PARAMS, "files": [*PARAMS["files"], SETTINGS]}, units=[AGENT], engine_digest="new"
+            node, **{**PARAMS, "files": [*PARAMS["files"], SETTINGS]}, units=[AGENT], engine_digest=new
         )
         assert (
             lines(planned)

@@ -38,12 +38,19 @@ NODES = ["node1", "node2", "node3"]
 
 def endpoint(name, node, address, app="app"):
     labels = namespaced_labels({"app": app}, "default")
-    return Endpoint("WorkloadEndpoint", f"default/{name}", node, "cali9", (address,), labels, namespace="default")
+    return Endpoint(
+        "WorkloadEndpoint", f"default/{name}", node, f"cali9{name}", (address,), labels,
+        ("projectcalico-default-allow",), namespace="default",
+    )  # fmt: skip
 
 
 def told(when=EARLY, **endpoints):
     return {
-        node: {"collected": when, **({} if found is None else {"endpoints": to_plain(tuple(found))})}
+        node: {
+            "collected": when,
+            "blocks": [f"10.244.{node[-1]}.0/26"],
+            **({} if found is None else {"endpoints": to_plain(tuple(found))}),
+        }
         for node, found in endpoints.items()
     }
 
@@ -79,7 +86,7 @@ def test_a_host_without_a_state_tells_nothing_and_keeps_what_it_is_told(host):
     answer = host.run(remote_endpoints_info)
     assert (answer["node"], answer["endpoints"]) == ("", [])
     host.four_times(remote_endpoints, told=told(node2=[endpoint("app", "node2", "10.244.2.2")]), nodes=NODES)
-    assert [one.name for one in disk.load(host.machine.store).endpoints] == ["default/app"]
+    assert [one.name for one in disk.load(host.machine.store, None).endpoints] == ["default/app"]
 
 
 def test_policy_counts_on_what_was_told(node):
@@ -113,18 +120,18 @@ def test_another_time_alone_is_written_and_is_no_change(node):
     node.run(remote_endpoints, told=told(node2=[endpoint("app", "node2", "10.244.2.2")]), nodes=NODES)
     kernel = node.kernel.snapshot()
     assert node.run(remote_endpoints, told=told(LATE, node2=None), nodes=NODES)["changed"] is False
-    assert disk.load(node.machine.store).nodes["node2"].when == LATE
+    assert disk.known(node.machine.store).remote.nodes["node2"].when == LATE
     assert node.kernel.snapshot() == kernel
     assert node.run(remote_endpoints, told=told("2026-11-22T08:00:00Z", node2=None), nodes=NODES, check=True) == (
         {"changed": False, "plan": [], "changes": []}
     )
-    assert disk.load(node.machine.store).nodes["node2"].when == LATE
+    assert disk.known(node.machine.store).remote.nodes["node2"].when == LATE
 
 
 def test_a_node_takes_nobody_s_word_for_its_own_workloads(node):
     ghost = endpoint("ghost", "node1", "10.244.1.9")
     answer = node.run(remote_endpoints, told=told(node1=[ghost]), nodes=NODES)
-    assert answer["changed"] is False and disk.load(node.machine.store) == RemoteEndpoints()
+    assert answer["changed"] is False and disk.known(node.machine.store).remote == RemoteEndpoints()
 
 
 def test_what_was_begun_and_not_finished_is_finished_by_the_next_run(node, monkeypatch):

@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+import shutil
+import stat
 import subprocess
 import sys
 
@@ -30,6 +32,7 @@ def source(tmp_path):
     (folder / "node" / "command.py").write_text(
         "def main(argv, agent):\n    print('engine 1', *argv, agent)\n    return 7\n"
     )
+    shutil.copy(pathlib.Path(SOURCE) / "node" / "engine_start.py", folder / "node")
     return folder
 
 
@@ -81,8 +84,41 @@ def test_the_one_before_is_kept_and_older_ones_go(source, tmp_path):
         (source / "node" / "version.py").write_text(f"NUMBER = {number}\n")
         install(source, root)
         digests.append(bundle.installed_digest(str(root)))
-    assert sorted(os.listdir(root)) == sorted([*digests[1:], "current"])
+    assert sorted(os.listdir(root)) == sorted([*digests[1:], "current", "manifests", "start"])
+    assert sorted(os.listdir(root / "manifests")) == sorted(f"{digest}.json" for digest in digests[1:])
     assert os.readlink(root / "current") == digests[2]
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_all_may_read_and_root_alone_may_write_whatever_the_umask(source, tmp_path, umask):
+    root = tmp_path / "lib"
+    before = os.umask(umask)
+    try:
+        install(source, root)
+    finally:
+        os.umask(before)
+    modes = {
+        stat.S_IMODE(path.lstat().st_mode)
+        for path in (root, *root.rglob("*"))
+        if path.is_dir() and not path.is_symlink()
+    }
+    assert modes == {0o755}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in root.rglob("*") if path.is_file()} == {0o644}
+
+
+def test_a_damaged_engine_is_told_and_installed_again(source, tmp_path):
+    root = tmp_path / "lib"
+    install(source, root)
+    (root / "current" / "host_routing" / "node" / "command.py").write_text("print('other')\n")
+    assert bundle.damage(str(root)) == ("host_routing/node/command.py was changed or added",)
+    assert install(source, root) is True
+    assert bundle.damage(str(root)) == ()
+    assert install(source, root) is False
+    (root / "start").write_text("print('other')\n")
+    assert bundle.damage(str(root)) == (f"{root}/start is another file",)
+    assert install(source, root) is True
+    assert bundle.damage(str(root)) == ()
+    assert sorted(os.listdir(root)) == sorted([bundle.installed_digest(str(root)), "current", "manifests", "start"])
 
 
 def test_a_damaged_bundle_is_refused_and_the_engine_in_use_stays(source, tmp_path):
@@ -122,7 +158,8 @@ def test_a_full_disk_leaves_the_engine_in_use(source, tmp_path, monkeypatch):
         "room or correct the file system, then run again."
     )
     assert bundle.installed_digest(str(root)) == before
-    assert sorted(os.listdir(root)) == sorted([before, "current"])
+    assert sorted(os.listdir(root)) == sorted([before, "current", "manifests", "start"])
+    assert bundle.damage(str(root)) == ()
 
 
 def test_the_collections_own_engine_needs_no_room_that_it_lacks(tmp_path):

@@ -47,6 +47,37 @@ def test_what_is_saved_comes_back_and_nobody_else_reads_it(endpoints, folder):
     assert endpoints.load() == ([CONTAINER], [])
 
 
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_both_folders_are_roots_alone_whatever_comes_first_and_whatever_the_umask(endpoints, folder, umask):
+    before = os.umask(umask)
+    try:
+        endpoints.begin(WEB)
+    finally:
+        os.umask(before)
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder / "unfinished")] == [0o700, 0o700]
+    assert (folder / "unfinished" / "default%2Fweb.json").stat().st_mode & 0o777 == 0o600
+    assert folder.parent.stat().st_mode & 0o777 == 0o777 & ~umask  # the socket is in there
+
+
+def test_what_an_earlier_release_left_open_is_closed(endpoints, folder, tmp_path):
+    endpoints.close_to_others()
+    assert not folder.exists()
+    endpoints.begin(WEB)
+    endpoints.save(CONTAINER)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("")
+    elsewhere.chmod(0o644)
+    (folder / "link.json").symlink_to(elsewhere)
+    for path in (folder, folder / "unfinished"):
+        path.chmod(0o755)
+    for path in folder.rglob("*%*.json"):
+        path.chmod(0o644)
+    endpoints.close_to_others()
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder / "unfinished")] == [0o700, 0o700]
+    assert {path.lstat().st_mode & 0o777 for path in folder.rglob("*.json") if not path.is_symlink()} == {0o600}
+    assert elsewhere.stat().st_mode & 0o777 == 0o644
+
+
 def test_a_life(endpoints):
     for step, standing, unfinished in (
         (lambda: endpoints.begin(WEB), [], [WEB]),

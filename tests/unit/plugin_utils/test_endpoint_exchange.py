@@ -9,15 +9,26 @@ import json
 import pathlib
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.endpoint_exchange import parts
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.endpoint_exchange import (
+    Teller,
+    parts,
+    teller,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_json import to_plain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import (
     Collected,
     RemoteEndpoints,
     told_of,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
+    AllocationPlan,
+    BlockGrant,
+    NodePlan,
+    PlannedPool,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import exchange_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.namespaced_labels import namespaced_labels
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import exchange_lines, lockfile_store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,8 +40,24 @@ DOWN = {"unreachable": True, "msg": "ssh: no route to host"}
 
 def endpoints(node: str, names: t.Iterable[int]) -> tuple[Endpoint, ...]:
     return tuple(
-        Endpoint("WorkloadEndpoint", f"default/w{n}", node, f"cali{n}", (f"10.{node[-1]}.0.{n}",)) for n in names
-    )
+        Endpoint(
+            "WorkloadEndpoint", f"default/w{n}", node, f"cali{n}", (f"10.{node[-1]}.0.{n}",),
+            namespaced_labels({}, "default"), namespace="default",
+        )
+        for n in names
+    )  # fmt: skip
+
+
+def blocks(node: str) -> list[str]:
+    return [f"10.{node[-1]}.0.0/26"]
+
+
+def tellers(answers: t.Mapping[str, dict[str, t.Any]]) -> dict[str, Teller]:
+    found = {}
+    for node, said in answers.items():
+        found[node], left_out = teller(node, said, blocks(node))
+        assert left_out == ()
+    return found
 
 
 def answer(node: str, own: t.Iterable[int], remote: RemoteEndpoints) -> dict[str, t.Any]:
@@ -59,15 +86,17 @@ def test_after_each_exchange_a_node_knows_what_others_last_told_it(steps: list[S
         when = f"2026-11-22T0{hour}:00:00Z"
         reached = {node: own for node, own in step.items() if own is not None}
         answers = {node: answer(node, sorted(own), known[node]) for node, own in reached.items()}
-        sent = json.loads(json.dumps(parts(answers, NODES, when)))
+        sent = json.loads(json.dumps(parts(tellers(answers), NODES, when)))
         assert set(sent) == set(reached)
         for node, part in sent.items():
             for other, entry in part["told"].items():
-                news = Collected(when, endpoints(other, sorted(reached[other])))
+                news = Collected(when, endpoints(other, sorted(reached[other])), tuple(blocks(other)))
                 before = expected[node].get(other)
                 assert ("endpoints" in entry) == (before is None or before.endpoints != news.endpoints)
                 expected[node][other] = news
-            known[node] = known[node].updated(told_of(part["told"]), part["nodes"])
+            told, left_out = told_of(part["told"])
+            assert left_out == ()
+            known[node] = known[node].updated(told, part["nodes"])
         assert {node: dict(remote.nodes) for node, remote in known.items()} == expected
 
 
@@ -101,9 +130,17 @@ def test_what_is_said() -> None:
     ]
 
 
+def lockfile(folder: pathlib.Path, *nodes: str) -> None:
+    grants = {node: NodePlan(tuple(BlockGrant(cidr, "ten") for cidr in blocks(node))) for node in nodes}
+    lockfile_store.write(
+        str(folder / lockfile_store.NAME), AllocationPlan(3, {"ten": PlannedPool("10.0.0.0/8", 26)}, grants)
+    )
+
+
 def test_the_actions(tmp_path: pathlib.Path) -> None:
     hosts_file = tmp_path / "hosts.yml"
     hosts_file.write_text("calico_nodes: {hosts: {node1: , node2: , node3: , node4: }}\n")
+    lockfile(tmp_path, "node1", "node2", "node3")
     registered = {
         "node1": {"asked": answer("node1", [1], RemoteEndpoints()), "taken": {"changes": []}},
         "node2": {"asked": answer("node2", [2], RemoteEndpoints()), "taken": {"changes": []}},

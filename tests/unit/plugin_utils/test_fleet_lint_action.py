@@ -83,6 +83,13 @@ calico_nodes:
     node1: {calico_node_address_ipv6: "fd00::11/64"}
     node2: {calico_node_address_ipv6: "fd00::12/64"}
 """
+#: What a node may say of itself in the place of what the module setup says.
+HOSTILE_FACTS = [
+    "x",
+    {"interfaces": 5},
+    {"interfaces": ["eth0"], "eth0": "x"},
+    {"interfaces": ["eth0"], "eth0": {"ipv4": 7, "ipv4_secondaries": 7, "ipv6": [7]}},
+]
 FACTS = {
     "interfaces": ["lo", "bond-0", "eth1"],
     "lo": {"ipv4": {"address": "127.0.0.1"}},
@@ -122,6 +129,10 @@ def answers(folder: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> d
         "warnings": _run(folder / "good.yml"),
         "alone": _run(folder / "alone" / "hosts.yml", node1={}, node2={"ansible_facts": FACTS}),
         "strict": _run(folder / "good.yml", {"strict": True}),
+        **{
+            f"hostile facts {index}": _run(folder / "alone" / "hosts.yml", node1={}, node2={"ansible_facts": hostile})
+            for index, hostile in enumerate(HOSTILE_FACTS)
+        },
     }
     (folder / "good.yml").write_text("calico_nodes: {hosts: {node1: {calico_node_address: 10.10.1.11/24}}}\n")
     results = dict(zip(runs, controller.run(list(runs.values()))))
@@ -169,3 +180,8 @@ def test_warnings_are_good_unless_strict(answers: dict[str, dict[str, t.Any]]) -
     ]
     assert answers["strict"]["failed"] is True
     assert answers["strict"]["msg"] == "2 warnings: 1 node and 40 rules, see above."
+
+
+def test_facts_of_any_form_end_no_lint(answers: dict[str, dict[str, t.Any]]) -> None:
+    for index in range(len(HOSTILE_FACTS)):
+        assert "exception" not in answers[f"hostile facts {index}"]

@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import ipaddress
 import pathlib
+import pickle
 import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.node_info import Journal
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import fleet_source, lockfile_store, targets
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import fleet_source, lockfile_store
 
 from tests.unit.fleet import fleets
 from tests.unit.fleet.fleets import ADDRESSES6, LAB, pool, workload
@@ -27,7 +31,7 @@ class Controller:
         self.folder = folder
         self.lockfile = folder / ".calico.lock.yml"
         self.stored: dict[str, t.Optional[NodeState]] = {}
-        self.given: dict[str, targets.OwnIpam] = {}
+        self.given: dict[str, Journal] = {}
 
     def compile(
         self,
@@ -163,7 +167,7 @@ def test_a_block_that_the_agent_opened_is_planned_open_with_a_new_spare_one(cont
     first = controller.run(pool("ipip"))
     part = first.fleet.allocation.nodes["node1"]
     opened = part.spare_blocks[0]
-    controller.given["node1"] = targets.OwnIpam((opened.cidr.partition("/")[0],), (opened.cidr,))
+    controller.given["node1"] = Journal((opened.cidr.partition("/")[0],), (opened.cidr,))
     second = controller.run(pool("ipip"))
     assert second.notices == (f"node1 has opened its spare block {opened.cidr}.",)
     after = second.fleet.allocation.nodes["node1"]
@@ -181,7 +185,7 @@ def test_a_workload_of_the_inventory_gets_no_address_that_the_agent_gave_away(co
     first = controller.run(pool(), workloads=[])
     block = first.fleet.allocation.nodes["node1"].blocks[0].cidr
     free = block.partition("/")[0]
-    controller.given["node1"] = targets.OwnIpam((free,))
+    controller.given["node1"] = Journal((free,))
     second = controller.run(pool(), workloads=[workload("w1", "node1")])
     assert second.fleet.allocation.nodes["node1"].workloads["w1"] != free
     plain = controller.compile(pool(), workloads=[workload("w2", "node1")], options={"given": {}})
@@ -191,10 +195,78 @@ def test_a_workload_of_the_inventory_gets_no_address_that_the_agent_gave_away(co
 def test_a_lost_lockfile_is_rebuilt_with_the_blocks_that_agents_opened(controller: Controller) -> None:
     first = controller.run(pool("ipip"))
     opened = first.fleet.allocation.nodes["node1"].spare_blocks[0]
-    controller.given["node1"] = targets.OwnIpam((), (opened.cidr,))
+    controller.given["node1"] = Journal((), (opened.cidr,))
     controller.lockfile.unlink()
     rebuilt = controller.compile(pool("ipip"))
     assert opened in rebuilt.fleet.allocation.nodes["node1"].blocks
+
+
+# --- nodes that lie ---------------------------------------------------------------------------------------------
+
+
+def test_a_node_whose_answer_does_not_fit_is_left_out_of_the_plan_alone(controller: Controller) -> None:
+    """An address that the inventory declares was given away on node1, as it says: a person has to decide."""
+    first = controller.run(pool(), workloads=[])
+    address = str(ipaddress.ip_network(first.fleet.allocation.nodes["node1"].blocks[0].cidr)[7])
+    controller.given["node1"] = Journal((address,))
+    declared = [workload("w", "node1", address=address), workload("v", "node2")]
+    compiled = controller.compile(pool(), workloads=declared)
+    words = (
+        "what node1 says that it has does not fit, and nothing is changed on it: calico_workloads[0] w declares "
+        f"address {address}, which is reserved for a workload that runs on node1. Choose another address, or remove it "
+        "to have one chosen."
+    )
+    assert (compiled.notices, {name: str(error) for name, error in compiled.targets.refused.items()}) == (
+        (words,),
+        {"node1": words},
+    )
+    assert "v" in compiled.fleet.allocation.nodes["node2"].workloads
+    honest = controller.compile(pool(), workloads=declared, options={"given": {}})
+    assert compiled.fleet.allocation.nodes == honest.fleet.allocation.nodes
+
+
+def test_an_inventory_that_cannot_be_planned_is_refused_whatever_nodes_say(controller: Controller) -> None:
+    first = controller.run(pool(), workloads=[])
+    own, others = (first.fleet.allocation.nodes[name].blocks[0].cidr for name in ("node1", "node2"))
+    controller.given["node1"] = Journal((str(ipaddress.ip_network(own)[7]),))
+    theirs = str(ipaddress.ip_network(others)[7])
+    with pytest.raises(FleetError, match=f"but block {others} belongs to node2"):
+        controller.compile(pool(), workloads=[workload("w", "node1", address=theirs)])
+
+
+def test_a_node_says_nothing_of_addresses_that_are_not_its_own(controller: Controller) -> None:
+    first = controller.run(pool())
+    others = first.fleet.allocation.nodes["node2"]
+    address = str(ipaddress.ip_network(others.blocks[0].cidr)[7])
+    controller.given["node1"] = Journal((address,), (others.spare_blocks[0].cidr,))
+    second = controller.compile(pool())
+    assert second.after == first.after
+    assert second.notices == (
+        f"node1: address {address} of its journal is left out: it lies in none of the node's blocks.",
+        f"node1: block {others.spare_blocks[0].cidr} of its journal is left out: it is none of the node's.",
+    )
+
+
+def test_where_nodes_do_not_agree_about_a_mode_a_return_takes_the_one_that_the_lockfile_remembers(
+    controller: Controller,
+) -> None:
+    controller.run(pool("ipip"))
+    assert controller.stored["node3"] is not None
+    lie = tuple(dataclasses.replace(one, encapsulation="VXLAN") for one in controller.stored["node3"].pools)
+    controller.stored["node3"] = dataclasses.replace(controller.stored["node3"], pools=lie, bird=None)
+    back = controller.compile(pool("vxlan"), options={"as_observed": True})
+    assert back.modes == {"default": "ipip"}
+
+
+def test_a_node_that_cannot_be_read_takes_no_part_where_there_is_a_lockfile(controller: Controller) -> None:
+    first = controller.run(pool("ipip"))
+    refused = {"node3": FleetError("stored state of node3", None, "cannot be read: x.", "Look.")}
+    compiled = controller.compile(pool("ipip"), down=["node3"], options={"refused": refused})
+    assert (compiled.after, compiled.notices) == (first.after, ("stored state of node3 cannot be read: x. Look.",))
+    assert dict(pickle.loads(pickle.dumps(compiled.targets)).refused).keys() == {"node3"}
+    controller.lockfile.unlink()
+    with pytest.raises(FleetError, match="stored state of node3 cannot be read: x"):
+        controller.compile(pool("ipip"), down=["node3"], options={"refused": refused})
 
 
 # --- modes ----------------------------------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ class Netfilter:
                 continue
             elif word == "--validmark":
                 continue
-            elif word != "--comment":
+            elif word not in ("--comment", "--limit", "--limit-burst"):  # nothing here is a flood
                 raise AssertionError(f"{word} in {text}")
             words.pop(0)
             if found is not None:

@@ -181,6 +181,29 @@ def test_a_source_that_is_not_the_workloads_own_is_dropped() -> None:
     assert not kernel.forwarded(between(ONE, TWO, source="10.65.0.2"))
 
 
+def test_a_source_of_ipv4_that_the_kernel_checks_is_not_looked_up_again() -> None:
+    def looks(family: int, **given: t.Any) -> int:
+        raw = compile_node(node(ONE), Settings(**given), family).tables["raw"].chains
+        return sum("rpfilter" in rule.render() and "match-set" not in rule.render() for rule in raw["cali-wl-sources"])
+
+    assert [looks(family) for family in (4, 6)] == [1, 1]
+    assert [looks(family, local_blocks=(4, 6)) for family in (4, 6)] == [0, 1]
+    assert [looks(family, local_blocks=(4, 6), workload_source_spoofing=True) for family in (4, 6)] == [0, 0]
+
+
+def test_a_workload_that_routes_has_its_policy_for_foreign_sources_too() -> None:
+    deny = Policy("deny", types=(EGRESS,), egress=(Rule("Deny", protocol=6), Rule("Allow")))
+    routing = Settings(workload_source_spoofing=True)
+    compiler = Compiler(routing, 4)
+    compiler.compile(node(TWO, policies=[deny]))
+    kernel = Netfilter(compiler.compile(node(workload(1, tier("deny", action="Pass")), TWO, policies=[deny])))
+    assert kernel.forwarded(between(ONE, TWO, source="8.8.8.8", protocol=17))
+    assert not kernel.forwarded(between(ONE, TWO, source="8.8.8.8", protocol=6))
+    # And what is behind it is reached.
+    assert kernel.forwarded(between(TWO, ONE, destination="8.8.8.8"))
+    assert not kernel.forwarded(between(ONE, TWO, source="8.8.8.8", comes_in_by="cali0000000000f"))
+
+
 @pytest.mark.parametrize("fields", [{"protocol": 4}, {"protocol": 17, "destination_port": 4789}])
 def test_workloads_do_not_encapsulate(fields: dict[str, int]) -> None:
     allowing = Settings(allow_ipip_from_workloads=True, allow_vxlan_from_workloads=True)

@@ -62,6 +62,7 @@ GOOD = {
     "addresses6": {"eth0": ["fd00:10:10::17/64"]},
     "ipv6": {"present": True, "advertised_default": []},
     "manual_routes": {},
+    "rp_filter_of_all": "1",
 }
 
 
@@ -83,6 +84,38 @@ def process(name="bird", pid=812, unit="bird.service", own_bird=False):
 
 def test_a_usable_host_has_no_findings():
     assert judging.judge(facts(), STATE) == []
+
+
+@pytest.mark.parametrize(
+    ("have", "spoofing", "text"),
+    [
+        ("", False, ""),
+        ("1", False, ""),
+        ("0", True, ""),
+        (
+            "2",
+            False,
+            "node7: net.ipv4.conf.all.rp_filter is 2, and the kernel takes the greater value of that and an "
+            "interface's own. The sources of workloads' packets would be checked loosely, not strictly.\n"
+            "Set it to 0 or 1 where it is set (grep -r rp_filter /etc/sysctl.d /etc/sysctl.conf) and by sysctl -w, and "
+            "give interfaces that need 2 that value of their own.",
+        ),
+        (
+            "1",
+            True,
+            "node7: net.ipv4.conf.all.rp_filter is 1, and the kernel takes the greater value of that and an "
+            "interface's own. What guests route would be dropped, although calico_workload_source_spoofing is set for "
+            "this host.\nSet it to 0 where it is set (grep -r rp_filter /etc/sysctl.d /etc/sysctl.conf) and by sysctl "
+            "-w, and give interfaces that need 1 that value of their own.",
+        ),
+    ],
+)
+def test_a_check_of_all_interfaces_overrules_that_of_workloads(have, spoofing, text):
+    state = dataclasses.replace(STATE, workload_source_spoofing=spoofing)
+    found = judging.judge(facts(rp_filter_of_all=have), state)
+    assert [(finding.severity, finding.message("node7")) for finding in found] == ([("error", text)] if text else [])
+    reflector = dataclasses.replace(state, bird=dataclasses.replace(BIRD, workload_node=False), workloads=())
+    assert not judging.judge(facts(rp_filter_of_all=have), reflector)
 
 
 def test_a_converged_node_has_no_findings():

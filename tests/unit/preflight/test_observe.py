@@ -262,10 +262,13 @@ def test_ipv6(host):
     host.table = [
         ("::/0", RouteAttributes(device="eth0", gateway="fe80::9", protocol=9, metric=1024)),
         ("2001:db8::/64", RouteAttributes(device="eth1", protocol=9, metric=1024)),
+        ("::/0", RouteAttributes(device="cali111", gateway="fe80::bad", protocol=9, metric=1024)),
+        ("::/0", RouteAttributes(device="vxlan.calico", gateway="fe80::bad", protocol=9, metric=1024)),
         ("fd00:77::/64", RouteAttributes(device="vxlan-v6.calico", protocol=3, metric=1024)),
     ]
     host.write("proc/sys/net/ipv6/conf/all/forwarding", "0\n")
-    host.write("proc/sys/net/ipv6/conf/eth0/accept_ra", "1\n")
+    for device in ("eth0", "cali111", "vxlan.calico"):
+        host.write(f"proc/sys/net/ipv6/conf/{device}/accept_ra", "1\n")
     facts = host.observe()
     assert facts["addresses6"] == {"eth0": ["fd00:10:10::17/64"]}
     assert facts["addresses"] == {"eth0": ["10.10.1.17/24"]}
@@ -275,6 +278,12 @@ def test_ipv6(host):
         host.write(f"proc/sys/net/ipv6/conf/{name}", value)
         assert host.observe()["ipv6"]["advertised_default"] == []
         host.write("proc/sys/net/ipv6/conf/eth0/accept_ra", "1")
+
+
+def test_how_sources_are_checked_on_all_interfaces(host):
+    assert host.observe()["rp_filter_of_all"] == ""
+    host.write("proc/sys/net/ipv4/conf/all/rp_filter", "2\n")
+    assert host.observe()["rp_filter_of_all"] == "2"
 
 
 def test_the_stored_node_and_the_system(host):

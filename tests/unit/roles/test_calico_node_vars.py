@@ -12,6 +12,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening, tunnel
 from ansible_collections.baremetal.host_routing.plugins.modules import node
 
 from tests.conftest import ROOT
@@ -47,6 +48,18 @@ def test_every_file_of_the_role_is_there_and_says_no_more_than_the_module_takes(
         assert set(entry) <= known
         assert ("src" in entry) != ("content" in entry)
         assert "src" not in entry or (ROLE / "files" / entry["src"]).is_file()
+
+
+def test_what_udev_reads_of_our_devices():
+    found = files()["/etc/sysctl.d/zz-calico.conf"]["content"].splitlines()
+    settings = dict(line.split(" = ") for line in found if line and not line.startswith("#"))
+    devices = ("cali*", *tunnel.NAMES)
+    assert settings == {
+        "-net/ipv4/conf/cali*/rp_filter": "1",
+        **{f"-{hardening.key(setting, device)}": "0" for device in devices for setting in hardening.SETTINGS},
+    }
+    routing = files(calico_workload_source_spoofing=True)["/etc/sysctl.d/zz-calico.conf"]["content"]
+    assert "-net/ipv4/conf/cali*/rp_filter = 0" in routing.splitlines()
 
 
 def test_settings_are_those_that_the_agent_knows():
@@ -101,7 +114,8 @@ def test_the_agents_unit_lets_it_do_its_work():
     assert service["RuntimeDirectoryPreserve"] == "yes" and service["RuntimeDirectory"] == "calico"
     assert unit["Unit"]["StartLimitIntervalSec"] == "0"
     assert "ProtectKernelTunables" not in service  # it writes /proc/sys/net
-    assert "PrivateNetwork" not in service and "MountFlags" not in service and "RestrictNamespaces" not in service
+    assert "PrivateNetwork" not in service and "MountFlags" not in service
+    assert service["RestrictNamespaces"].split() == ["net", "mnt"]
     assert service["ExecStart"].endswith("agent --mounts /proc/1/ns/mnt")
     assert {"CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE"} <= set(
         service["CapabilityBoundingSet"].split()

@@ -18,6 +18,12 @@ from hypothesis import strategies as st
 CASES = json.loads((pathlib.Path(__file__).parent.parent / "cases" / "selectors.json").read_text(encoding="utf-8"))
 
 
+def test_nothing_is_kept_of_a_selector_that_is_parsed_once() -> None:
+    kept = selectors._parse.cache_info().currsize
+    assert selectors.parse_once("a == 'kept?'").matches({"a": "kept?"})
+    assert selectors._parse.cache_info().currsize == kept
+
+
 def test_the_vectors_are_all_there() -> None:
     assert (len(CASES["parse"]), len(CASES["match"])) == (559, 2927)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .. import protocol
+from ..protocol import AgentError
 from ..request import AddRequest
 from . import identity, result
 from .configuration import Configuration, Wishes
@@ -37,8 +39,21 @@ async def add(
     if present is not None and present.netns != attachment.netns:
         # The container was started again, and nobody sent a DEL for what it was before (podman after a crash).
         await agent.delete(present.id)
-    workload = await agent.add(_request(network, attachment, arguments, wishes))
-    return result.added(workload, configuration.version, previous, dns)
+    request = _request(network, attachment, arguments, wishes)
+    try:
+        workload = await agent.add(request)
+    except AgentError as error:
+        if error.code != protocol.CONFLICT or error.data.get("field") != "netns":
+            raise
+        # Started again at the same path, which leads to another namespace now.
+        await agent.delete(request.id)
+        workload = await agent.add(request)
+    try:
+        return result.added(workload, configuration.version, previous, dns)
+    except CniError:
+        if present is None:
+            await agent.delete(workload.id)
+        raise
 
 
 def _request(network: str, attachment: Attachment, arguments: Arguments, wishes: Wishes) -> AddRequest:

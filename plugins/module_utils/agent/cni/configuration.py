@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import math
 import re
 import typing as t
 
@@ -256,7 +257,12 @@ class Configuration:
 def decode(stdin: bytes) -> Document:
     """The JSON object on stdin. Raises CniError, which repeats nothing of it."""
     try:
-        document = json.loads(stdin, parse_int=lambda digits: int(digits) if len(digits) <= _DIGITS else 0)
+        document = json.loads(
+            stdin,
+            parse_int=lambda digits: int(digits) if len(digits) <= _DIGITS else 0,
+            parse_float=_finite,
+            parse_constant=_no_constant,
+        )
     except (ValueError, RecursionError) as error:
         place = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "its whole"
         raise CniError(
@@ -271,6 +277,16 @@ def decode(stdin: bytes) -> Document:
             "The runtime sends one, see section 3 of the CNI specification.",
         )
     return document
+
+
+def _finite(digits: str) -> float:
+    """What is passed on to the runtime has to be JSON again: infinity is not."""
+    value = float(digits)
+    return value if math.isfinite(value) else 0.0
+
+
+def _no_constant(name: str) -> t.NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def version_of(stdin: bytes) -> str:

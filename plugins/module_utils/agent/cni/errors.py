@@ -60,6 +60,8 @@ class CniError(Exception):
 
 
 def of_agent(error: AgentError) -> CniError:
+    if error.code == protocol.INVALID_PARAMS and error.data.get("field") == "netns":
+        return CniError(INVALID_ENVIRONMENT, "environment variable CNI_NETNS cannot be used", str(error))
     return CniError(_OF_AGENT.get(error.code, INTERNAL), str(error))
 
 

@@ -20,6 +20,7 @@ from . import versions
 from .configuration import Document
 from .errors import INVALID_CONFIGURATION, CniError, shown
 
+_DEPTH = 50  # levels; a result of the specification has five
 _LISTS = ("interfaces", "ips", "routes")
 
 
@@ -38,6 +39,12 @@ def added(workload: Workload, version: str, previous: t.Optional[Document], dns:
 
 def checked(previous: Document) -> dict[str, t.Any]:
     """A `prevResult` whose lists are lists of objects; all else in it is passed on as it is. Raises CniError."""
+    if _is_deeper(previous, _DEPTH):
+        raise CniError(
+            INVALID_CONFIGURATION,
+            f"prevResult has more than {_DEPTH} levels",
+            "It is the result of the plugin before this one in the chain, see section 5 of the CNI specification.",
+        )
     result = dict(previous)
     for field in _LISTS:
         entries = result.get(field)
@@ -63,6 +70,21 @@ def checked(previous: Document) -> dict[str, t.Any]:
                 f"It has {len(result['interfaces'])}, counted from 0.",
             )
     return result
+
+
+def _is_deeper(value: t.Any, levels: int) -> bool:
+    """Whether it could not be written again what was read: writing takes more of the stack than reading."""
+    level = [value]
+    for _each in range(levels):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def interface_index(result: Document, ifname: str, sandbox: str) -> t.Optional[int]:

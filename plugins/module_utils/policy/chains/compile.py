@@ -40,7 +40,9 @@ class Compiler:
         # Of others nothing could be looked up: their packets of this family find no group, and need no chains.
         here = [one for one in workloads if any(is_of(self.family, address) for address in one.endpoint.addresses)]
         groups = self._groups.of(here)
-        made_of = list(groups), hosts, node.policies, node.profiles
+        # Workloads that route have a rule for each interface.
+        routing = [one.interface for one in here] if self.settings.workload_source_spoofing else []
+        made_of = list(groups), hosts, node.policies, node.profiles, routing
         if made_of != self._made_of:
             self._made_of = None
             self._make_chains(node, hosts, groups)

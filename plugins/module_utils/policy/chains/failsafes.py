@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ... import iptables_encoding as encoding
 from ..ip_sets import is_of
 from ..model import Failsafe
 from . import names
@@ -33,5 +34,6 @@ def _rules(failsafes: t.Iterable[Failsafe], family: int, port: str, side: str) -
     for failsafe in failsafes:
         if failsafe.net and not is_of(family, failsafe.net):
             continue
-        net = (f"{side} {failsafe.net}",) if failsafe.net else ()
-        yield Rule((f"-p {failsafe.protocol}", *net, f"-m {failsafe.protocol} --{port} {failsafe.port}"), ACCEPT)
+        net = (f"{side} {encoding.cidr(failsafe.net)}",) if failsafe.net else ()
+        protocol = encoding.word(failsafe.protocol)
+        yield Rule((f"-p {protocol}", *net, f"-m {protocol} --{port} {failsafe.port}"), ACCEPT)

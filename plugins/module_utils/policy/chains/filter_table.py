@@ -154,7 +154,6 @@ def _workloads(node: NodeChains, write: EndpointChains, direction: str, chains: 
     chains[first] = (
         *write.accept(ESTABLISHED),
         *write.drop_invalid(direction),
-        *(_encapsulated_by_workload(node, write) if direction == EGRESS else ()),
         Rule((), goto(root)),
     )
 
@@ -163,18 +162,12 @@ def _workloads(node: NodeChains, write: EndpointChains, direction: str, chains: 
 
     unknown = Reason(log_prefix.DENY, direction, log_prefix.HOST, 0, log_prefix.UNKNOWN_INTERFACE)
     otherwise = tuple(write.writer.drop_unasked((), unknown))
+    if node.settings.workload_source_spoofing:
+        by = comes_in_by if direction == EGRESS else goes_out_by
+        otherwise = (*workload_groups.by_interface(node.groups, by, chain_of_group), *otherwise)
     chains.update(workload_groups.chains(node.dispatch, root, side, node.family, chain_of_group, otherwise))
     for group in node.groups.values():
         chains[chain_of_group(group.id)] = node.workload_chain(write, group, direction)
-
-
-def _encapsulated_by_workload(node: NodeChains, write: EndpointChains) -> t.Iterator[Rule]:
-    """A workload that encapsulates packets itself would get the inner ones past its policy."""
-    reason = Reason(log_prefix.DENY, EGRESS, log_prefix.HOST, 0, log_prefix.ENCAPSULATION)
-    if not node.settings.allow_vxlan_from_workloads:
-        yield from write.writer.drop_unasked(("-p udp", f"-m udp --dport {node.settings.vxlan_port}"), reason)
-    if not node.settings.allow_ipip_from_workloads:
-        yield from write.writer.drop_unasked(("-p 4",), reason)
 
 
 def _hosts(node: NodeChains, write: EndpointChains, chains: Chains) -> None:

@@ -48,7 +48,7 @@ def shortened(name: str, room: int = 34) -> str:
     plain = _OTHER_THAN_NAMES.sub("_", name)
     if plain == name and len(name) <= room:
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
     return f"{plain[: room - _DIGEST - 1]}~{digest}"
 
 

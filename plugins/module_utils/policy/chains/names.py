@@ -21,7 +21,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9.][A-Za-z0-9._/-]*", re.ASCII)
 FROM_WORKLOAD, TO_WORKLOAD = "cali-from-workload", "cali-to-workload"
 FROM_WORKLOAD_DISPATCH, TO_WORKLOAD_DISPATCH = "cali-from-wl-dispatch", "cali-to-wl-dispatch"
 WORKLOAD_TO_HOST = "cali-wl-to-host"
-SPOOFED = "cali-spoofed"
+#: In the table raw, on every node.
+WORKLOAD_SOURCES, LINK_LOCAL = "cali-wl-sources", "cali-wl-link-local"
+SPOOFED, ENCAPSULATED = "cali-spoofed", "cali-encapsulated"
 FROM_HOST_ENDPOINT, TO_HOST_ENDPOINT = "cali-from-host-endpoint", "cali-to-host-endpoint"
 FROM_HOST_FORWARD, TO_HOST_FORWARD = "cali-from-hep-forward", "cali-to-hep-forward"
 FAILSAFE_IN, FAILSAFE_OUT = "cali-failsafe-in", "cali-failsafe-out"
@@ -34,7 +36,7 @@ def chain_name(prefix: str, name: str) -> str:
     """`prefix` and `name`, or as much of a digest of the name as there is room for."""
     if _PLAIN.fullmatch(name) and len(prefix) + len(name) <= NAME_LIMIT:
         return prefix + name
-    digest = base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()).decode()
+    digest = base64.urlsafe_b64encode(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()).decode()
     return f"{prefix}_{digest}"[:NAME_LIMIT]
 
 

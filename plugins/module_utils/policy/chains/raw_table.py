@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table raw, before connection tracking: sources that workloads forge, and doNotTrack policies.
+"""The table raw, before connection tracking: checks on sources, and doNotTrack policies behind them.
 
 What such a policy accepts is not tracked: its replies need a policy of their own.
 Marks are cleared here, at the first sight of a packet: one that a tunnel delivers still has those of the outer packet.
@@ -10,10 +10,9 @@ Marks are cleared here, at the first sight of a packet: one that a tunnel delive
 from __future__ import annotations
 
 from ..model import EGRESS, INGRESS, WILDCARD
-from . import failsafes, host_dispatch, log_prefix, names
-from .log_prefix import Reason
+from . import failsafes, host_dispatch, names, source_checks
 from .node_chains import DIRECTIONS, NodeChains
-from .rule import ACCEPT, NOTRACK, Chains, Rule, clear_marks, comes_in_by, goto, jump, marked, marked_at_all
+from .rule import ACCEPT, NOTRACK, Chains, Rule, clear_marks, jump, marked, marked_at_all
 from .tables import RAW, Hook, Table
 
 
@@ -24,12 +23,8 @@ def table(node: NodeChains) -> Table:
     clear = Rule((marked_at_all(node.marks.every),), clear_marks(node.marks.every))
     accepted = (marked(node.marks.accept),)
     accept = (Rule(accepted, NOTRACK), Rule(accepted, ACCEPT))
-    incoming = [clear]
-    spoofed = Reason(log_prefix.DENY, EGRESS, log_prefix.HOST, 0, log_prefix.SPOOFED)
-    for interface in node.workload_interfaces:
-        # One question for both rules: each takes the kernel a look into its routes, for every packet.
-        incoming.append(Rule((comes_in_by(interface), "-m rpfilter --validmark --invert"), goto(names.SPOOFED)))
-    chains: Chains = {names.SPOOFED: tuple(write.writer.drop_unasked((), spoofed))}
+    incoming = [clear, *source_checks.rules(write.writer, node.workload_interfaces)]
+    chains: Chains = source_checks.chains(write.writer, node.workload_interfaces)
     hooks = [Hook("PREROUTING", Rule((), jump("cali-PREROUTING")))]
     if hosts:
         incoming += [Rule((), jump(names.FROM_HOST_ENDPOINT)), *accept]

@@ -4,13 +4,14 @@
 """Rules of iptables as values: conditions that must all hold, and what is done then.
 
 Both are texts of iptables' own, made by the functions here and in no other place; `render` joins them to what
-iptables-restore reads after `-A chain`.
+iptables-restore reads after `-A chain`. Names and addresses go through iptables_encoding.py into them.
 """
 
 from __future__ import annotations
 
 import typing as t
 
+from ... import iptables_encoding as encoding
 from .marks import Marks
 
 
@@ -45,12 +46,12 @@ NOTRACK = "-j CT --notrack"
 
 
 def jump(chain: str) -> str:
-    return f"-j {chain}"
+    return f"-j {encoding.chain(chain)}"
 
 
 def goto(chain: str) -> str:
     """As `jump`, but what returns from `chain` goes on where this chain was jumped to."""
-    return f"-g {chain}"
+    return f"-g {encoding.chain(chain)}"
 
 
 def set_marks(bits: int) -> str:
@@ -63,7 +64,7 @@ def clear_marks(bits: int) -> str:
 
 def log(group: int, prefix: str) -> str:
     """To whoever listens to an NFLOG group; the packet goes on. Headers are enough of it."""
-    return f"-j NFLOG --nflog-group {group} --nflog-size 128 --nflog-prefix {prefix}"
+    return f"-j NFLOG --nflog-group {group} --nflog-size 128 --nflog-prefix {encoding.word(prefix)}"
 
 
 # --- conditions -----------------------------------------------------------------------------------------------------
@@ -103,13 +104,13 @@ INVALID = state("INVALID")
 
 
 def comes_in_by(interface: str) -> str:
-    return f"-i {interface}"
+    return f"-i {encoding.interface(interface)}"
 
 
 def goes_out_by(interface: str) -> str:
-    return f"-o {interface}"
+    return f"-o {encoding.interface(interface)}"
 
 
 def in_set(name: str, side: str, negated: bool = False) -> str:
     """`side`: src or dst, of a set with two dimensions for both: src,src."""
-    return f"-m set {'! ' if negated else ''}--match-set {name} {side}"
+    return f"-m set {'! ' if negated else ''}--match-set {encoding.set_name(name)} {side}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ... import iptables_encoding as encoding
 from .. import ip_sets
 from ..model import Entity, Icmp, NamedPort, Port, PortRange, Protocol, Rule, protocol_number
 from ..set_keys import named_port_key
@@ -116,7 +117,7 @@ def _addresses(entity: Entity, side: str, family: int, nets: list[tuple[str, ...
         elif len(ours) == 1 and not inline:
             # A rule has room for one -s and one -d.
             inline = True
-            yield f"{'! ' if negated else ''}{'-s' if side == 'src' else '-d'} {ours[0]}"
+            yield f"{'! ' if negated else ''}{'-s' if side == 'src' else '-d'} {encoding.cidr(ours[0])}"
         else:
             nets.append(ours)
             yield in_set(ip_sets.nets_set(ours, family), side, negated)

@@ -55,6 +55,8 @@ class Settings:
     rules of others see what policy allows. `encapsulations`: accepted from and to members of the set `all-hosts-net`.
     `nflog_group`: 0 logs nothing, neither drops nor the action Log. `audit`: what policy would drop is logged and
     accepted, on this whole node. `cut_marked_flows`: connections whose mark has `Marks.cut` are dropped.
+    `workload_source_spoofing`: workloads may send from addresses that are not theirs. `local_blocks`: the IP versions
+    of which the node has a set of its own blocks.
     """
 
     interface_prefixes: tuple[str, ...] = ("cali",)
@@ -72,3 +74,18 @@ class Settings:
     audit: bool = False
     cut_marked_flows: bool = False
     mark_mask: int = DEFAULT_MASK
+    workload_source_spoofing: bool = False
+    local_blocks: tuple[int, ...] = ()
+
+    @property
+    def vxlan_ports(self) -> tuple[int, ...]:
+        """The ports by which workloads may not encapsulate: the fleet's and the assigned one."""
+        return tuple(sorted({self.vxlan_port, VXLAN_PORT}))
+
+    @property
+    def rp_filter(self) -> bool:
+        """Whether the kernel checks IPv4 sources by the sysctl rp_filter of workloads' interfaces.
+
+        A state of an earlier release has neither those sysctls nor the set of the node's blocks.
+        """
+        return 4 in self.local_blocks

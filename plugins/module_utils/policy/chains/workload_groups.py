@@ -123,6 +123,18 @@ def chains(
     }
 
 
+def by_interface(
+    by_id: t.Mapping[str, Group], by: t.Callable[[str], str], chain_of_group: t.Callable[[str], str]
+) -> t.Iterator[Rule]:
+    """Yield a rule for each workload that leads what its interface carries to its group's chain, whatever the address.
+
+    For workloads that route, behind the lookups by address: a packet meets as many of them as there are workloads.
+    """
+    for group in by_id.values():
+        for interface in dict.fromkeys(interface for _address, interface in group.members):
+            yield Rule((by(interface),), goto(chain_of_group(group.id)))
+
+
 def members(by_id: t.Mapping[str, Group], dispatch: Dispatch) -> t.Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
     """What each set is named after, and its members."""
     for group in by_id.values():

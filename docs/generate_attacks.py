@@ -1,0 +1,98 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes the table of attacks of docs/security.md. With --check it writes nothing and fails if it is out of date.
+
+The table is made of the docstrings of the tests in tests/integration/attacks: what is tried, and the fields Gain,
+Precedent and Result. A test without one of them is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import re
+import sys
+import typing as t
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "security.md"
+TESTS = ROOT / "tests" / "integration" / "attacks"
+MARKER = "<!-- Below: written by `make docs` from the docstrings of tests/integration/attacks. -->\n"
+sys.path.insert(0, str(ROOT / "docs"))
+
+from generate_variables import cell, written  # noqa: E402
+
+#: Beginning of a file's name -> the attacker.
+ATTACKERS = {
+    "test_another_node": "Another node",
+    "test_workload": "A workload",
+    "test_neighbour": "A neighbour on the underlay",
+    "test_reader": "A member of the group calico",
+    "test_local_user": "A local user",
+    "test_hostile_document": "A hostile document",
+}
+_FIELD = re.compile(r"^(Gain|Precedent|Result): ", re.MULTILINE)
+
+
+class Attack(t.NamedTuple):
+    """One test. `summary` is what is tried; `gain` what it would have given, `result` what comes of it."""
+
+    file: str
+    test: str
+    summary: str
+    gain: str
+    precedent: str
+    result: str
+
+
+def attacks(folder: pathlib.Path = TESTS) -> t.Iterator[Attack]:
+    """Yield the attacks of all test files. Raises ValueError for a docstring without one of the fields."""
+    for path in sorted(folder.glob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                yield _attack(path.name, node)
+
+
+def _attack(file: str, node: ast.FunctionDef) -> Attack:
+    summary, *rest = _FIELD.split(ast.get_docstring(node) or "")
+    fields = {name: _sentence(text) for name, text in zip(rest[::2], rest[1::2])}
+    missing = [name for name in ("Gain", "Precedent", "Result") if not fields.get(name)]
+    if not summary.strip() or missing:
+        raise ValueError(f"{file}: the docstring of {node.name} lacks {', '.join(missing) or 'a first line'}")
+    first = summary.strip().splitlines()[0]
+    return Attack(file, node.name, first, fields["Gain"], fields["Precedent"], fields["Result"])
+
+
+def _sentence(text: str) -> str:
+    """Return the text on one line, with a capital letter first."""
+    joined = " ".join(text.split())
+    return joined[:1].upper() + joined[1:]
+
+
+def table() -> str:
+    """Return the table, a section for each attacker."""
+    found = list(attacks())
+    unknown = sorted({one.file for one in found if not one.file.startswith(tuple(ATTACKERS))})
+    if unknown:
+        raise ValueError(f"no attacker is known for {', '.join(unknown)}: see ATTACKERS")
+    lines: list[str] = []
+    for prefix, attacker in ATTACKERS.items():
+        own = [one for one in found if one.file.startswith(prefix)]
+        if not own:
+            continue
+        lines += ["", f"### {attacker}", "", "| attack | gain | precedent | result |", "|---|---|---|---|"]
+        lines += [
+            f"| {cell(one.summary)} `{one.test}` | {cell(one.gain)} | {cell(one.precedent)} | {cell(one.result)} |"
+            for one in own
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """Return the whole page: what people wrote, then the table."""
+    return PAGE.read_text("utf-8").partition(MARKER)[0] + MARKER + table()
+
+
+if __name__ == "__main__":
+    sys.exit(written(PAGE, page()))

@@ -1,0 +1,10 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import PlainAction
+
+
+class ActionModule(PlainAction):
+    """Run the module of this name, with an answer that is filtered."""

@@ -1,0 +1,273 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A bounded share of the event loop for callers other than root.
+
+Whatever readers and unknown local users can cause on the loop, from accepting a connection to reading a piece of a
+request, is done in turns of a FairShare. Root's requests never wait for a turn:
+
+    share = FairShare()
+    async with share.turn(uid):        # waits until it is this caller's turn
+        answer()
+    share.soon(uid, resume)            # the same for one plain call
+
+Turns are given one at a time, to the caller who has used the least time of those that wait. A turn begins only while no
+urgent work is under way (`begin_urgent`), or when the last one began `patience` seconds ago; and after each turn the
+next one waits until turns have used no more than `share` of the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextvars
+import json
+import time
+import typing as t
+
+_T = t.TypeVar("_T")
+
+Key = t.Hashable
+_Begin = t.Callable[[], bool]  # False: the turn is over already
+
+_OVERHEAD = 0.0001  # seconds of the loop around each turn, which the turn itself does not see
+_REMEMBERED = 512  # callers
+_LONG = 0.002  # seconds after which a turn with more to do gives way
+
+#: The turn that the running task holds.
+_current: contextvars.ContextVar[t.Optional[Turn]] = contextvars.ContextVar("turn", default=None)
+
+
+class FairShare:
+    """`share` is a part of 1, `patience` and `pause` are seconds: no turn waits longer than `pause` for the last one.
+
+    Belongs to the event loop that runs when it is first used.
+    """
+
+    def __init__(
+        self,
+        share: float = 0.2,
+        patience: float = 0.1,
+        pause: float = 5.0,
+        clock: t.Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._factor = 1 / share - 1
+        self._patience = patience
+        self._pause = pause
+        self._clock = clock
+        self._lines: dict[Key, collections.deque[_Begin]] = {}  # of those who wait
+        self._spent: dict[Key, float] = {}  # seconds; whoever comes anew begins with what the last one to be served has
+        self._floor = 0.0
+        self._key: Key = None  # who has the turn
+        self._urgent = 0
+        self._held = False
+        self._began = 0.0
+        self._free_at = 0.0
+        self._timer: t.Optional[asyncio.TimerHandle] = None
+
+    def turn(self, key: Key) -> Turn:
+        return Turn(self, key)
+
+    def soon(self, key: Key, step: t.Callable[[], None]) -> None:
+        """Call `step` when it is this key's turn."""
+
+        def begin() -> bool:
+            step()
+            return False
+
+        self._put(key, begin)
+
+    def begin_urgent(self) -> None:
+        self._urgent += 1
+
+    def end_urgent(self) -> None:
+        self._urgent -= 1
+        if not self._urgent and self._lines and not self._held:
+            self._plan()
+
+    # --- for Turn
+
+    async def acquire(self, key: Key) -> None:
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def begin() -> bool:
+            if granted.done():  # cancelled while it waited
+                return False
+            granted.set_result(None)
+            return True
+
+        self._put(key, begin)
+        try:
+            await granted
+        except asyncio.CancelledError:
+            if granted.done() and not granted.cancelled():
+                self.release()
+            raise
+        self._began = self._clock()  # what the loop did in between was not this turn's
+
+    def release(self) -> None:
+        self._charge()
+        self._held = False
+        self._forget()
+        self._plan()
+
+    async def rest(self) -> None:
+        """Go on with the turn that is held when the next one might begin. It is not given to another caller, who would
+        hold what his own request needs while this one's is held as well."""
+        self._charge()
+        while True:
+            delay = self._due() - self._clock()
+            if delay <= 0:
+                break
+            await asyncio.sleep(delay)
+        self._began = self._clock()
+
+    @property
+    def used(self) -> float:
+        """Seconds since the turn that is held began."""
+        return self._clock() - self._began
+
+    # ---
+
+    def _charge(self) -> None:
+        now = self._clock()
+        used = now - self._began + _OVERHEAD
+        self._free_at = now + min(used * self._factor, self._pause)
+        self._spent[self._key] += used
+
+    def _put(self, key: Key, begin: _Begin) -> None:
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = collections.deque()
+            self._spent[key] = max(self._spent.get(key, 0.0), self._floor)
+        line.append(begin)
+        if not self._held and self._timer is None:
+            self._plan()
+
+    def _forget(self) -> None:
+        """Where nobody waits all are equal again; where very many do, those who wait are."""
+        if not self._lines:
+            self._spent.clear()
+            self._floor = 0.0
+        elif len(self._spent) > _REMEMBERED:
+            self._spent = {key: self._spent[key] for key in self._lines}
+
+    def _due(self) -> float:
+        return max(self._free_at, self._began + self._patience) if self._urgent else self._free_at
+
+    def _plan(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._lines:
+            delay = max(0.0, self._due() - self._clock())
+            self._timer = asyncio.get_running_loop().call_later(delay, self._next)
+
+    def _next(self) -> None:
+        self._timer = None
+        now = self._clock()
+        if now < self._due():
+            self._plan()
+            return
+        self._key = min(self._lines, key=self._spent.__getitem__)
+        self._floor = self._spent[self._key]
+        line = self._lines[self._key]
+        begin = line.popleft()
+        if not line:
+            del self._lines[self._key]
+        self._began = now
+        self._held = True
+        try:
+            goes_on = begin()
+        except BaseException:
+            self.release()
+            raise
+        if not goes_on:
+            self.release()
+
+
+class Turn:
+    """One turn of one caller: `async with` waits for it and holds it."""
+
+    def __init__(self, share: FairShare, key: Key) -> None:
+        self._share = share
+        self._key = key
+        self._holds = False
+        self._token: t.Optional[contextvars.Token[t.Optional[Turn]]] = None
+
+    async def __aenter__(self) -> Turn:
+        await self._share.acquire(self._key)
+        self._holds = True
+        self._token = _current.set(self)
+        return self
+
+    async def __aexit__(self, *dummy: object) -> None:
+        if self._token is not None:
+            _current.reset(self._token)
+        if self._holds:
+            self._holds = False
+            self._share.release()
+
+    async def give_way(self) -> None:
+        """Rest if this turn has lasted long."""
+        if self._share.used >= _LONG:
+            await self._share.rest()
+
+
+async def give_way() -> None:
+    """Let root's requests and the agent's other work run, in a long loop of a handler.
+
+    A request of root's has no turn and never gives way.
+    """
+    turn = _current.get()
+    if turn is not None:
+        await turn.give_way()
+
+
+class Coalesced:
+    """Work that keeps a thread busy: one piece at a time, and one for all callers who ask the same before it begins.
+
+    Whoever asks later gets an answer that is made later. Work that nobody waits for any more is not begun.
+    """
+
+    def __init__(self, share: FairShare) -> None:
+        self._share = share
+        self._waiting: dict[str, _Piece] = {}  # by what is asked; not begun yet
+
+    def __len__(self) -> int:
+        """Return how many pieces of work have not begun."""
+        return len(self._waiting)
+
+    async def __call__(
+        self, key: Key, method: str, params: t.Mapping[str, t.Any], work: t.Callable[[], t.Awaitable[_T]]
+    ) -> _T:
+        asked = f"{method} {json.dumps(params, sort_keys=True)}"
+        piece = self._waiting.get(asked)
+        if piece is None:
+            piece = self._waiting[asked] = _Piece(asyncio.ensure_future(self._run(key, asked, work)))
+        piece.callers += 1
+        try:
+            return t.cast(_T, await asyncio.shield(piece.task))
+        finally:
+            piece.callers -= 1
+            if not piece.callers and self._waiting.get(asked) is piece:
+                del self._waiting[asked]
+                piece.task.cancel()
+
+    async def _run(self, key: Key, asked: str, work: t.Callable[[], t.Awaitable[_T]]) -> _T:
+        async with self._share.turn(key):
+            del self._waiting[asked]
+            return await work()
+
+
+class _Piece:
+    def __init__(self, task: asyncio.Future[t.Any]) -> None:
+        self.task = task
+        self.callers = 0
+        task.add_done_callback(_seen)
+
+
+def _seen(task: asyncio.Future[t.Any]) -> None:
+    """Take notice of an error, also where every caller has gone: asyncio would log a traceback for each."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,166 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Settings by which a device takes what its neighbours advertise: off on every device that we make.
+
+Behind a host end is a workload, and behind a tunnel device is whoever can spoof a node's address. A Router
+Advertisement of theirs would give the host addresses, routes and a default route (CVE-2020-13597). So `close` comes
+before a device comes up, whether IPv6 is used or not; of a device that was up before, `forget_advertised` removes what
+advertisements left on it.
+
+A kernel without IPv6 has none of the keys of IPv6, and nothing fails there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import typing as t
+
+from .kernel import (
+    PROTOCOL_KERNEL,
+    PROTOCOL_RA,
+    SCOPE_LINK,
+    Address,
+    Kernel,
+    KernelError,
+    KernelRoute,
+    Link,
+    RouteOperation,
+)
+from .lookup import Network, network
+
+#: `<folder below net>/<name>` of the settings that are 0 on our devices.
+SETTINGS = (
+    "ipv4/accept_redirects",
+    "ipv4/accept_source_route",
+    "ipv4/arp_accept",
+    "ipv6/accept_ra",
+    "ipv6/accept_redirects",
+    "ipv6/accept_source_route",
+    "ipv6/autoconf",
+    "ipv6/seg6_enabled",
+)
+#: What an advertisement may set of a device, as paths below net/ipv6 without the device.
+_ADVERTISED_VALUES = ("conf/{}/hop_limit", "neigh/{}/base_reachable_time_ms", "neigh/{}/retrans_time_ms")
+_ON_LINK = network("fe80::/64")
+_FEW = 4  # devices up to which asking for each one's addresses is cheaper than a list of all
+
+
+class Advertised(t.NamedTuple):
+    """What advertisements left on a device."""
+
+    addresses: tuple[Address, ...] = ()
+    routes: tuple[KernelRoute, ...] = ()
+
+
+def key(setting: str, device: str) -> str:
+    """Return the path below /proc/sys of one of SETTINGS."""
+    folder, _slash, name = setting.partition("/")
+    return f"net/{folder}/conf/{device}/{name}"
+
+
+def has_settings(kernel: Kernel, device: str) -> bool:
+    """Return whether the kernel has IPv6's settings of a device, if it has IPv6 at all."""
+    setting = "ipv6/accept_ra"
+    return kernel.sysctl_read(key(setting, device)) is not None or kernel.sysctl_read(key(setting, "default")) is None
+
+
+def close(kernel: Kernel, device: str, settings: t.Iterable[str] = SETTINGS) -> None:
+    """Turn these settings of a device off. Those that the kernel does not have are passed over."""
+    for setting in settings:
+        try:
+            kernel.sysctl_write(key(setting, device), "0")
+        except KernelError as error:
+            if error.errno != errno.ENOENT:
+                raise
+
+
+def advertised(kernel: Kernel, devices: t.Collection[str]) -> dict[str, Advertised]:
+    """Return {device: what advertisements left} for those of `devices` that have anything of the kind.
+
+    Those are addresses with a lifetime, routes of protocol ra, and routes to networks that were advertised as on-link,
+    which the kernel marks as its own.
+    """
+    if not devices:
+        return {}
+    addresses: dict[str, list[Address]] = {}
+    own: dict[str, list[Network]] = {}
+    if len(devices) <= _FEW:
+        held = [address for device in devices for address in kernel.addresses(device, 6)]
+    else:
+        held = kernel.addresses(family=6)
+    for address in held:
+        if address.device in devices and not address.permanent:
+            addresses.setdefault(address.device, []).append(address)
+        elif address.device in devices and address.scope != SCOPE_LINK:
+            own.setdefault(address.device, []).append(network(f"{address.address}/{address.prefix_length}"))
+    routes: dict[str, list[KernelRoute]] = {}
+    for entry in _routes(kernel):
+        device = entry[1].device or ""
+        if device in devices and not _of_own_address(entry, own.get(device, ())):
+            routes.setdefault(device, []).append(entry)
+    return {
+        device: Advertised(tuple(addresses.get(device, ())), tuple(sorted(routes.get(device, ()), key=repr)))
+        for device in sorted({*addresses, *routes})
+    }
+
+
+def _routes(kernel: Kernel) -> list[KernelRoute]:
+    return [
+        *kernel.routes(protocol=PROTOCOL_RA, family=6),
+        *kernel.routes(table=254, protocol=PROTOCOL_KERNEL, family=6),
+    ]
+
+
+def _of_own_address(entry: KernelRoute, networks: t.Collection[Network]) -> bool:
+    """Whether the kernel made a route for an address that stays: the link-local one, or one in `networks`."""
+    destination, attributes = entry
+    return attributes.protocol == PROTOCOL_KERNEL and network(destination) in (_ON_LINK, *networks)
+
+
+def forget_advertised(kernel: Kernel, link: Link) -> None:
+    """Remove what advertisements left on a device, and reset the values that they may have set. Call `close` first."""
+    found = advertised(kernel, [link.name]).get(link.name, Advertised())
+    for address in found.addresses:
+        with _passing_over(errno.EADDRNOTAVAIL):
+            kernel.address_delete(address)
+    # The routes of these addresses went with them.
+    left = advertised(kernel, [link.name]).get(link.name, Advertised())
+    for failure in kernel.route_batch([RouteOperation("delete", *entry) for entry in left.routes]):
+        if failure.error.errno != errno.ESRCH:
+            raise failure.error
+    wanted = {f"net/ipv6/conf/{link.name}/mtu": str(link.mtu)}
+    for name in _ADVERTISED_VALUES:
+        usual = kernel.sysctl_read("net/ipv6/" + name.format("default"))
+        if usual is not None:
+            wanted["net/ipv6/" + name.format(link.name)] = usual
+    for path, value in wanted.items():
+        if kernel.sysctl_read(path) not in (None, value):
+            with _passing_over(errno.EINVAL):
+                kernel.sysctl_write(path, value)
+
+
+@contextlib.contextmanager
+def _passing_over(number: int) -> t.Iterator[None]:
+    """Pass over a refusal with this errno, and one because a device or a key is gone."""
+    try:
+        yield
+    except KernelError as error:
+        if error.errno not in (number, errno.ENOENT, errno.ENODEV):
+            raise
+
+
+def differing(link: Link, left: t.Optional[Advertised] = None) -> list[tuple[str, str]]:
+    """Return [(before, after)], for people, of what is to be closed and removed on a device."""
+    found = []
+    for setting, value in link.open_settings:
+        name = setting.replace("/", " ")
+        found.append((f"{name} {value}", f"{name} 0"))
+    if left is None:
+        return found
+    words = [f"advertised address {address.address}/{address.prefix_length}" for address in left.addresses]
+    for destination, attributes in left.routes:
+        via = f" via {attributes.gateway}" if attributes.gateway else ""
+        words.append(f"advertised route {destination}{via}")
+    return [*found, ("  ".join(words), "nothing advertised")]

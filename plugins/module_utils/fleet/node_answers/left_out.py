@@ -1,0 +1,55 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What was left out of a node's answer, in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from . import limits
+
+
+@dataclasses.dataclass(frozen=True)
+class LeftOut:
+    """A part of `node`'s answer that nobody takes: `what` it is, and `why` (a clause that ends in a full stop)."""
+
+    node: str
+    what: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.node}: {self.what} is left out: {self.why}"
+
+
+def sentences(left_out: t.Iterable[LeftOut]) -> list[str]:
+    """Return one sentence for each part, for each node the first few and how many more there are."""
+    by_node: dict[str, list[LeftOut]] = {}
+    for one in left_out:
+        by_node.setdefault(one.node, []).append(one)
+    found = []
+    for node, parts in sorted(by_node.items()):
+        found += [str(one) for one in parts[: limits.NAMED]]
+        more = len(parts) - limits.NAMED
+        if more > 0:
+            found.append(f"{node}: {more} more parts of its answer are left out.")
+    return found
+
+
+def shown(value: t.Any) -> str:
+    """Return a value from a node as an error shows it: short, on one line, without control characters."""
+    if isinstance(value, str):
+        text = str.__str__(value[: limits.TEXT])
+        if not text or not text.isprintable() or text[0].isspace() or text[-1].isspace():
+            text = ascii(text)
+    elif value is None or isinstance(value, (bool, float)):
+        text = repr(value)
+    elif isinstance(value, int):
+        text = str(value) if abs(value) < 10**40 else "a very large number"
+    else:
+        text = f"a {_KINDS.get(type(value).__name__, 'value')}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+_KINDS = {"list": "list", "tuple": "list", "dict": "table"}

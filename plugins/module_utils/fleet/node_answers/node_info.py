@@ -1,0 +1,180 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the module `node_info` answers, as the compiler takes it: about the node itself, and typed.
+
+Which blocks a node may speak of is not decided here: `ipam.rebuild` compares them with the lockfile.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ... import addresses
+from ...bgp.bird_state import Bird
+from ...ipam.allocation_plan import ENCAPSULATIONS, TUNNEL_KINDS
+from ..node_state import NodeState, Pool
+from . import limits, shapes
+from .endpoints import single_address
+from .left_out import LeftOut, shown
+from .shapes import Unreadable
+
+_PHASES = ("converge", "prepare", "links", "divert", "flip", "retire")
+#: Devices that a pool's packets may take in a stored bird.cfg: fleet.fleet.TUNNEL_DEVICE, or none.
+_DEVICES = ("", "tunl0", "vxlan.calico", "vxlan-v6.calico")
+_MTUS = range(68, 65536)  # RFC 791, and the largest that a link takes
+
+_PASSWORDS = shapes.items(shapes.text(), limits.PASSWORDS)
+_GENERATIONS = shapes.items(
+    shapes.table(
+        {
+            "n": shapes.whole(),
+            "when": shapes.text(64),
+            "who": shapes.text(512),
+            "plan": shapes.text(64),
+            "phase": shapes.text(64),
+        }
+    ),
+    limits.GENERATIONS,
+)
+
+
+def state(host: str, result: t.Any) -> t.Optional[NodeState]:
+    """Return the stored state in a `node_info` result, None where the node has none. Raises Unreadable.
+
+    Without its policy, on which nothing depends that comes next: reading that of a large fleet takes a second a node.
+    """
+    data = result.get("state") if isinstance(result, t.Mapping) else None
+    if data is None or data == {}:
+        return None
+    if not isinstance(data, t.Mapping):
+        raise Unreadable("", f"{shown(data)}, not a stored state")
+    return stored_state(host, data)
+
+
+def stored_state(host: str, data: t.Mapping[str, t.Any]) -> NodeState:
+    """Return the state, without policy, that `data` holds. Raises Unreadable, also for the state of another node."""
+    try:
+        found = NodeState.from_dict({name: value for name, value in data.items() if name != "policy"})
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
+        raise Unreadable("", _words(error)) from error
+    if found.node != host:
+        raise Foreign(shown(found.node))
+    _check(found)
+    return found
+
+
+def _words(error: BaseException) -> str:
+    """Return what is wrong with a state, on one line; what it says may be from the node."""
+    return shown(str(error)) if isinstance(error, ValueError) else "not made of what a state is made of"
+
+
+def _check(found: NodeState) -> None:
+    """Refuse values with which the compiler could not reckon. Raises Unreadable."""
+    if found.phase not in _PHASES:
+        raise Unreadable("phase", f"{shown(found.phase)}, no phase")
+    if isinstance(found.underlay_mtu, bool) or found.underlay_mtu not in _MTUS:
+        raise Unreadable("underlay_mtu", f"{shown(found.underlay_mtu)}, no MTU")
+    names = [pool.name for pool in found.pools]
+    if len(found.pools) > limits.POOLS or len(set(names)) < len(names):
+        raise Unreadable("pools", f"more than {limits.POOLS}, or two of one name")
+    for pool in found.pools:
+        _check_pool(pool)
+    if isinstance(found.ipam.generation, bool) or not 0 <= found.ipam.generation <= 2**53:
+        raise Unreadable("ipam.generation", f"{shown(found.ipam.generation)}, no count")
+    if len(found.ipam.blocks) + len(found.ipam.spare_blocks) > limits.BLOCKS:
+        raise Unreadable("ipam.blocks", f"more than {limits.BLOCKS}")
+    if not TUNNEL_KINDS.keys() >= found.ipam.tunnels.keys():
+        raise Unreadable("ipam.tunnels", "of a kind that there is not")
+    if found.bird is not None:
+        _check_bird(found.bird)
+
+
+def _check_pool(pool: Pool) -> None:
+    cidr = addresses.parse_cidr(pool.cidr)
+    if cidr is None or not cidr.strict or len(pool.name) > 253:
+        raise Unreadable("pools", f"{shown(pool.cidr)}, no pool")
+    ipip_over_6 = cidr.version == 6 and pool.encapsulation.startswith("IPIP")
+    if pool.encapsulation not in ENCAPSULATIONS or ipip_over_6:
+        raise Unreadable(f"pools {shown(pool.name)} encapsulation", f"{shown(pool.encapsulation)}, none that there is")
+
+
+def _check_bird(bird: Bird) -> None:
+    for pool in bird.pools:
+        if pool.device not in _DEVICES:
+            raise Unreadable("bird.pools device", f"{shown(pool.device)}, no tunnel of a node's")
+
+
+class Foreign(Unreadable):
+    """A host has the state of another `node`, as it is shown."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        super().__init__("node", f"{node}, another one")
+
+
+class Journal(t.NamedTuple):
+    """What a node gave away by itself: addresses, and the blocks (CIDR) that it opened for them."""
+
+    allocated: tuple[str, ...] = ()
+    opened: tuple[str, ...] = ()
+
+
+def journal(host: str, result: t.Any) -> tuple[Journal, tuple[LeftOut, ...]]:
+    """Return the journal in a `node_info` result, nothing where that was not gathered, and what was left out."""
+    data = result.get("ipam") if isinstance(result, t.Mapping) else None
+    if data is None:
+        return Journal(), ()
+    if not isinstance(data, t.Mapping):
+        return Journal(), (LeftOut(host, "its journal of addresses", f"it is {shown(data)}."),)
+    left_out: list[LeftOut] = []
+    allocated = _texts(host, "allocated", data.get("allocated", ()), limits.ALLOCATED, left_out)
+    opened = _texts(host, "opened", data.get("opened", ()), limits.BLOCKS, left_out)
+    good = []
+    for text in allocated:
+        if single_address(text) is not None:
+            good.append(text)
+        else:
+            left_out.append(LeftOut(host, f"address {shown(text)} of its journal", "it is no single address."))
+    blocks = []
+    for text in opened:
+        cidr = addresses.parse_cidr(text)
+        if cidr is not None and str(cidr) == text:
+            blocks.append(text)
+        else:
+            left_out.append(LeftOut(host, f"block {shown(text)} of its journal", "it is no block."))
+    return Journal(tuple(good), tuple(blocks)), tuple(left_out)
+
+
+def _texts(host: str, name: str, data: t.Any, most: int, left_out: list[LeftOut]) -> list[str]:
+    if not isinstance(data, (list, tuple, t.Mapping)) or len(data) > most:
+        left_out.append(LeftOut(host, f"the part {name} of its journal", f"it is not a list of at most {most}."))
+        return []
+    found = []
+    for entry in data:
+        if isinstance(entry, str):
+            found.append(str.__str__(entry))
+        else:
+            left_out.append(LeftOut(host, f"an entry of {name} in its journal", f"it is {shown(entry)}, not a text."))
+    return found
+
+
+def changed_passwords(result: t.Any) -> tuple[str, ...]:
+    """Return the names of the passwords that the inventory has other values for than the node; nothing where what
+    the node says of it is no list of names."""
+    found = result.get("passwords_changed") if isinstance(result, t.Mapping) else None
+    try:
+        return tuple(_PASSWORDS(found or ()))
+    except Unreadable:
+        return ()
+
+
+def generations(result: t.Any) -> list[dict[str, t.Any]]:
+    """Return the generations in a `node_info` result, oldest first. Raises Unreadable."""
+    if not isinstance(result, t.Mapping):
+        raise Unreadable("", f"{shown(result)}, not a table")
+    try:
+        found: list[dict[str, t.Any]] = _GENERATIONS(result.get("generations", ()))
+    except Unreadable as error:
+        raise error.inside("generations") from None
+    return sorted(found, key=lambda entry: t.cast(int, entry["n"]))

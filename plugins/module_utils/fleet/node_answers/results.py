@@ -1,0 +1,163 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What modules answer about a change of a node: plans, convergence, probes, status and exchanges of workloads.
+
+Each reader returns the part of the answer that actions on the controller use, typed; see `of_result`.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import limits
+from .shapes import Reader, Unreadable, by_name, flag, items, maybe, number, one_of, table, text, whole
+
+_COUNT = whole(0, limits.ENTRIES)
+_PLACE = text(512)
+
+#: dataplane.change.ACTIONS.
+ACTIONS = ("+", "~", "-", "=", "!")
+_CHANGE = table({"kind": _PLACE, "action": one_of(*ACTIONS), "by": _PLACE})
+
+#: The module `node`.
+PLAN = table(
+    {},
+    {
+        "changed": flag,
+        "new": flag,
+        "sessions_reset": _COUNT,
+        "sessions_begun": _COUNT,
+        "routes_withdrawn": _COUNT,
+        "changes": items(_CHANGE),
+        "phases": items(
+            table({"phase": _PLACE, "changes": items(table({"kind": _PLACE, "action": one_of(*ACTIONS)}))}), 16
+        ),
+        "kept": items(text()),
+        "cut": items(text(), 1024),
+        "confirmed": flag,
+    },
+)
+
+#: The module `convergence_info`, and what its action adds.
+CONVERGENCE = table(
+    {},
+    {
+        "sessions": table({"expected": _COUNT, "established": _COUNT}),
+        "external_sessions": _COUNT,
+        "converged": flag,
+        "kept": items(text()),
+    },
+)
+
+_MILLISECONDS = number(0.0, 1e9)
+_TARGET = table(
+    {"address": _PLACE, "sent": whole(0, 10**9), "lost": whole(0, 10**9)},
+    {"name": _PLACE, "reason": text(), "longest_gap": _MILLISECONDS, "silent": _MILLISECONDS},
+)
+
+#: The module `probe`.
+PROBES = table({}, {"targets": items(_TARGET), "watch": table({}, {"complete": flag, "reason": text()})})
+
+
+def any_phase(value: t.Any) -> t.Any:
+    """Read the result of a phase of a change, whichever of the three modules made it."""
+    return {**PLAN(value), **CONVERGENCE(value), **PROBES(value)}
+
+
+_SESSION = table(
+    {
+        "node": maybe(_PLACE),
+        "address": _PLACE,
+        "established": flag,
+        "state": _PLACE,
+        "since": _PLACE,
+        "error": text(),
+        "routes_kept": flag,
+    },
+    {"name": _PLACE, "reason": text()},
+)
+_SIZE = whole(0, 2**128)
+_BLOCK = table(
+    {"cidr": _PLACE, "pool": _PLACE, "spare": flag, "size": _SIZE, "free": _SIZE},
+    {"in_use": _SIZE, "reserved": _SIZE, "cooling": _SIZE},
+)
+_DRIFT = table({"day": whole(), "kinds": by_name(whole(), 256)}, {"total": whole()})
+_AGENT = table(
+    {"wanted": flag, "running": flag},
+    {
+        "uptime": whole(-(2**40), 2**40),
+        "version": _PLACE,
+        "since": _PLACE,
+        "in_sync": flag,
+        "problems": items(text(), 1024),
+        "drift": _DRIFT,
+    },
+)
+_PROBLEMS = {"problems": items(text(), 1024)}
+_STATUS = table(
+    {
+        "node": _PLACE,
+        "plan": _PLACE,
+        "complete": flag,
+        "bgp": table({"enabled": flag, "running": flag, "sessions": items(_SESSION)}),
+        "routes": table({"expected": _COUNT, "present": _COUNT, "missing": items(text())}),
+        "blocks": items(_BLOCK, limits.BLOCKS),
+        "workloads": _COUNT,
+        "agent": _AGENT,
+        **_PROBLEMS,
+    }
+)
+_NO_STATE = table({"node": maybe(_PLACE), "agent": _AGENT, **_PROBLEMS})
+
+
+def status(value: t.Any) -> t.Any:
+    """Read what the module `node_status_info` answers. A node without a state answers less."""
+    found = _NO_STATE(value)
+    if found["node"] is not None:
+        found = _STATUS(value)
+    agent = found["agent"]
+    if agent["running"]:
+        missing = {"uptime", "version", "in_sync", "problems", "drift"} - agent.keys()
+        if missing:
+            raise Unreadable(f"agent.{min(missing)}", "missing")
+    return found
+
+
+#: The module `remote_endpoints`.
+EXCHANGED = table({}, {"changes": items(table({"action": one_of("+", "-", "~"), "subject": text()}))})
+
+
+def message(value: t.Any) -> str:
+    """Return why a task failed, "" where that is not said in a text; the beginning of a long one."""
+    if not isinstance(value, str):
+        return ""
+    cut = str.__str__(value[: limits.TEXT])
+    return cut if len(value) <= limits.TEXT else f"{cut}..."
+
+
+_TASK = table({}, {"failed": flag, "unreachable": flag, "skipped": flag, "changed": flag, "msg": message})
+
+
+def of_result(result: t.Mapping[str, t.Any], reader: t.Optional[Reader]) -> dict[str, t.Any]:
+    """Return a task's result as `reader` reads it, with how the task went; without a reader that alone.
+
+    A result that cannot be read is that of a task that failed, whose message says so. A task that failed, was skipped
+    or did not reach its host says how it went, and what is readable of the rest.
+    """
+    try:
+        went: dict[str, t.Any] = _TASK(result)
+    except Unreadable as error:
+        return _failed(error)
+    usable = not (went.get("failed") or went.get("unreachable") or went.get("skipped"))
+    if reader is None:
+        return went
+    try:
+        return {**reader(result), **went}
+    except Unreadable as error:
+        return _failed(error) if usable else went
+
+
+def _failed(error: Unreadable) -> dict[str, t.Any]:
+    why = f"its answer cannot be used: {error}. Look at the node: its modules do not answer so."
+    return {"failed": True, "msg": why}

@@ -1,0 +1,260 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The start of a node's engine: `python3 -I /usr/local/lib/calico/start apply|agent ...`, which is what the units run.
+
+The installation copies this file out of the engine's folder. It compares every file of the engine, byte code included,
+with the manifest that the installation wrote, and then becomes the engine. Where a file differs it starts the engine
+before the present one and raises an alarm. It imports nothing but the standard library, and nothing of the engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import stat
+import sys
+import typing as t
+
+ROOT = "/usr/local/lib/calico"
+ALARM = "/run/calico/engine-alarm.json"
+CURRENT = "current"
+MANIFESTS = "manifests"
+START = "start"
+MAIN = "__main__.py"
+
+_DIGEST = re.compile(r"[0-9a-f]{16}")
+#: Where no byte code lies: an engine that is started with it is compiled from its sources.
+_NO_BYTE_CODE = "/proc/self/fdinfo/none"
+_SHOWN = 3  # files that an alarm names
+_LONGEST_ALARM = 16 * 1024  # characters
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OWNERS = (0, os.geteuid())
+
+
+class Problem(t.NamedTuple):
+    """One file that is not as it was installed. `byte_code`: it is none of the sources."""
+
+    text: str
+    byte_code: bool = False
+
+
+def sources_digest(content: t.Mapping[str, bytes]) -> str:
+    """Return the 16 hex digits that name an engine, of its sources {path: content}."""
+    total = hashlib.sha256()
+    for name in sorted(content):
+        total.update(f"{name}\0{len(content[name])}\0".encode())
+        total.update(content[name])
+    return total.hexdigest()[:16]
+
+
+def manifest_path(root: str, digest: str) -> str:
+    """Return where the manifest of an engine lies: beside the engines, in none of them."""
+    return os.path.join(root, MANIFESTS, f"{digest}.json")
+
+
+def manifest_text(folder: str) -> str:
+    """Return the manifest of the engine in `folder` as JSON: {path: sha256}. Raises OSError."""
+    return json.dumps({name: _sha256(content) for name, content in _files(folder)[0].items()}, sort_keys=True) + "\n"
+
+
+def problems(root: str, digest: str) -> list[Problem]:
+    """Return what differs in the engine `digest` from what was installed; an empty list if nothing does.
+
+    Its sources have to make up the digest that names it, and all files have to be those of the manifest. No file or
+    folder may be writable for others than its owner, root. Without a manifest (an engine of an older release) all byte
+    code is a problem.
+    """
+    folder = os.path.join(root, digest)
+    try:
+        files, found = _files(folder)
+        recorded = _recorded(root, digest)
+    except OSError as error:
+        return [Problem(f"{error.filename} cannot be read: {error.strerror}")]
+    sources = {name: content for name, content in files.items() if not _is_byte_code(name)}
+    if sources_digest(sources) != digest:
+        changed = sorted(name for name, content in sources.items() if recorded.get(name, "") != _sha256(content))
+        missing = sorted(name for name in recorded if name not in files and not _is_byte_code(name))
+        found += [Problem(f"{name} was changed or added") for name in changed]
+        found += [Problem(f"{name} is missing") for name in missing]
+        if not changed and not missing:
+            found.append(Problem("its sources are not those that its name stands for"))
+    for name, content in files.items():
+        if _is_byte_code(name) and recorded.get(name, "") != _sha256(content):
+            found.append(Problem(f"{name} was changed or added", byte_code=True))
+    found += [
+        Problem(f"{name} is missing", byte_code=True) for name in recorded if name not in files and _is_byte_code(name)
+    ]
+    return found
+
+
+def in_use(root: str) -> str:
+    """Return the digest of the engine that `current` leads to, "" where there is none."""
+    try:
+        digest = os.readlink(os.path.join(root, CURRENT))
+    except OSError:
+        return ""
+    return digest if _is_engine(root, digest) else ""
+
+
+class Choice(t.NamedTuple):
+    """The engine to start, and the sentence of the alarm ("": the engine in use is as it was installed)."""
+
+    digest: str
+    byte_code: bool
+    alarm: str
+
+
+def choose(root: str) -> Choice:
+    """Return which engine to start: the one in use, else the newest other one that is whole.
+
+    An engine with whole sources but other byte code is started from its sources, if no engine is whole. Raises
+    LookupError with a sentence where none can be started.
+    """
+    current = in_use(root)
+    others = sorted(
+        (name for name in _names(root) if name != current and _is_engine(root, name)),
+        key=lambda name: os.stat(os.path.join(root, name)).st_mtime,
+        reverse=True,
+    )
+    found = {name: problems(root, name) for name in ([current] if current else [])}
+    if current and not found[current]:
+        return Choice(current, True, "")
+    found.update((name, problems(root, name)) for name in others)
+    trouble = (
+        f"the engine {current} in {root} is not as it was installed: {_listed(found[current])}."
+        if current
+        else (f"{os.path.join(root, CURRENT)} leads to no engine.")
+    )
+    remedy = "Run site.yml, which installs it again, and find out who changed it."
+    for with_byte_code in (True, False):
+        for name in found:
+            if all(one.byte_code and not with_byte_code for one in found[name]):
+                running = "from its sources alone" if name == current else f"as the engine {name}"
+                return Choice(name, with_byte_code, f"{trouble} It was started {running}. {remedy}")
+    raise LookupError(f"{trouble} No other engine there is whole, and nothing was started. {remedy}")
+
+
+def main(arguments: t.Sequence[str], root: str = ROOT, alarm: str = ALARM) -> int:
+    """Become the engine with these arguments. Return 1 where none can be started."""
+    try:
+        choice = choose(root)
+    except (LookupError, OSError) as error:
+        _raise_alarm(str(error), alarm)
+        return 1
+    if choice.alarm:
+        _raise_alarm(choice.alarm, alarm)
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(alarm)
+    without = [] if choice.byte_code else ["-X", f"pycache_prefix={_NO_BYTE_CODE}"]
+    # -B: byte code that the engine itself wrote would differ from the manifest.
+    command = [sys.executable, "-I", "-B", *without, os.path.join(root, choice.digest), *arguments]
+    return os.execv(command[0], command)
+
+
+def read_alarm(path: str = ALARM) -> str:
+    """Return the sentence of the alarm that the last start raised, "" where it raised none."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return str(json.loads(stream.read(_LONGEST_ALARM))["alarm"])
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, LookupError, TypeError):
+        return f"{path} holds an alarm that cannot be read. See journalctl -t calico-agent -p alert."
+
+
+def _raise_alarm(sentence: str, path: str) -> None:
+    """Write the alarm to the journal, and to a file that `calicoctl node status` and the metrics read."""
+    sys.stderr.write(f"<1>{sentence}\n")  # sd-daemon(3): priority alert
+    folder = os.path.dirname(path)
+    with contextlib.suppress(OSError):
+        if not os.path.isdir(folder):
+            os.mkdir(folder)
+            os.chmod(folder, 0o755)  # whatever the umask of the unit is
+        handle = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            os.fchmod(stream.fileno(), 0o644)
+            stream.write(json.dumps({"alarm": sentence}) + "\n")
+        os.replace(f"{path}.new", path)
+
+
+def _files(folder: str) -> tuple[dict[str, bytes], list[Problem]]:
+    """Return the contents of all files below `folder` by their path in it, and what is odd about their kind or mode."""
+    contents: dict[str, bytes] = {}
+    odd: list[Problem] = []
+    _check_mode(".", os.lstat(folder), odd)
+    waiting = [""]
+    while waiting:
+        above = waiting.pop()
+        with os.scandir(os.path.join(folder, above)) as entries:
+            for entry in entries:
+                name = f"{above}{entry.name}"
+                status = entry.stat(follow_symlinks=False)
+                _check_mode(name, status, odd)
+                if stat.S_ISDIR(status.st_mode):
+                    waiting.append(f"{name}/")
+                elif stat.S_ISREG(status.st_mode):
+                    contents[name] = _content(entry.path, status.st_size)
+                elif not stat.S_ISLNK(status.st_mode):
+                    odd.append(Problem(f"{name} is no file"))
+    return contents, odd
+
+
+def _content(path: str, size: int) -> bytes:
+    """Return what a regular file holds. Raises OSError, also where it is another file by now."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        content = os.read(handle, size + 1)
+    finally:
+        os.close(handle)
+    return content
+
+
+def _check_mode(name: str, status: os.stat_result, odd: list[Problem]) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        odd.append(Problem(f"{name} is a symbolic link"))
+    elif status.st_mode & _OTHERS_MAY_WRITE:
+        odd.append(Problem(f"{name} may be written by others (mode {stat.S_IMODE(status.st_mode):04o})"))
+    if status.st_uid not in _OWNERS:
+        odd.append(Problem(f"{name} belongs to user {status.st_uid}"))
+
+
+def _recorded(root: str, digest: str) -> dict[str, str]:
+    """Return the manifest's {path: sha256}, an empty one where there is none that can be read."""
+    try:
+        with open(manifest_path(root, digest), encoding="utf-8") as stream:
+            recorded = json.load(stream)
+    except (FileNotFoundError, ValueError):
+        return {}
+    return recorded if isinstance(recorded, dict) else {}
+
+
+def _names(root: str) -> list[str]:
+    return sorted(os.listdir(root)) if os.path.isdir(root) else []
+
+
+def _is_engine(root: str, name: str) -> bool:
+    return bool(_DIGEST.fullmatch(name)) and os.path.exists(os.path.join(root, name, MAIN))
+
+
+def _is_byte_code(name: str) -> bool:
+    """Whether Python looks for byte code there. Anything else that was added may be imported instead of a source."""
+    return name.endswith(".pyc") and name.split("/")[-2:-1] == ["__pycache__"]
+
+
+def _listed(found: t.Sequence[Problem]) -> str:
+    shown = ", ".join(one.text for one in found[:_SHOWN])
+    more = len(found) - _SHOWN
+    return shown if more <= 0 else f"{shown} and {more} more"
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+r"""Text for people's terminals and logs, in which nothing commands the terminal or changes the order of what is read.
+
+Names and messages come from nodes, workloads and files. Control characters (C0, DEL, C1), marks that change the
+direction of text (CVE-2021-42574), separators of lines and halves of surrogate pairs are shown as `\x1b`, `\u202e`.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+_OTHERS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
+_IN_TEXT = re.compile(f"[{_OTHERS}]")
+_IN_LINE = re.compile(f"[\t\n{_OTHERS}]")
+
+
+def text(value: object) -> str:
+    """Return `value` as text of any number of lines: line feeds and tabs stay."""
+    return _IN_TEXT.sub(_escape, str(value))
+
+
+def line(value: object) -> str:
+    """Return `value` as one line: line feeds and tabs are escaped, too."""
+    return _IN_LINE.sub(_escape, str(value))
+
+
+def lines(values: t.Iterable[object]) -> str:
+    """Return each value as one line, with a line feed behind it."""
+    return "".join(f"{line(value)}\n" for value in values)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    if code in (0x09, 0x0A, 0x0D):
+        return {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}[code]
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+class Stream:
+    """A text stream that escapes what is written to it (`text`); everything else is the stream's own."""
+
+    def __init__(self, stream: t.TextIO) -> None:
+        self._stream = stream
+
+    def write(self, value: str) -> int:
+        """Write `value` escaped; return how many characters of it were written, which is all of them."""
+        self._stream.write(text(value))
+        return len(value)
+
+    def writelines(self, values: t.Iterable[str]) -> None:
+        """Write each of `values`, escaped."""
+        for value in values:
+            self.write(value)
+
+    def __getattr__(self, name: str) -> t.Any:
+        return getattr(self._stream, name)

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Waiting for a task with ``async`` inside its action, so that the answer passes the action's filter.
+
+Ansible polls after the action has ended and takes the answer as the node gives it.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible.errors import AnsibleError
+from ansible.playbook.task import Task
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+Data = dict[str, t.Any]
+
+#: {uuid of a task: its seconds between polls}, in this process. Tasks that are tried again come with `poll: 0`.
+_POLLS: dict[str, int] = {}
+
+
+def is_waited_for(task: t.Any) -> bool:
+    """Return whether `task` has ``poll``, and keep Ansible from polling after the action."""
+    if task.poll > 0:
+        _POLLS[str(task._uuid)] = int(task.poll)
+        task.poll = 0
+    return str(task._uuid) in _POLLS
+
+
+def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) -> Data:
+    """Return the answer of the job that `action` has `started`, or a failure when its time is over."""
+    job, task = started.get("ansible_job_id"), action._task
+    if job is None:
+        return {"failed": True, "msg": "No job id was returned by the async task"}
+    pause, left = _POLLS[str(task._uuid)], int(task.async_val)
+    answer: Data = {}
+    while left > 0:
+        time.sleep(pause)
+        left -= pause
+        try:
+            answer = _status(action, task_vars, jid=job)
+        except AnsibleError as error:
+            # The connection may be back at the next poll.
+            Display().vvvv(f"async poll failed: {error}")
+            action._connection.reset()
+            if left <= 0:
+                raise
+            continue
+        if answer.get("finished") or answer.get("skipped") or (answer.get("failed") and answer.get("_ansible_parsed")):
+            break
+    if not answer.get("finished"):
+        seconds = task.async_val
+        return {"failed": True, "msg": f"async task did not complete within the requested time - {seconds}s"}
+    _status(action, task_vars, jid=job, mode="cleanup")
+    return answer
+
+
+def _status(action: ActionBase, task_vars: Data, **args: t.Any) -> Data:
+    task = action._task
+    status = Task.load({"async_status": args, "check_mode": task.check_mode, "environment": task.environment})
+    handler = action._shared_loader_obj.action_loader.get(
+        "ansible.legacy.async_status",
+        task=status,
+        connection=action._connection,
+        play_context=action._play_context,
+        loader=action._loader,
+        templar=action._templar,
+        shared_loader_obj=action._shared_loader_obj,
+    )
+    try:
+        return t.cast(Data, handler.run(task_vars=task_vars))
+    finally:
+        handler.cleanup(force=True)

@@ -1,0 +1,122 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Variables as the controller has them: from inventory, options, plays, roles and set_fact, without facts.
+
+By default Ansible makes variables of the facts that modules return, above those of the inventory. Root on a node writes
+the answers of all modules that run there, so that it could set any variable of its own host, or take another host's
+name. ``set_fact`` is no fact in this sense: Ansible keeps it apart, unless it was cached by an earlier run.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import contextlib
+import multiprocessing
+import typing as t
+
+from ansible import constants
+from ansible.vars.hostvars import HostVarsVars
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+
+_PREFIX = "calico_"
+#: Variables that say which host this is and where its inventory lies. Ansible takes them from facts, too.
+IDENTITY = frozenset(
+    {"inventory_hostname", "inventory_hostname_short", "inventory_dir", "inventory_file", "group_names"}
+)
+_REMEDY = (
+    "Remove the module, the local fact or the cached set_fact that it comes from and set it in the inventory; if there "
+    "is none, look into who is root on this host. Facts that are cached go with --flush-cache."
+)
+
+
+def is_of_fleet(name: str) -> bool:
+    """Return whether the compiler reads the variable `name`, or complains of how it is written."""
+    if name in variables.BY_NAME or name.startswith(variables.GROUP_LISTS):
+        return True
+    return name.startswith(_PREFIX) and any(True for dummy in variables.misspelt([name]))
+
+
+@contextlib.contextmanager
+def without_facts() -> t.Iterator[None]:
+    """Keep facts out of the variables that Ansible gives in this process, as inject_facts_as_vars=False does.
+
+    Actions run in a process of their own, so that nothing else in the run sees the setting.
+    """
+    before = constants.INJECT_FACTS_AS_VARS
+    constants.INJECT_FACTS_AS_VARS = False
+    try:
+        yield
+    finally:
+        constants.INJECT_FACTS_AS_VARS = before
+
+
+class PlayVariables:
+    """Variables of hosts like `hostvars`, with those of the running play, role and task, which that leaves out."""
+
+    def __init__(self, hostvars: t.Any, task: t.Any) -> None:
+        self._hostvars, self._task = hostvars, task
+        self._play = task.get_play()
+
+    def raw_get(self, host: str) -> dict[str, t.Any]:
+        found = self._hostvars._inventory.get_host(host)
+        manager = self._hostvars._variable_manager
+        return t.cast(
+            "dict[str, t.Any]",
+            manager.get_vars(
+                play=self._play, host=found, task=self._task, include_hostvars=False, _hosts=[], _hosts_all=[host]
+            ),
+        )
+
+    def __getitem__(self, host: str) -> t.Any:
+        return HostVarsVars(self.raw_get(host), loader=self._hostvars._loader, host=host)
+
+
+def of_hosts(task_vars: t.Mapping[str, t.Any], task: t.Any) -> t.Any:
+    """Return where to read variables of hosts, within without_facts(): `hostvars`, or PlayVariables.
+
+    The latter takes longer for each host. It is needed where the play, role or task defines variables of the fleet.
+    """
+    hostvars = task_vars.get("hostvars")
+    if not hasattr(hostvars, "raw_get") or "inventory_hostname" not in task_vars:
+        return hostvars
+    own = hostvars.raw_get(task_vars["inventory_hostname"])
+    for name, value in task_vars.items():
+        if name.startswith(_PREFIX) and value is not own.get(name) and is_of_fleet(name) and value != own.get(name):
+            return PlayVariables(hostvars, task)
+    return hostvars
+
+
+def facts_of_fleet(own: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the names of facts that look like variables of the fleet and are left out.
+
+    `own` are a host's variables as HostVars.raw_get gives them within without_facts().
+    """
+    facts = own.get("ansible_facts")
+    if not isinstance(facts, collections.abc.Mapping):
+        return []
+    names = [str(name) for name in facts if str(name).startswith(_PREFIX)]
+    return sorted(name for name in names if is_of_fleet(name) and facts[name] != own.get(name))
+
+
+def check_host(task_vars: t.Mapping[str, t.Any]) -> None:
+    """Refuse a host that gives itself another identity, or variables of this collection's roles, by facts.
+
+    The options of a task are templates that Ansible has evaluated with facts already, so that these names cannot be
+    left out. Variables of the fleet can: no option is made of them. Raises FleetError.
+    """
+    hostvars = task_vars.get("hostvars")
+    if not constants.INJECT_FACTS_AS_VARS or not hasattr(hostvars, "raw_get"):
+        return
+    named = str(task_vars.get("inventory_hostname"))
+    host = str(getattr(multiprocessing.current_process(), "_host", None) or named)
+    if named != host:
+        raise FleetError(f"host {host}", None, f"calls itself {named} by a fact inventory_hostname.", _REMEDY)
+    with without_facts():
+        own = hostvars.raw_get(host)
+    facts = own.get("ansible_facts")
+    for name in sorted(map(str, facts)) if isinstance(facts, collections.abc.Mapping) else ():
+        of_role = name.startswith(_PREFIX) and not is_of_fleet(name) and task_vars.get(name) != own.get(name)
+        if name in IDENTITY or of_role:
+            raise FleetError(f"host {host}", None, f"has a fact {name}, which is a variable and no fact.", _REMEDY)

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The base of all actions of this collection: what a node answers reaches neither variables nor Ansible's own keys."""
+
+from __future__ import annotations
+
+import abc
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.vars import merge_hash
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+
+from . import async_job, controller_variables, module_answer
+
+Data = dict[str, t.Any]
+
+_OF_ANSIBLE = ("ansible.builtin.", "ansible.legacy.")
+
+
+class GuardedAction(ActionBase):
+    """An action whose variables come from the controller and whose modules' answers are filtered.
+
+    Subclasses define `act` in the place of `run`.
+    """
+
+    def run(self, tmp: t.Any = None, task_vars: t.Optional[Data] = None) -> Data:
+        result = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        try:
+            controller_variables.check_host(task_vars)
+        except FleetError as error:
+            return {**result, "failed": True, "msg": str(error)}
+        with controller_variables.without_facts():
+            return self.act(result, {**task_vars, "hostvars": controller_variables.of_hosts(task_vars, self._task)})
+
+    @abc.abstractmethod
+    def act(self, result: Data, task_vars: Data) -> Data:
+        """Return `result`, filled with what the task is to answer."""
+
+    def _execute_module(self, module_name: t.Optional[str] = None, **options: t.Any) -> Data:
+        """Run a module on the node and return what passes of its answer."""
+        answer = super()._execute_module(module_name=module_name, **options)
+        name = module_name or str(self._task.action)
+        if name.startswith(_OF_ANSIBLE):  # for a helper of ActionBase: no action returns it
+            return t.cast(Data, answer)
+        return self._passed_on(name, answer)
+
+    def _passed_on(self, module_name: str, answer: t.Mapping[str, t.Any]) -> Data:
+        module = module_name.rpartition(".")[2]
+        return module_answer.passed_on(module, answer, self._discovered_interpreter_key, self._discovered_interpreter)
+
+
+class PlainAction(GuardedAction):
+    """The action of a module that needs nothing from the controller, with ``async`` like Ansible's own."""
+
+    _supports_async = True
+
+    def act(self, result: Data, task_vars: Data) -> Data:
+        in_background = bool(self._task.async_val) and not self._connection.has_native_async
+        answer = self._execute_module(task_vars=task_vars, wrap_async=in_background)
+        if not in_background:
+            self._remove_tmp_path(self._connection._shell.tmpdir)
+        elif async_job.is_waited_for(self._task) and not answer.get("failed") and not answer.get("skipped"):
+            answer = self._passed_on(str(self._task.action), async_job.wait(self, answer, task_vars))
+        return t.cast(Data, merge_hash(result, answer))

@@ -1,0 +1,87 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the nodes of a run answered to node_info, read node by node: one that cannot be read is named, and left out."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.left_out import LeftOut
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import Unreadable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+
+from . import run_results
+
+
+@dataclasses.dataclass
+class Observed:
+    """By host: `states` (None: it has none yet), `journals`, `passwords` (names of those that change), and `refused`,
+    hosts that answered something that cannot be read; these are in none of the others."""
+
+    states: dict[str, t.Optional[NodeState]] = dataclasses.field(default_factory=dict)
+    journals: dict[str, node_info.Journal] = dataclasses.field(default_factory=dict)
+    passwords: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    refused: dict[str, FleetError] = dataclasses.field(default_factory=dict)
+    left_out: list[LeftOut] = dataclasses.field(default_factory=list)
+
+    def refuse(self, host: str, error: FleetError) -> None:
+        """Go on without a host."""
+        self.refused[host] = error
+        for part in (self.states, self.journals, self.passwords):
+            t.cast("dict[str, t.Any]", part).pop(host, None)
+
+
+def read(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> Observed:
+    """Return what the hosts answered. Those that could not be reached, or failed, are not in it."""
+    found = Observed()
+    with uncollected():
+        for host, answer in results.items():
+            if not run_results.usable(answer):
+                continue
+            try:
+                found.states[host] = state(host, answer)
+            except FleetError as error:
+                found.refused[host] = error
+                continue
+            found.journals[host], left_out = node_info.journal(host, answer)
+            found.passwords[host] = node_info.changed_passwords(answer)
+            found.left_out += left_out
+    return found
+
+
+def state(host: str, answer: t.Any) -> t.Optional[NodeState]:
+    """Return the stored state in a node_info result, None for a fresh node or one that was not read. Raises
+    FleetError."""
+    try:
+        return node_info.state(host, answer)
+    except node_info.Foreign as error:
+        raise foreign(host, error.node) from error
+    except Unreadable as error:
+        raise unreadable(host, error) from error
+
+
+def unreadable(host: str, error: Unreadable) -> FleetError:
+    """Return the error that says that a host's stored state cannot be read, and how to go on."""
+    return FleetError(
+        f"stored state of {host}",
+        None,
+        f"cannot be read: {error.place and f'{error.place} is '}{error.why}.",
+        "It was written by another release of this collection: use that release, or remove "
+        "/var/lib/calico/state.json on the node if its workloads may be planned anew.",
+    )
+
+
+def foreign(host: str, other: str) -> FleetError:
+    """Return the error that says that a host has the state of another node."""
+    return FleetError(
+        f"stored state of {host}",
+        None,
+        f"is that of another node, {other}: the host was cloned or renamed, or is not what it says.",
+        f"If {other} lives on elsewhere or under the new name, remove /var/lib/calico on this host and run again; else "
+        "correct the inventory.",
+    )

@@ -1,0 +1,22 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lines that actions print. What is in them comes from nodes: it is shown, and commands no terminal."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.utils.display import Display
+from ansible_collections.baremetal.host_routing.plugins.module_utils import terminal_text
+
+
+def show(lines: t.Iterable[str], color: t.Optional[str] = None) -> None:
+    """Print each of `lines` as one line."""
+    for line in lines:
+        Display().display(terminal_text.line(line), color=color)
+
+
+def texts(values: t.Iterable[object]) -> list[str]:
+    """Return warnings and the like as Ansible may print them."""
+    return [terminal_text.text(value) for value in values]

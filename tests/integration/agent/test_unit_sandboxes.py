@@ -1,0 +1,111 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role's units: how far they are locked in, by systemd's own measure, and that their limits leave room to work.
+
+That they work inside is shown by the lab, with the systemd of Debian 12 and 13.
+"""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import os
+import pathlib
+import re
+import subprocess
+import typing as t
+
+import pytest
+
+from tests.unit.roles.test_calico_node_vars import ROLE, files
+
+#: Exposure in tenths, as `systemd-analyze security` counts it: less is better, a unit without any sandbox has 96.
+MOST = {"calico-agent": 39, "calico-bird": 31, "calico-firewall": 21, "calico-node-state": 45}
+#: Rules of a large policy (docs/benchmarks.md).
+RULES = 35_000
+
+
+def unit_files() -> dict[str, str]:
+    """{name of the unit: its text}, as the role writes them."""
+    found = {}
+    for path, entry in files().items():
+        name = re.fullmatch(r"/etc/systemd/system/(.*)\.service", path)
+        if name:
+            found[name.group(1)] = (ROLE / "files" / entry["src"]).read_text("utf-8")
+    return found
+
+
+def setting(unit: str, name: str) -> str:
+    parser = configparser.ConfigParser(strict=False, interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(unit_files()[unit])
+    return parser["Service"][name]
+
+
+def test_every_unit_has_its_limit() -> None:
+    assert unit_files().keys() == MOST.keys()
+
+
+@pytest.mark.parametrize("unit", sorted(MOST))
+def test_exposure(unit: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / f"{unit}.service"
+    path.write_text(unit_files()[unit])
+    command = ["systemd-analyze", "security", "--offline=true", f"--threshold={MOST[unit]}", "--no-pager", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    assert f"Overall exposure level for {unit}.service" in done.stdout
+
+
+def test_what_writes_the_firewall_has_one_sandbox() -> None:
+    """The agent and the boot unit do the same work: one of them would fail where it has less than the other."""
+    for name in ("CapabilityBoundingSet", "RestrictNamespaces", "RestrictAddressFamilies", "MemoryMax"):
+        assert setting("calico-agent", name) == setting("calico-node-state", name), name
+
+
+@contextlib.contextmanager
+def memory_limit(mebibytes: int) -> t.Iterator[pathlib.Path]:
+    """A cgroup with that much memory; its file of processes."""
+    legacy = pathlib.Path("/sys/fs/cgroup/memory")
+    top, limit = (legacy, "memory.limit_in_bytes") if legacy.is_dir() else (legacy.parent, "memory.max")
+    folder = top / f"host-routing-test-{os.getpid()}"
+    folder.mkdir()
+    try:
+        (folder / limit).write_text(f"{mebibytes << 20}\n")
+        yield folder / "cgroup.procs"
+    finally:
+        folder.rmdir()
+
+
+def rules() -> str:
+    """35,000 rules like those of policies, 35 to a chain."""
+    chains = [f"cali-pi-{number:05d}" for number in range(RULES // 35)]
+    match = "-p tcp -m set --match-set test src -m multiport --dports %d,8080 -m mark --mark 0x0/0x10000"
+    comment = '-m comment --comment "host-routing:abcdefghijklmnop"'
+    lines = [f":{chain} - [0:0]" for chain in chains]
+    lines += [f"-A {chain} {comment} {match % port} -j ACCEPT" for chain in chains for port in range(1, 36)]
+    return "\n".join(["*filter", *lines, "COMMIT", ""])
+
+
+def restored(backend: str, mebibytes: int) -> int:
+    """Write these rules twice in a namespace of their own, the second time over the first; return the exit status."""
+    with memory_limit(mebibytes) as processes:
+        restore = f"iptables-{backend}-restore --noflush"
+        script = f"""
+            echo $$ > {processes} && mount -t tmpfs none /run && cat > /run/rules &&
+            ipset create test hash:net && {restore} < /run/rules && {restore} < /run/rules
+        """
+        words = ["unshare", "--net", "--mount", "sh", "-c", script]
+        return subprocess.run(words, input=rules(), text=True, capture_output=True, check=False, timeout=120).returncode
+
+
+@pytest.mark.parametrize("backend", ["nft", "legacy"])
+def test_half_of_the_agents_memory_is_room_for_a_large_policy(backend: str) -> None:
+    """The kernel's part of it included, of the rules before and of those that replace them."""
+    limit = setting("calico-agent", "MemoryMax")
+    assert limit.endswith("G")
+    assert restored(backend, int(limit[:-1]) * 1024 // 2) == 0
+
+
+def test_a_limit_of_memory_would_be_noticed() -> None:
+    assert restored("nft", 64) != 0

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node of tests/integration/policy, with each backend of iptables, with policy that allows all and without any."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Pool, TunnelDevice
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicySettings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
+
+from tests.integration import iptables_backend
+from tests.integration.host_under_test import HostKernel, host_under_test
+from tests.integration.policy.documents import Document, workload
+from tests.integration.policy.node_in_namespace import Node
+from tests.integration.policy.policed_node import HOST, HOST_V6, PolicedNode
+from tests.unit.fleet.fleets import build, pool, states
+
+#: Addresses of other nodes: who may send encapsulated packets. HOST is this one's.
+PEER, PEER_V6 = "192.0.2.77", "2001:db8::77"
+PORT = 8472
+POOLS = (
+    Pool("pool", "10.65.0.0/16", 26, "VXLAN", nat_outgoing=True),
+    Pool("pool6", "fd65::/32", 122, "VXLAN", nat_outgoing=True),
+)
+DEVICES = (
+    TunnelDevice("vxlan.calico", "vxlan", 1450, HOST, "10.65.0.9", "66:00:00:00:00:01", 4096, PORT),
+    TunnelDevice("vxlan-v6.calico", "vxlan", 1430, HOST_V6, "fd65::9", "66:00:00:00:00:01", 4096, PORT),
+)
+
+
+class AttackedNode(PolicedNode):
+    """`policy`: whether it has policy, which allows everything."""
+
+    def __init__(self, node: Node, policy: bool) -> None:
+        super().__init__(node)
+        self.policy = policy
+        for sysctl in states(build(pool("direct")))["node1"].sysctls:
+            if "{" not in sysctl.key and "cali" not in sysctl.key:
+                node.kernel.sysctl_write(sysctl.key, sysctl.value)
+
+    def defend(
+        self,
+        *documents: Document,
+        spoofing: bool = False,
+        vxlan: bool = False,
+        ipip: bool = False,
+        tunnels: bool = False,
+    ) -> None:
+        """Program what a node has. `spoofing`, `vxlan`, `ipip`: what workloads are allowed; `tunnels`: the fleet is one
+        with VXLAN, by another port than the usual one, and the pools have natOutgoing."""
+        given: dict[str, t.Any] = {}
+        if tunnels:
+            given = {"devices": DEVICES, "fleet": (HOST, PEER, HOST_V6, PEER_V6), "pools": POOLS}
+        if self.policy:
+            settings = PolicySettings(
+                default_endpoint_to_host_action="Accept",
+                allow_vxlan_from_workloads=vxlan,
+                allow_ipip_from_workloads=ipip,
+            )
+            self.state = dataclasses.replace(self.state, workload_source_spoofing=spoofing)
+            self.apply(*(workload(index) for index in range(4)), *documents, settings=settings, **given)
+        else:
+            checks = Settings(
+                allow_vxlan_from_workloads=vxlan,
+                allow_ipip_from_workloads=ipip,
+                workload_source_spoofing=spoofing,
+                vxlan_port=PORT if tunnels else 4789,
+            )
+            self.without_policy(checks, **given)
+
+
+#: Backends of iptables, each without policy and with it.
+KINDS = ("nft", "nft, policy", "legacy", "legacy, policy")
+
+
+def attacked_node(kind: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[AttackedNode]:
+    """Yield a node of one of KINDS; `folder` is the test's own."""
+    backend, _comma, policy = kind.partition(", ")
+    iptables_backend.choose(backend, folder, monkeypatch)
+    with host_under_test(folder, HostKernel) as kernel:
+        made = AttackedNode(Node(kernel, str(folder / "netns"), backend), bool(policy))
+        yield made
+        made.close()

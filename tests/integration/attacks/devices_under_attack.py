@@ -1,0 +1,229 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node in a network namespace whose devices are attacked, and the frames that attack it.
+
+Its firewall is left out: what holds here the devices' own settings hold. The node has eth0 (10.10.1.11) on a wire to
+the namespace `wire`, and the workloads web and app.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import ipaddress
+import socket
+import struct
+import time
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    Address,
+    NewLink,
+    RouteAttributes,
+    RouteOperation,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, WorkloadEndpoint
+
+from tests.integration.host_under_test import HostKernel
+from tests.unit.fleet.fleets import build, pool, states, workload
+
+HOST, PEER, NEIGHBOUR = "10.10.1.11", "10.10.1.12", "10.10.1.66"
+HOST_MAC = "ee:ee:ee:ee:ee:ee"
+PORT = 4242
+ROUTER = "fe80::bad"
+_TRUSTING = {
+    # What a host's administrator may have set, and what kernels begin with: the worst of both.
+    "net/ipv4/conf/all/rp_filter": "0",
+    "net/ipv4/conf/default/rp_filter": "0",
+    "net/ipv4/conf/all/accept_source_route": "1",
+    "net/ipv4/conf/default/accept_source_route": "1",
+    "net/ipv4/conf/default/accept_redirects": "1",
+    "net/ipv4/conf/default/arp_accept": "1",
+    "net/ipv6/conf/all/forwarding": "0",
+    "net/ipv6/conf/default/accept_ra": "2",
+    "net/ipv6/conf/default/accept_redirects": "1",
+    "net/ipv6/conf/default/accept_dad": "0",
+    "net/ipv6/conf/default/autoconf": "1",
+}
+
+
+def state(*, spoofing: bool = False) -> NodeState:
+    """node1 of an IPv4 fleet in VXLAN mode, without a firewall."""
+    fleet = build(
+        pool("vxlan"),
+        workloads=[workload("web", "node1"), workload("app", "node1"), workload("far", "node2")],
+        own={"node1": {"calico_workload_source_spoofing": spoofing}},
+    )
+    return dataclasses.replace(states(fleet)["node1"], iptables=(), ipsets=(), policy=None)
+
+
+class Host:
+    def __init__(self, kernel: HostKernel) -> None:
+        self.kernel = kernel
+        self._sockets = contextlib.ExitStack()
+        kernel.link_set("lo", up=True)
+        for key, value in _TRUSTING.items():
+            kernel.sysctl_write(key, value)
+        kernel.netns_add("wire", "")
+        kernel.link_add(NewLink("eth0", "veth", peer_name="wire0", peer_netns="wire"))
+        self._up(kernel, "eth0", HOST)
+        self._up(self.inside("wire"), "wire0", NEIGHBOUR)
+        default = RouteAttributes(device="eth0", gateway="10.10.1.1")
+        assert not kernel.route_batch([RouteOperation("add", "0.0.0.0/0", default)])
+
+    @staticmethod
+    def _up(kernel: LinuxKernel, device: str, address: str) -> None:
+        kernel.link_set(device, up=True)
+        kernel.address_add(Address(device, address, 24))
+
+    def close(self) -> None:
+        self._sockets.close()
+
+    def inside(self, name: str) -> LinuxKernel:
+        return self.kernel.inside(name)
+
+    # ---- what is made
+
+    def apply(self, wanted: NodeState) -> list[str]:
+        """Bring the node to a state, and return the lines of what was done. Nothing differs afterwards."""
+        plan = node.plan_node(self.kernel, wanted)
+        node.apply_node(self.kernel, plan)
+        assert [change.line() for change in node.plan_node(self.kernel, wanted).changes] == []
+        return [change.line() for change in plan.changes]
+
+    def make(self, how: str, wanted: NodeState) -> None:
+        """Make the node's workloads by `plan`, as a run does, or one by one by `attach`, as CNI does."""
+        if how == "attach":
+            self.apply(dataclasses.replace(wanted, workloads=(), routes=(), sysctls=wanted.sysctls[:1]))
+            for one in wanted.workloads:
+                attach.attach(self.kernel, one)
+        self.apply(wanted)
+
+    def control(self) -> str:
+        """Make a pair of devices that nobody closed, whose other end is `ctl1` in namespace `wire`."""
+        self.kernel.link_add(NewLink("ctl0", "veth", peer_name="ctl1", peer_netns="wire"))
+        self.kernel.link_set("ctl0", up=True)
+        self.inside("wire").link_set("ctl1", up=True)
+        return "ctl0"
+
+    # ---- what there is
+
+    def taken(self, device: str) -> list[str]:
+        """What the host took of advertisements on a device: addresses and routes of IPv6 but link-local ones."""
+        done = self.kernel.run(["ip", "-6", "route", "show", "table", "all", "dev", device])
+        routes = [line for line in done.output.splitlines() if " expires " in line or " proto ra " in line]
+        done = self.kernel.run(["ip", "-6", "-oneline", "address", "show", "dev", device, "scope", "global"])
+        return routes + done.output.splitlines()
+
+    def default_routes6(self) -> str:
+        return self.kernel.run(["ip", "-6", "route", "show", "default"]).output
+
+    def neighbours(self, device: str) -> list[str]:
+        return self.kernel.run(["ip", "neighbour", "show", "dev", device]).output.splitlines()
+
+    # ---- packets
+
+    def sends(self, namespace: str, device: str, *frames: bytes) -> None:
+        """Put frames on a device in one of the namespaces, as root there does."""
+        sender = self.inside(namespace)._there(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+        with sender:
+            sender.bind((device, 0))
+            for frame in frames:
+                sender.send(frame)
+
+    def listens(self, namespace: t.Optional[str] = None, port: int = PORT) -> socket.socket:
+        """Return a UDP socket of the host, or of one of the namespaces."""
+        kernel = self.kernel if namespace is None else self.inside(namespace)
+        made = kernel._there(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        self._sockets.enter_context(made)
+        made.bind(("0.0.0.0", port))
+        made.settimeout(1)
+        return made
+
+
+def until(holds: t.Callable[[], t.Any], seconds: float = 5.0) -> bool:
+    """Wait for it; return whether it came."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def received(listener: socket.socket) -> set[str]:
+    """Return the sources of what came, up to a packet whose payload is `last`."""
+    found = set()
+    while True:
+        data, (source, _port) = listener.recvfrom(2048)
+        if data == b"last":
+            return found
+        found.add(source)
+
+
+def endpoint(wanted: NodeState, name: str) -> WorkloadEndpoint:
+    return next(one for one in wanted.workloads if one.name == name)
+
+
+def mac(text: str) -> bytes:
+    return bytes.fromhex(text.replace(":", ""))
+
+
+def ethernet(payload: bytes, to: str = HOST_MAC, source: str = "02:00:00:00:00:66", kind: int = 0x0800) -> bytes:
+    return mac(to) + mac(source) + struct.pack("!H", kind) + payload
+
+
+def udp(source: str, destination: str, payload: bytes = b"forged", port: int = PORT, options: bytes = b"") -> bytes:
+    """A packet without a UDP checksum, which IPv4 allows."""
+    ends = ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed
+    body = struct.pack("!HHHH", 4000, port, 8 + len(payload), 0) + payload
+    return ipv4(ends, socket.IPPROTO_UDP, body, options)
+
+
+def ipv6_udp(source: str, destination: str, payload: bytes, port: int = PORT) -> bytes:
+    ends = ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed
+    length = 8 + len(payload)
+    body = struct.pack("!HHHH", 4000, port, length, 0) + payload
+    value = checksum(ends + struct.pack("!II", length, socket.IPPROTO_UDP) + body) or 0xFFFF
+    return struct.pack("!IHBB", 6 << 28, length, 17, 64) + ends + body[:6] + struct.pack("!H", value) + body[8:]
+
+
+def ipv4(ends: bytes, protocol: int, body: bytes, options: bytes = b"") -> bytes:
+    words = 5 + len(options) // 4
+    head = struct.pack("!BBHHHBBH", 0x40 | words, 0, 4 * words + len(body), 1, 0, 64, protocol, 0) + ends + options
+    return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + body
+
+
+def arp(operation: int, sender: str, target: str, source: str = "02:00:00:00:00:66") -> bytes:
+    ends = ipaddress.ip_address(sender).packed, ipaddress.ip_address(target).packed
+    body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, operation) + mac(source) + ends[0] + bytes(6) + ends[1]
+    return ethernet(body, "ff:ff:ff:ff:ff:ff", source, 0x0806)
+
+
+def router_advertisement(source: str = ROUTER) -> bytes:
+    """An IPv6 packet that offers a default route, a more specific one, a prefix for addresses and an MTU of 1280."""
+    prefix = ipaddress.ip_address("2001:db8:bad::").packed
+    specific = ipaddress.ip_address("2001:db8:5ec::").packed
+    icmp = struct.pack("!BBHBBHII", 134, 0, 0, 64, 0x08, 1800, 0, 0)
+    icmp += struct.pack("!BBBBIII", 3, 4, 64, 0xC0, 86400, 86400, 0) + prefix
+    icmp += struct.pack("!BBBBI", 24, 3, 48, 0x08, 1800) + specific
+    icmp += struct.pack("!BBHI", 5, 1, 0, 1280)
+    ends = ipaddress.ip_address(source).packed + ipaddress.ip_address("ff02::1").packed
+    value = checksum(ends + struct.pack("!II", len(icmp), 58) + icmp)
+    icmp = icmp[:2] + struct.pack("!H", value) + icmp[4:]
+    return struct.pack("!IHBB", 6 << 28, len(icmp), 58, 255) + ends + icmp
+
+
+def advertisement() -> bytes:
+    return ethernet(router_advertisement(), "33:33:00:00:00:01", kind=0x86DD)
+
+
+def checksum(data: bytes) -> int:
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data[: len(data) // 2 * 2]))
+    total += data[-1] << 8 if len(data) % 2 else 0
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF

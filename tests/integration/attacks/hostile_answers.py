@@ -1,0 +1,242 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Answers of nodes: those of honest ones, and what root on one of them may make of its own."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import math
+import random
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_json import to_plain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import Collected
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, EndpointPort
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.namespaced_labels import namespaced_labels
+
+Data = dict[str, t.Any]
+
+
+def endpoint(node: str, address: str, name: str = "web", **labels: str) -> Endpoint:
+    """A workload that an agent attached."""
+    return Endpoint(
+        "WorkloadEndpoint",
+        f"default/{name}",
+        node,
+        f"cali{name}",
+        (address,),
+        namespaced_labels(labels, "default"),
+        ("projectcalico-default-allow",),
+        (EndpointPort("http", "tcp", 80),),
+        "default",
+    )
+
+
+def remote_endpoints_info(node: str, *endpoints: Endpoint) -> Data:
+    """What a node answers about its workloads."""
+    known = {"node9": {"collected": "2026-11-22T06:00:00Z", "endpoints": 1, "digest": "0" * 16}}
+    return {
+        "changed": False,
+        "node": node,
+        "endpoints": to_plain(endpoints),
+        "digest": Collected("", endpoints).digest,
+        "known": known,
+    }
+
+
+def node_info(state: t.Optional[NodeState], *allocated: str, opened: t.Sequence[str] = ()) -> Data:
+    """What a node answers about itself before a run."""
+    return {
+        "changed": False,
+        "state": None if state is None else json.loads(json.dumps(state.to_dict())),
+        "complete": True,
+        "passwords_changed": [],
+        "engine_digest": "0123456789abcdef",
+        "ipam": {"allocated": dict.fromkeys(allocated, "podman.1"), "opened": list(opened)},
+        "generations": [
+            {"n": n, "when": "2026-11-22T06:00:00Z", "who": "ops@control", "plan": "7f3a91", "phase": "converge"}
+            for n in (1, 2)
+        ],
+    }
+
+
+def plan() -> Data:
+    """What the module node answers."""
+    change = {"kind": "route", "action": "+", "subject": "10.244.7.0/26", "before": None, "after": "x", "by": "node"}
+    return {
+        "changed": True,
+        "new": False,
+        "changes": [change, {**change, "kind": "session", "action": "!", "before": None, "after": "ends"}],
+        "sessions_reset": 1,
+        "sessions_begun": 2,
+        "routes_withdrawn": 0,
+        "kept": ["tunl0 10.244.1.0 (2 open connections use it)"],
+        "cut": [],
+        "confirmed": True,
+        "phases": [{"phase": "prepare", "plan": ["x"], "changes": [change]}],
+    }
+
+
+def convergence() -> Data:
+    """What convergence_info answers, by way of its action."""
+    return {
+        "changed": False,
+        "converged": True,
+        "sessions": {"expected": 2, "established": 2},
+        "routes": {"expected": 2, "present": 2},
+        "missing": [],
+        "external_sessions": 0,
+    }
+
+
+def probes() -> Data:
+    """What probe answers."""
+    target = {"name": "node1", "address": "10.244.1.0", "size": 84, "sent": 30, "received": 30, "lost": 0}
+    times = {"rtt_min": 0.2, "rtt_max": 0.8, "longest_gap": 1.5, "reason": "", "silent": 0.0}
+    watch = {"running": False, "complete": True, "reason": "", "seconds": 9.0, "interval": 50.0, "resolution": 51.0}
+    return {"changed": False, "targets": [{**target, **times}], "sent": 30, "lost": 0, "watch": watch}
+
+
+def status(node: str) -> Data:
+    """What node_status_info answers."""
+    session = {"name": "Mesh", "node": "node1", "address": "10.10.1.11", "established": True, "state": "Established"}
+    return {
+        "changed": False,
+        "node": node,
+        "plan": "7f3a91",
+        "complete": True,
+        "bgp": {
+            "enabled": True,
+            "running": True,
+            "sessions": [{**session, "since": "14:02", "error": "", "reason": "", "routes_kept": False}],
+        },
+        "routes": {"expected": 2, "present": 2, "missing": []},
+        "blocks": [
+            {"cidr": "10.244.3.0/26", "pool": "p", "size": 64, "in_use": 1, "reserved": 0, "free": 63, "spare": False}
+        ],
+        "workloads": 3,
+        "agent": {
+            "wanted": True,
+            "running": True,
+            "version": "0.2.0",
+            "since": "x",
+            "uptime": 99,
+            "in_sync": True,
+            "problems": [],
+            "drift": {"total": 1, "day": 1, "kinds": {"route": 1}},
+        },
+        "problems": [],
+    }
+
+
+def nested(levels: int) -> t.Any:
+    """A list in a list in a list."""
+    found: t.Any = []
+    for dummy in range(levels):
+        found = [found]
+    return found
+
+
+#: What root on a node writes where something else belongs: breaks of every protocol behind it, other types, too much.
+#: Each is called, so that no test changes it for another.
+HOSTILE: tuple[t.Callable[[], t.Any], ...] = tuple(
+    functools.partial(copy.copy, value)
+    for value in (
+        None, True, False, 0, -1, 2**31, 2**64, 10**400, 0.5, -0.0, math.nan, math.inf, 1e308, "", " ", "x", "\n", "\0",
+        "10.244.0.1\nsave -file /etc/cron.d/x", "10.244.0.1 nomatch", "10.244.0.1 timeout 1", "0.0.0.0", "0.0.0.0/0",
+        "::", "::/0", "10.244.0.0/16", "10.244.1.0/26", "10.244.3.2", "10.10.1.11", "127.0.0.1", "::ffff:10.244.0.1",
+        "fe80::1%eth0", "010.244.0.1", "10.244.0.1,tcp:80", "١٠.٢٤٤.٠.١", "cali40s:x", "eth0", "*", "lo", "../../etc",
+        "{{ lookup('pipe', 'id') }}", "\x1b]0;x\x07", "\u202e", "\ud800", "a" * 300, "a" * 100_000, "node1", "node2",
+        "default/web", "all()", "HostEndpoint", "tcp", "flip", "IPIP", [], {}, [[]], [None], {"": ""}, {"a": {"a": {}}},
+        ["10.244.0.1"], [1, "x"], {"node1": {}}, {"10.244.3.5": "x", "0.0.0.0/0": "y"}, list(range(5_000)),
+        dict.fromkeys(map(str, range(5_000)), 0), nested(90), nested(3_000),
+    )
+)  # fmt: skip
+
+
+def _name(chance: random.Random) -> str:
+    """Return a text for the name of an entry."""
+    while True:
+        text = chance.choice(HOSTILE)()
+        if isinstance(text, str):
+            return text[:40]
+
+
+def tampered(answer: t.Mapping[str, t.Any], chance: random.Random) -> Data:
+    """The answer with one to four places in it changed, each in a way that root on a node may choose."""
+    found = json.loads(json.dumps(answer))
+    for dummy in range(chance.choice((1, 1, 1, 2, 4))):
+        _change(found, chance)
+    return t.cast(Data, found)
+
+
+def _change(found: t.Any, chance: random.Random) -> None:
+    place = found
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        if not keys:
+            break
+        key = chance.choice(keys)
+        inner = place[key]
+        if isinstance(inner, (dict, list)) and chance.random() < 0.85:
+            place = inner
+            continue
+        if chance.random() < 0.15:
+            del place[key]
+        elif chance.random() < 0.1 and isinstance(place, dict):
+            place[_name(chance)] = inner
+        else:
+            place[key] = chance.choice(HOSTILE)()
+        return
+    if isinstance(place, list):
+        place.append(chance.choice(HOSTILE)())
+    else:
+        place[_name(chance)] = chance.choice(HOSTILE)()
+
+
+def lying(answer: t.Mapping[str, t.Any], others: t.Sequence[str], pool: str, chance: random.Random) -> Data:
+    """What node_info answers, of the right types in each place and not true.
+
+    `others` are blocks of other nodes, all in 10.244.0.0/16 of `pool`.
+    """
+    found = t.cast(Data, json.loads(json.dumps(answer)))
+    state, ipam = found["state"], found["state"]["ipam"]
+
+    def block() -> Data:
+        free = f"10.244.{chance.randrange(256)}.{chance.randrange(4) * 64}/26"
+        odd = chance.choice(("10.244.0.0/16", "10.244.7.0/25", "10.244.7.0/32", "192.0.2.0/26", "fd00::/122", "x"))
+        return {"cidr": chance.choice((chance.choice(others), free, odd)), "pool": chance.choice((pool, pool, "other"))}
+
+    def address() -> str:
+        inside = ipam["blocks"][0]["cidr"].rpartition(".")[0] if ipam["blocks"] else "10.244.9"
+        theirs = chance.choice(others).rpartition(".")[0]
+        return f"{chance.choice((inside, theirs, '192.0.2'))}.{chance.randrange(256)}"
+
+    lies: tuple[t.Callable[[], t.Any], ...] = (
+        lambda: ipam["blocks"].append(block()),
+        lambda: ipam["blocks"].extend(block() for dummy in range(2_000)),
+        lambda: ipam["spare_blocks"].append(block()),
+        lambda: ipam.update(blocks=[], spare_blocks=[]),
+        lambda: ipam.update(generation=chance.choice((0, 1, 2, 99, 20_000, 2**50))),
+        lambda: ipam["workloads"].update({chance.choice(("w1", "w3", "x\ny")): address()}),
+        lambda: ipam["tunnels"].update(ipip=address()),
+        lambda: found["ipam"]["allocated"].update((address(), "x") for dummy in range(chance.choice((1, 70, 3_000)))),
+        lambda: found["ipam"].update(allocated={f"{ipam['blocks'][0]['cidr'][:-4]}{n}": "x" for n in range(64)}),
+        lambda: found["ipam"]["opened"].append(block()["cidr"]),
+        lambda: state.update(phase=chance.choice(("prepare", "flip", "retire"))),
+        lambda: state.update(underlay_mtu=chance.choice((1280, 9000))),
+        lambda: [entry.update(encapsulation="VXLAN") for entry in state["pools"]],
+        lambda: state["pools"].append({**state["pools"][0], "name": "other", "cidr": "10.0.0.0/8"}),
+        lambda: state.update(bird=None),
+        lambda: state.update(node=chance.choice(("node1", "node2", "node9"))),
+        lambda: found.update(passwords_changed=["x"] * chance.choice((1, 500))),
+        lambda: found.update(state=None),
+    )
+    for lie in chance.sample(lies, chance.choice((1, 1, 2, 3))):
+        if found["state"] is not None and (ipam["blocks"] or lie is not lies[8]):
+            lie()
+    return found

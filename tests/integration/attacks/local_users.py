@@ -1,0 +1,82 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Processes of users who are not root, beside an agent whose readers are the members of one group."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import subprocess
+import sys
+import typing as t
+
+from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
+from tests.integration.host_under_test import HOST
+
+GROUP = "nogroup"  # whose members read; every Debian has it
+GID = 65534
+MEMBER, OTHER_MEMBER, STRANGER = 61001, 61002, 61003  # uids, and gids of the same number
+
+# What says one thing after the other on a connection for each, and prints what is answered.
+SAY = """\
+import json, socket, sys
+heard = []
+for said in json.load(sys.stdin):
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect("agent.sock")
+            connection.sendall(said.encode())
+            connection.shutdown(socket.SHUT_WR)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        except OSError as error:
+            heard.append(error.strerror)
+            continue
+        answer = b""
+        try:
+            while chunk := connection.recv(65536):
+                answer += chunk
+        except ConnectionResetError:
+            pass
+        heard.append(answer.decode())
+json.dump(heard, sys.stdout)
+"""
+
+
+@contextlib.contextmanager
+def daemon_with_readers(engine: pathlib.Path, folder: pathlib.Path, **settings: t.Any) -> t.Iterator[Daemon]:
+    """Running. The folder of its socket is everybody's to enter, as /run/calico is."""
+    with daemon_under_test(engine, folder) as daemon:
+        daemon.settings(group=GROUP, cooldown=0.0, **settings)
+        daemon.start()
+        daemon.in_sync()
+        yield daemon
+
+
+def start(
+    daemon: Daemon, uid: int, groups: t.Sequence[int], source: str, *arguments: str, **more: t.Any
+) -> subprocess.Popen[bytes]:
+    """A Python program as that user on the daemon's host, in the folder of the socket: `agent.sock` leads there,
+    whoever may enter what is above it."""
+    supplementary = f"--groups={','.join(map(str, groups))}" if groups else "--clear-groups"
+    who = ["setpriv", f"--reuid={uid}", f"--regid={uid}", supplementary]
+    return subprocess.Popen(
+        ["nsenter", f"--net={daemon.folder}/netns/{HOST}", *who, sys.executable, "-I", "-c", source, *arguments],
+        cwd=daemon.folder / "run", stdin=subprocess.PIPE, stdout=subprocess.PIPE, **more,
+    )  # fmt: skip
+
+
+def say(daemon: Daemon, uid: int, *said: str, groups: t.Sequence[int] = (GID,)) -> list[str]:
+    process = start(daemon, uid, groups, SAY)
+    output, _ = process.communicate(json.dumps(said).encode(), timeout=120)
+    assert process.returncode == 0
+    return t.cast("list[str]", json.loads(output))
+
+
+def ask(daemon: Daemon, uid: int, method: str, groups: t.Sequence[int] = (GID,), **params: t.Any) -> dict[str, t.Any]:
+    """The answer's result or error."""
+    (heard,) = say(daemon, uid, json.dumps({"id": 1, "method": method, "params": params}), groups=groups)
+    answer = json.loads(heard)
+    return t.cast("dict[str, t.Any]", answer.get("result", answer.get("error")))

@@ -1,0 +1,273 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attacks by root on a node, who writes the answers of all modules that Ansible runs there.
+
+Ansible has its default configuration here: facts become variables, which the clone's ansible.cfg turns off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import stat
+import subprocess
+import sys
+import typing as t
+
+import pytest
+import yaml
+
+from tests.integration.ansible_playbook import BIN, ROOT
+
+ALLOW_ALL = [
+    {
+        "apiVersion": "projectcalico.org/v3",
+        "kind": "GlobalNetworkPolicy",
+        "metadata": {"name": "opened"},
+        "spec": {"order": 1, "types": ["Ingress"], "ingress": [{"action": "Allow"}]},
+    }
+]
+#: Keys of an answer that Ansible obeys, with what a node would write there.
+OBEYED = {
+    "ansible_facts": {"calico_policies_rack_a": ALLOW_ALL, "seen_as_variable": True},
+    "add_host": {"host_name": "n9", "groups": ["calico_nodes"], "host_vars": {}},
+    "add_group": "calico_rr",
+    "parent_groups": ["all"],
+    "ansible_stats": {"data": {"forged_statistics": 1}, "per_host": False, "aggregate": False},
+    "_ansible_notify": ["forged"],
+    "_ansible_facts_cacheable": True,
+    "_ansible_delegated_vars": {"ansible_delegated_host": "n2"},
+    "undocumented": "forged",
+}
+#: Modules of several kinds of action, with what makes the action call its module without a fleet.
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "convergence_info": {"state": {}},
+    "node": {"state": {}},
+    "node_info": {},
+    "probe": {},
+    "remote_endpoints": {},
+    "remote_endpoints_info": {},
+}
+
+EXPLAIN = {"baremetal.host_routing.policy_explain": {"from": "w1", "to": "w2", "port": "80/tcp"}, "run_once": True}
+
+_FORGER = """\
+#!{python}
+import json, os, re, sys
+module = re.search(r"(?:AnsiballZ_)?(\\w+)\\.py$", sys.argv[1]).group(1)
+if module.startswith("async_"):  # runs the module, or reads its answer
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+with open({answers!r}) as stream:
+    answers = json.load(stream)
+print(json.dumps({{"changed": False, **answers.get(module, answers["*"])}}))
+"""
+
+
+class Fleet:
+    """An inventory of two nodes. Root on n1 answers as he likes; n2 is honest, and says nothing of interest."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.inventory = folder / "inventory" / "hosts.yml"
+        self.inventory.parent.mkdir()
+        (folder / "default.cfg").touch()
+        hosts = {
+            name: {"calico_node_address": f"10.0.0.{number}/24", "ansible_python_interpreter": self._forger(name)}
+            for number, name in enumerate(("n1", "n2"), 1)
+        }
+        deny = {
+            "kind": "GlobalNetworkPolicy",
+            "metadata": {"name": "closed"},
+            "spec": {"selector": "app == 'w2'", "types": ["Ingress"], "ingress": []},
+        }
+        fleet = {
+            "ansible_connection": "local",
+            "calico_ip_pools": [{"name": "pool", "cidr": "10.244.0.0/16"}],
+            "calico_workloads": [{"name": w, "node": n, "labels": {"app": w}} for w, n in (("w1", "n1"), ("w2", "n2"))],
+            "calico_policies": [deny],
+        }
+        groups = {"rack_a": {"hosts": {"n1": {}}}, "rack_b": {"hosts": {"n2": {}}}}
+        self.inventory.write_text(yaml.safe_dump({"calico_nodes": {"vars": fleet, "hosts": hosts, "children": groups}}))
+        self.answers({})
+        self.answers({}, "n2")
+
+    def _forger(self, name: str) -> str:
+        path = self.folder / f"python-{name}"
+        path.write_text(_FORGER.format(python=sys.executable, answers=str(self.folder / f"answers-{name}.json")))
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return str(path)
+
+    def answers(self, answer: t.Mapping[str, t.Any], host: str = "n1", **by_module: t.Mapping[str, t.Any]) -> None:
+        """Have a host answer to these modules so, and to all others with `answer`."""
+        (self.folder / f"answers-{host}.json").write_text(json.dumps({"*": answer, **by_module}))
+
+    def run(self, program: str, *words: t.Union[str, pathlib.Path]) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+        environment = {
+            **kept,
+            "LC_ALL": "C.UTF-8",
+            "ANSIBLE_CONFIG": str(self.folder / "default.cfg"),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build" / "collections"),
+            "ANSIBLE_HOME": str(self.folder / "home"),
+            "ANSIBLE_NOCOLOR": "1",
+        }
+        return subprocess.run(
+            [BIN / program, *words, "-i", self.inventory],
+            cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    def play(self, *tasks: t.Mapping[str, t.Any], gather: bool = False, more: t.Sequence[t.Any] = ()) -> str:
+        """What a play of these tasks prints, as one line; `more` are the plays after it."""
+        first = {"hosts": "calico_nodes", "gather_facts": gather, "tasks": list(tasks)}
+        path = self.folder / "play.yml"
+        path.write_text(json.dumps([first, *more]))
+        done = self.run("ansible-playbook", path)
+        return re.sub(r"\s+", " ", done.stdout + done.stderr)
+
+
+@pytest.fixture
+def fleet(tmp_path: pathlib.Path) -> Fleet:
+    return Fleet(tmp_path)
+
+
+def seen(*names: str) -> dict[str, t.Any]:
+    """A task that prints which of these variables there are."""
+    shown = " ".join(f"{name}={{{{ {name} is defined }}}}" for name in names)
+    return {"ansible.builtin.debug": {"msg": shown}}
+
+
+def test_facts_in_a_modules_answer_open_no_policy(fleet: Fleet) -> None:
+    """Return ansible_facts with a policy for the whole fleet, and other keys that Ansible obeys, from modules.
+
+    Gain: any policy for the fleet, other hosts in the inventory, any variable.
+    Precedent: CVE-2016-9587 (root on a node ran commands on the controller by facts that it returned).
+    Result: only documented keys pass, and policy_explain stays DENY.
+    """
+    fleet.answers(OBEYED)
+    names = sorted(ARGUMENTS)
+    asked = [
+        {f"baremetal.host_routing.{name}": ARGUMENTS[name], "register": f"answer_{name}", "run_once": True}
+        for name in names
+    ]
+    keys = f"[{', '.join(f'answer_{name}' for name in names)}] | map('list') | sum(start=[]) | unique | sort"
+    said = fleet.play(
+        *asked,
+        {"ansible.builtin.debug": {"msg": f"keys: {{{{ {keys} | join(' ') }}}}."}, "run_once": True},
+        seen("seen_as_variable", "calico_policies_rack_a"),
+        {"ansible.builtin.debug": {"msg": "hosts: {{ groups['all'] | join(' ') }}."}},
+        EXPLAIN,
+    )
+    assert "keys: bgp changed external_sessions failed warnings." in said
+    assert said.count("seen_as_variable=False calico_policies_rack_a=False") == 2
+    assert "hosts: n1 n2." in said
+    assert "DENY" in said
+    assert "ALLOW" not in said
+    assert "CUSTOM STATS" not in said
+
+
+def test_facts_in_an_answer_to_an_ad_hoc_task_pass_neither(fleet: Fleet) -> None:
+    """Return the same keys to `ansible -m` of a module that needs nothing from the controller.
+
+    Gain: facts that a cache keeps for the runs that follow.
+    Precedent: CVE-2016-9587.
+    Result: the answer is printed without them.
+    """
+    fleet.answers({**OBEYED, "routes": []})
+    done = fleet.run("ansible", "n1", "-m", "baremetal.host_routing.route_info")
+    assert done.stdout.splitlines() == ["n1 | SUCCESS => {", '    "changed": false,', '    "routes": []', "}"]
+
+
+@pytest.mark.parametrize("poll", [1, 0])
+def test_facts_in_an_answer_that_is_waited_for_open_no_policy(fleet: Fleet, poll: int) -> None:
+    """Return the same keys from a task with async, which Ansible reads from a file on the node after the action.
+
+    Gain: any policy for the fleet.
+    Precedent: CVE-2016-9587.
+    Result: an answer that is waited for is filtered; that of async_status, a module of Ansible's, sets facts, which the
+    compiler does not read.
+    """
+    fleet.answers({**OBEYED, "routes": []})
+    status = {"ansible.builtin.async_status": {"jid": "{{ job.ansible_job_id }}"}, "register": "end"}
+    waiting = {**status, "until": "end.finished", "delay": 1, "retries": 20}
+    said = fleet.play(
+        {"baremetal.host_routing.route_info": {}, "async": 20, "poll": poll, "register": "job"},
+        {"ansible.builtin.debug": {"msg": "{{ inventory_hostname }} has {{ job | list | sort | join(' ') }}."}},
+        *([] if poll else [waiting]),
+        seen("seen_as_variable"),
+        EXPLAIN,
+    )
+    passed = "ansible_job_id changed failed finished results_file"
+    passed += " routes started stderr stderr_lines stdout stdout_lines warnings" if poll else " started"
+    assert f"n1 has {passed}." in said
+    assert said.count("seen_as_variable=False") == (2 if poll else 1)
+    assert "DENY" in said
+    assert "ALLOW" not in said
+
+
+def test_facts_that_are_gathered_open_no_policy(fleet: Fleet) -> None:
+    """Return a policy for the fleet among the facts that Ansible gathers by itself.
+
+    Gain: any policy for the fleet.
+    Precedent: CVE-2016-9587.
+    Result: the variable is left out, and a warning names it with the host.
+    """
+    fleet.answers({"ansible_facts": {"calico_policies_rack_a": ALLOW_ALL, "calico_policies": ALLOW_ALL}})
+    said = fleet.play(EXPLAIN, gather=True)
+    assert "DENY" in said
+    assert "ALLOW" not in said
+    assert (
+        "host n1: calico_policies, calico_policies_rack_a is a fact, no variable, and is left out. Set variables in the"
+        " inventory; if no module, local fact or set_fact of yours is behind it, look into who is root on this host."
+    ) in said
+
+
+def test_a_node_does_not_become_another_one(fleet: Fleet) -> None:
+    """Take another node's name by the fact inventory_hostname, and hide it by a fact ansible_facts.
+
+    Gain: another node's state, policy and BGP passwords.
+    Precedent: CWE-290.
+    Result: the host is refused and named, and the others go on.
+    """
+    fleet.answers({"ansible_facts": {"inventory_hostname": "n2", "ansible_facts": {}}})
+    said = fleet.play({"baremetal.host_routing.node_info": {}}, gather=True)
+    assert (
+        "host n1 calls itself n2 by a fact inventory_hostname. Remove the module, the local fact or the cached set_fact"
+        " that it comes from and set it in the inventory; if there is none, look into who is root on this host. Facts"
+        " that are cached go with --flush-cache."
+    ) in said
+    assert "ok: [n2]" in said
+    assert re.search(r"n1 : ok=1 .* failed=1 .*n2 : ok=2 .* failed=0", said)
+
+
+@pytest.mark.parametrize("name", ["calico_node_mode", "inventory_dir"])
+def test_a_fact_is_no_variable_of_a_role(fleet: Fleet, name: str) -> None:
+    """Give the run another mode, or lift its limits, by a fact named like a variable of the role.
+
+    Gain: another encapsulation for the whole fleet, sessions that are interrupted, another lockfile.
+    Precedent: CWE-915.
+    Result: the host is refused and named before a task of the role reads the variable, and the others go on.
+    """
+    fleet.answers({"ansible_facts": {name: "direct", "ansible_facts": {}}})
+    said = fleet.play({"baremetal.host_routing.node_info": {}}, gather=True)
+    assert f"host n1 has a fact {name}, which is a variable and no fact. Remove the module" in said
+    assert re.search(r"n1 : ok=1 .* failed=1 .*n2 : ok=2 .* failed=0", said)
+
+
+def test_a_fact_is_no_option_of_a_playbook(fleet: Fleet) -> None:
+    """Have playbooks/explain.yml write its answer to a path of the node's choice on the controller.
+
+    Gain: a file on the controller, with text of the attacker's in it.
+    Precedent: CWE-73.
+    Result: options of playbooks come from the command line alone.
+    """
+    target = fleet.folder / "written"
+    fleet.answers({"ansible_facts": {"answer_file": str(target), "output": "none", "expect": "allow"}})
+    flow = {"from": "w1", "to": "w2", "to_port": "80/tcp"}
+    explain = {"ansible.builtin.import_playbook": str(ROOT / "playbooks" / "explain.yml"), "vars": flow}
+    said = fleet.play(gather=True, more=[explain])
+    assert "DENY" in said
+    assert "failed=1" not in said
+    assert not target.exists()

@@ -1,0 +1,183 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attacks by a local user, on the files of the engine that root runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import py_compile
+import shutil
+import subprocess
+import sys
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle, engine_start
+
+SOURCE = pathlib.Path(bundle.__file__).resolve().parent.parent
+APPLY = "host_routing/node/command.py"
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Two engines, as a node has them after an upgrade: 1, and 2 which is in use."""
+    return install_both(tmp_path)
+
+
+def install_both(folder: pathlib.Path) -> pathlib.Path:
+    for number in (1, 2):
+        source = folder / f"source{number}"
+        for name in bundle.FILES:
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_text("")
+        for room in ("agent", "node"):
+            (source / room).mkdir(exist_ok=True)
+            (source / room / "__init__.py").write_text("")
+        (source / "agent" / "hand_over.py").write_text("connect = 'connect'\n")
+        (source / "node" / "command.py").write_text(f"def main(argv, agent):\n    print('engine {number}', *argv)\n")
+        shutil.copy(SOURCE / "node" / "engine_start.py", source / "node")
+        bundle.install(bundle.build(str(source)), bundle.bundle_digest(str(source)), str(folder / "lib"))
+    return folder / "lib"
+
+
+def start(root: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    """Run `start apply` as the boot unit does, with the paths of this test."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(SOURCE / 'node')!r}); import engine_start; "
+        f"sys.exit(engine_start.main(['apply'], {str(root)!r}, {str(root / 'alarm.json')!r}))"
+    )
+    return subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False, timeout=60)
+
+
+def alarm(root: pathlib.Path) -> str:
+    path = root / "alarm.json"
+    return json.loads(path.read_text())["alarm"] if path.exists() else ""
+
+
+def current(root: pathlib.Path) -> pathlib.Path:
+    return root / os.readlink(root / "current")
+
+
+def change_source(root: pathlib.Path) -> str:
+    (current(root) / APPLY).write_text("def main(argv, agent):\n    print('ATTACK')\n")
+    return f"{APPLY} was changed or added"
+
+
+def change_byte_code(root: pathlib.Path) -> str:
+    (path,) = (current(root) / "host_routing/node/__pycache__").glob("command.*.pyc")
+    source = current(root) / APPLY
+    times = source.stat()
+    hostile = root.parent / "hostile.py"
+    # As long as the source and of its time, so that Python takes the byte code for that of the source.
+    text = "def main(argv, agent):\n    print('ATTACK')\n"
+    hostile.write_text(text + "#" * (times.st_size - len(text) - 1) + "\n")
+    os.utime(hostile, (times.st_atime, times.st_mtime))
+    py_compile.compile(str(hostile), cfile=str(path))
+    return f"{path.relative_to(current(root))} was changed or added"
+
+
+def add_extension_module(root: pathlib.Path) -> str:
+    (current(root) / "host_routing/node/command.so").write_bytes(b"\x7fELF")
+    return "host_routing/node/command.so was changed or added"
+
+
+def remove_source(root: pathlib.Path) -> str:
+    (current(root) / APPLY).unlink()
+    return f"{APPLY} is missing"
+
+
+def link_elsewhere(root: pathlib.Path) -> str:
+    (current(root) / APPLY).unlink()
+    (current(root) / APPLY).symlink_to(root.parent / "source1" / "node" / "command.py")
+    return f"{APPLY} is a symbolic link"
+
+
+def open_to_all(root: pathlib.Path) -> str:
+    (current(root) / APPLY).chmod(0o666)
+    return f"{APPLY} may be written by others (mode 0666)"
+
+
+def give_away(root: pathlib.Path) -> str:
+    os.chown(current(root) / APPLY, 65534, 65534)
+    return f"{APPLY} belongs to user 65534"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [change_source, change_byte_code, add_extension_module, remove_source, link_elsewhere, open_to_all, give_away],
+)
+def test_changed_engine_is_not_run(root: pathlib.Path, damage: t.Callable[[pathlib.Path], str]) -> None:
+    """Change a file of the engine that the boot unit and the agent run, byte code included.
+
+    Gain: code that runs as root at each boot.
+    Precedent: CWE-494 (download of code without integrity check), CWE-732.
+    Result: the engine before it runs, the journal and a file name what was changed.
+    """
+    assert (start(root).stdout, alarm(root)) == ("engine 2 apply\n", "")
+    found = damage(root)
+    done = start(root)
+    previous = next(name for name in os.listdir(root) if len(name) == 16 and name != current(root).name)
+    assert done.stdout == "engine 1 apply\n"
+    assert alarm(root).startswith(f"the engine {current(root).name} in {root} is not as it was installed: {found}")
+    assert alarm(root).endswith(
+        f" It was started as the engine {previous}. Run site.yml, which installs it again, and find out who changed it."
+    )
+    assert done.stderr == f"<1>{alarm(root)}\n"
+    assert found in ", ".join(bundle.damage(str(root)))
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_umask_of_root_opens_nothing(tmp_path: pathlib.Path, umask: int) -> None:
+    """Wait for a run of root's with umask 000, then write into the engine.
+
+    Gain: code that runs as root.
+    Precedent: CWE-276 (incorrect default permissions).
+    Result: no file or folder is writable for others, and all can be read by the group calico.
+    """
+    before = os.umask(umask)
+    try:
+        root = install_both(tmp_path)
+    finally:
+        os.umask(before)
+    (tmp_path / "lib").parent.chmod(0o755)
+    found = [path for path in (root, *root.rglob("*")) if not path.is_symlink()]
+    assert found and not [path for path in found if path.stat().st_mode & 0o022]
+    assert not [path for path in found if not path.stat().st_mode & 0o004]
+
+
+def test_byte_code_alone_is_passed_over_where_no_other_engine_is(root: pathlib.Path) -> None:
+    """Change byte code on a node that has one engine only.
+
+    Gain: code that runs as root, or a node that does not come up after a reboot.
+    Precedent: CWE-494.
+    Result: the engine is compiled from its sources, which are whole; the alarm says so.
+    """
+    for name in os.listdir(root):
+        if len(name) == 16 and name != current(root).name:
+            shutil.rmtree(root / name)
+    change_byte_code(root)
+    assert start(root).stdout == "engine 2 apply\n"
+    assert "It was started from its sources alone." in alarm(root)
+
+
+def test_nothing_whole_is_nothing_run(root: pathlib.Path) -> None:
+    """Change all engines of a node.
+
+    Gain: code that runs as root.
+    Precedent: CWE-494.
+    Result: nothing is started; the words name the file and the remedy.
+    """
+    digest = current(root).name
+    for name in os.listdir(root):
+        if len(name) == 16:
+            (root / name / APPLY).write_text("print('ATTACK')\n")
+    done = start(root)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"<1>the engine {digest} in {root} is not as it was installed: {APPLY} was changed or added. No other engine "
+        "there is whole, and nothing was started. Run site.yml, which installs it again, and find out who changed it.\n"
+    )
+    assert engine_start.in_use(str(root)) == digest

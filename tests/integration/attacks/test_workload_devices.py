@@ -1,0 +1,286 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attacks by a workload."""
+
+from __future__ import annotations
+
+import ipaddress
+import pathlib
+import random
+import socket
+import struct
+import time
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening, node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    RouteAttributes,
+    RouteOperation,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+
+from tests.integration.attacks.devices_under_attack import (
+    HOST,
+    PEER,
+    Host,
+    advertisement,
+    arp,
+    checksum,
+    endpoint,
+    ethernet,
+    ipv4,
+    received,
+    state,
+    udp,
+    until,
+)
+from tests.integration.host_under_test import HostKernel, host_under_test
+
+MANY = 10_000
+
+
+@pytest.fixture
+def host(tmp_path: pathlib.Path) -> t.Iterator[Host]:
+    with host_under_test(tmp_path, HostKernel) as kernel:
+        made = Host(kernel)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def wanted() -> NodeState:
+    return state()
+
+
+def spoofed(wanted: NodeState) -> list[str]:
+    """Addresses that a workload does not have: another workload's here and elsewhere, nodes', and anybody's."""
+    elsewhere = next(route for route in wanted.bird_routes if route.node == "node2").destination
+    return [
+        endpoint(wanted, "app").address,
+        str(ipaddress.ip_network(elsewhere)[1]),
+        wanted.ipam.blocks[0].cidr.partition("/")[0],
+        PEER,
+        HOST,
+        "10.10.1.1",
+        "8.8.8.8",
+        "169.254.1.1",
+    ]
+
+
+@pytest.mark.parametrize("how", ["plan", "attach"])
+def test_a_workload_cannot_send_as_somebody_else(host: Host, wanted: NodeState, how: str) -> None:
+    """Send packets from other workloads', nodes' and foreign addresses, to the host and through it, without policy.
+
+    Gain: what others are allowed, and answers of others to it that hide who asked.
+    Precedent: CWE-290.
+    Result: only packets with the workload's own source arrive.
+    """
+    host.make(how, wanted)
+    web, app = endpoint(wanted, "web"), endpoint(wanted, "app")
+    here, there = host.listens(), host.listens("app")
+
+    def arriving(destination: str, listener: socket.socket) -> set[str]:
+        packets = [udp(source, destination) for source in spoofed(wanted) if source != destination]
+        host.sends("web", "eth0", *map(ethernet, [*packets, udp(web.address, destination, b"last")]))
+        return received(listener)
+
+    assert arriving(HOST, here) == set()
+    assert arriving(app.address, there) == set()
+    # The same packets do arrive where sources are not checked.
+    host.kernel.sysctl_write(f"net/ipv4/conf/{web.interface}/rp_filter", "0")
+    assert len(arriving(HOST, here)) > 4
+    assert len(arriving(app.address, there)) > 4
+
+
+@pytest.mark.parametrize("how", ["plan", "attach"])
+def test_a_workload_cannot_advertise_itself_as_router(host: Host, wanted: NodeState, how: str) -> None:
+    """Send a Router Advertisement to an IPv4-only node that has no policy.
+
+    Gain: the host's default route of IPv6, and with it all of the host's own IPv6 traffic.
+    Precedent: CVE-2020-13597.
+    Result: the host takes no route, address or MTU from it.
+    """
+    host.make(how, wanted)
+    control = host.control()
+    web = endpoint(wanted, "web").interface
+    host.sends("web", "eth0", advertisement())
+    host.sends("wire", "ctl1", advertisement())
+    assert until(lambda: len(host.taken(control)) >= 3), "the advertisement of this test is not sound"
+    assert host.taken(web) == []
+    assert web not in host.default_routes6()
+    assert host.kernel.sysctl_read(f"net/ipv6/conf/{web}/mtu") == "1450"
+
+
+def test_what_a_workload_advertised_before_is_removed(host: Host, wanted: NodeState) -> None:
+    """Have the host take a Router Advertisement before it runs this release, and keep what it gave.
+
+    Gain: the host's default route of IPv6, and with it all of the host's own IPv6 traffic.
+    Precedent: CVE-2020-13597.
+    Result: the plan names what was taken, and removes it without interrupting the workload.
+    """
+    host.make("plan", wanted)
+    web = endpoint(wanted, "web")
+    for setting in ("accept_ra", "autoconf"):
+        host.kernel.sysctl_write(f"net/ipv6/conf/{web.interface}/{setting}", "1")
+    host.sends("web", "eth0", advertisement())
+    assert until(lambda: len(host.taken(web.interface)) >= 3 and web.interface in host.default_routes6())
+    routes = host.kernel.routes(protocol=179)
+
+    plan = node.plan_node(host.kernel, wanted)
+    (change,) = plan.changes
+    assert (change.kind, change.action, change.subject) == ("workload", "~", "default/web")
+    address = next(one for one in host.kernel.addresses(web.interface, 6) if not one.permanent)
+    assert (change.before or "").split("  ")[:3] == [
+        "ipv6 accept_ra 1",
+        "ipv6 autoconf 1",
+        f"advertised address {address.address}/64",
+    ]
+    assert "advertised route ::/0 via fe80::bad" in (change.before or "")
+    node.apply_node(host.kernel, plan)
+    assert host.taken(web.interface) == []
+    assert web.interface not in host.default_routes6()
+    assert host.kernel.sysctl_read(f"net/ipv6/conf/{web.interface}/mtu") == "1450"
+    assert host.kernel.routes(protocol=179) == routes
+    assert not node.plan_node(host.kernel, wanted).changes
+
+    # A run that was stopped between closing the device and removing what was there is made up for.
+    left = RouteAttributes(device=web.interface, gateway="fe80::bad", protocol=9, metric=1024)
+    assert not host.kernel.route_batch([RouteOperation("add", "::/0", left)])
+    host.apply(wanted)
+    assert host.taken(web.interface) == []
+
+
+@pytest.mark.parametrize("how", ["plan", "attach"])
+def test_forged_arp_does_not_fill_the_neighbour_table(host: Host, wanted: NodeState, how: str) -> None:
+    """Send thousands of ARP requests and replies, each from another address.
+
+    Gain: a full neighbour table, and no new neighbour for anybody on the host.
+    Precedent: CWE-770.
+    Result: the host keeps the workload's own entry alone.
+    """
+    host.make(how, wanted)
+    web = endpoint(wanted, "web")
+    chance = random.Random(20)
+    pools = ["10.0.0.0/8", "10.10.1.0/24", "8.8.0.0/16", "169.254.0.0/16", wanted.ipam.blocks[0].cidr]
+
+    def forged() -> str:
+        net = ipaddress.ip_network(chance.choice(pools))
+        return str(net[chance.randrange(net.num_addresses)])
+
+    def frames(count: int) -> t.Iterator[bytes]:
+        for number in range(count):
+            sender = forged()
+            target = ("169.254.1.1", HOST, forged(), sender)[number % 4]  # the last one is gratuitous
+            yield arp(2 if number % 8 == 7 else 1, sender, target)
+
+    host.sends("web", "eth0", *frames(MANY), arp(1, web.address, "169.254.1.1"))
+    assert until(lambda: any(web.address in line for line in host.neighbours(web.interface)))
+    assert len(host.neighbours(web.interface)) <= 3
+    # The same frames do fill it where sources are not checked.
+    host.kernel.sysctl_write(f"net/ipv4/conf/{web.interface}/rp_filter", "0")
+    host.sends("web", "eth0", *frames(200))
+    assert until(lambda: len(host.neighbours(web.interface)) > 50)
+
+
+def test_a_workload_cannot_route_by_the_senders_list(host: Host, wanted: NodeState) -> None:
+    """Send a packet to the host with a list of stations that leads on to another workload (loose source routing).
+
+    Gain: packets that reach others from an address of the host's choosing, past filters for forwarded packets.
+    Precedent: CWE-291, CVE-1999-0909.
+    Result: the host drops such packets, whatever it is set to for all interfaces.
+    """
+    host.make("attach", wanted)
+    web, app = endpoint(wanted, "web"), endpoint(wanted, "app")
+    there = host.listens("app")
+    options = bytes((131, 7, 4)) + ipaddress.ip_address(app.address).packed + b"\0"
+
+    def arriving() -> set[str]:
+        host.sends("web", "eth0", ethernet(udp(web.address, HOST, options=options)))
+        host.sends("web", "eth0", ethernet(udp(web.address, app.address, b"last")))
+        return received(there)
+
+    host.inside("app").sysctl_write("net/ipv4/conf/all/accept_source_route", "1")
+    host.inside("app").sysctl_write("net/ipv4/conf/eth0/accept_source_route", "1")
+    assert arriving() == set()
+    host.kernel.sysctl_write(f"net/ipv4/conf/{web.interface}/accept_source_route", "1")
+    assert arriving() == {web.address}
+
+
+def test_a_workload_cannot_redirect_the_host(host: Host, wanted: NodeState) -> None:
+    """Answer what the host sends through a guest that routes with ICMP redirects to another address.
+
+    Gain: the host's traffic to a network of the attacker's choosing.
+    Precedent: CWE-940.
+    Result: the host's route stays as it is.
+    """
+    host.make("attach", wanted)
+    web = endpoint(wanted, "web")
+    host.kernel.sysctl_write("net/ipv4/conf/all/accept_redirects", "1")
+    onward = RouteAttributes(device=web.interface, gateway=web.address, onlink=True)
+    assert not host.kernel.route_batch([RouteOperation("add", "192.0.2.0/24", onward)])
+
+    def redirected() -> bool:
+        sends_redirect()
+        host.sends("web", "eth0", arp(2, "10.10.1.99", HOST))  # the new router has to answer
+        sends_redirect()
+        return "10.10.1.99" in host.kernel.run(["ip", "route", "get", "192.0.2.9"]).output
+
+    def sends_redirect() -> None:
+        sent = ipv4(ipaddress.ip_address(HOST).packed + ipaddress.ip_address("192.0.2.9").packed, 1, bytes(8))
+        body = struct.pack("!BBH", 5, 1, 0) + ipaddress.ip_address("10.10.1.99").packed + sent
+        body = body[:2] + struct.pack("!H", checksum(body)) + body[4:]
+        ends = ipaddress.ip_address(web.address).packed + ipaddress.ip_address(HOST).packed
+        host.sends("web", "eth0", ethernet(ipv4(ends, 1, body)))
+        time.sleep(0.1)
+
+    assert not redirected()
+    host.kernel.sysctl_write(f"net/ipv4/conf/{web.interface}/accept_redirects", "1")
+    host.kernel.sysctl_write(f"net/ipv4/conf/{web.interface}/shared_media", "1")
+    assert redirected()
+
+
+def test_no_device_of_ours_believes_its_neighbours(host: Host, wanted: NodeState) -> None:
+    """Find a device that is left open, whatever the host's defaults are.
+
+    Gain: addresses, routes and redirects that the attacker chooses.
+    Precedent: CVE-2020-13597.
+    Result: all settings are closed on host ends and tunnel devices, and are closed again when somebody opens them.
+    """
+    host.make("attach", wanted)
+    devices = [*(one.interface for one in wanted.workloads), *(one.name for one in wanted.devices)]
+    keys = [hardening.key(setting, device) for setting in hardening.SETTINGS for device in devices]
+    assert {host.kernel.sysctl_read(key) for key in keys} <= {"0", None}
+    for key in keys:
+        if host.kernel.sysctl_read(key) is not None:
+            host.kernel.sysctl_write(key, "1")
+    assert len(host.apply(wanted)) == len(devices)
+    assert {host.kernel.sysctl_read(key) for key in keys} <= {"0", None}
+
+
+def test_a_host_that_overrules_the_check_is_refused(host: Host, wanted: NodeState) -> None:
+    """Send as somebody else on a host whose administrator set rp_filter to 2 for all interfaces.
+
+    Gain: what others are allowed.
+    Precedent: CWE-290.
+    Result: the plan refuses the host and says what to set.
+    """
+    host.kernel.sysctl_write("net/ipv4/conf/all/rp_filter", "2")
+    (problem,) = node.plan_node(host.kernel, wanted).problems
+    assert (problem.kind, problem.subject, problem.before) == ("sysctl", "net.ipv4.conf.all.rp_filter", "2")
+    assert problem.note == (
+        "net.ipv4.conf.all.rp_filter is 2, and the kernel takes the greater value of that and an interface's own: the"
+        " sources of workloads' packets would be checked loosely, not strictly. It was not touched. Set it to 0 or 1"
+        " where it is set (grep -r rp_filter /etc/sysctl.d /etc/sysctl.conf) and by sysctl -w, give interfaces that"
+        " need 2 that value of their own, then run again."
+    )
+    host.kernel.sysctl_write("net/ipv4/conf/all/rp_filter", "1")
+    assert not node.plan_node(host.kernel, wanted).problems
+    (problem,) = node.plan_node(host.kernel, state(spoofing=True)).problems
+    assert problem.note == (
+        "net.ipv4.conf.all.rp_filter is 1, and the kernel takes the greater value of that and an interface's own: what"
+        " guests route would be dropped, although calico_workload_source_spoofing is set for this node. It was not"
+        " touched. Set it to 0 where it is set (grep -r rp_filter /etc/sysctl.d /etc/sysctl.conf) and by sysctl -w,"
+        " give interfaces that need 1 that value of their own, then run again."
+    )

@@ -1,0 +1,343 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attacks by a local user who decides where the path of a network namespace leads.
+
+The agent as nodes run it, asked by the shim as a container runtime does; the namespaces have IPv4 and IPv6.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+import typing as t
+
+import pytest
+
+from tests.integration.attacks.node_under_attack import ELSEWHERE, SOAK, Node, node_under_attack
+from tests.integration.host_under_test import HOST
+
+SWAPPED_ADDS = 200 * SOAK
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Node]:
+    with node_under_attack(tmp_path_factory.mktemp("attacked")) as found:
+        yield found
+
+
+@pytest.fixture
+def node(shared: Node) -> t.Iterator[Node]:
+    yield shared
+    shared.reset()
+
+
+def test_a_path_that_is_used_again_is_not_attached_to(node: Node) -> None:
+    """Have a container's address by being the next to have its path, as a process id or a name that is used again.
+
+    Gain: the address of a container that ended, and with it what policy allows to that one.
+    Precedent: CWE-367, and CWE-340 for inodes that are used again.
+    Result: the new namespace stays as it is, the agent says so once, and DEL releases the address.
+    """
+    before, inode = node.said(), node.path("pod").stat().st_ino
+    device = node.run("ADD", node.path("pod")).host_end
+    node.destroy("pod")
+    node.gone(device)
+    deadline = time.monotonic() + 10
+    while node.path("pod").stat().st_ino != inode and time.monotonic() < deadline:
+        node.destroy("pod")  # the kernel uses an inode again once it has taken the former namespace apart
+        time.sleep(0.02)
+    node.repaired()
+    assert node.holds("pod") == ([], [])
+    assert node.daemon.links == set()
+    assert node.said() == before + 1
+    checked = node.daemon.call("workload.check", id=f"pods.{'c' * 64}.eth0")["problems"]
+    assert checked == [f"{node.path('pod')} {ELSEWHERE}"]
+    node.released(node.path("pod"))
+
+
+def test_a_link_to_another_container_is_not_followed_by_a_repair(node: Node) -> None:
+    """Turn the link by which a container was attached to another container, then have the agent repair.
+
+    Gain: an interface and an address inside a container of another user.
+    Precedent: CWE-61; of the same kind CVE-2021-30465 (runc).
+    Result: nothing is made in the other container, and the first one keeps what it has.
+    """
+    link = node.link(node.path("mine"))
+    added = node.run("ADD", link)
+    other = node.path("victim")
+    mine = node.holds("mine")
+    node.link(other)
+    node.repaired()
+    assert (node.holds("victim"), node.holds("mine")) == (([], []), mine)
+    node.daemon.kernel.link_delete(added.host_end)
+    node.repaired()
+    assert (node.holds("victim"), node.daemon.links) == (([], []), set())
+    node.link(node.path("mine"))
+    node.daemon.call("resync")  # it leads there again
+    assert node.holds("mine") == mine
+    node.link(other)
+    node.released(link)
+    assert node.holds("victim") == ([], [])
+
+
+@pytest.mark.parametrize("of", ["agent", "init"])
+def test_a_link_to_the_hosts_own_namespace_is_not_followed_by_a_repair(node: Node, of: str) -> None:
+    """Turn the link to the namespace of the host itself, then have the agent repair.
+
+    Gain: the container's address and default route on the host: its traffic goes to the container.
+    Precedent: CWE-61.
+    Result: nothing is made in the host's namespace, and the agent is in sync.
+    """
+    link = node.link(node.path("mine"))
+    added = node.run("ADD", link)
+    node.link(f"/proc/{node.daemon.pid if of == 'agent' else 1}/ns/net")
+    node.daemon.kernel.link_delete(added.host_end)
+    node.repaired()
+    assert "169.254.1.1/32" not in {to for to, dummy in node.daemon.kernel.routes()}
+    assert node.daemon.links == set()
+    node.released(link)
+
+
+@pytest.mark.parametrize("of", ["agent", "init", "by name"])
+def test_the_hosts_own_namespace_is_refused(node: Node, of: str) -> None:
+    """Attach the host's own namespace under an interface name that it does not have.
+
+    Gain: a second default route and an address on the host.
+    Precedent: none known; CWE-610.
+    Result: an error with code 4 that names the variable, and nothing is made or kept.
+    """
+    path = f"/proc/{node.daemon.pid}/ns/net" if of == "agent" else "/proc/1/ns/net"
+    if of == "by name":
+        path = str(node.daemon.folder / "netns" / HOST)
+    answer = node.run("ADD", path)
+    if not os.access(path, os.R_OK):  # in a container, where process 1 is somebody else's
+        assert answer.code == 4
+        return
+    assert (answer.code, answer.error["msg"]) == (4, "environment variable CNI_NETNS cannot be used")
+    assert answer.error["details"] == (
+        f"default/{'c' * 12}.eth0 was not attached: {path} is the network namespace of this host itself, which is no"
+        " workload's. Give it one of its own, such as /run/netns/NAME or /proc/PID/ns/net."
+    ).replace("c" * 12, "c" * 64)
+    node.released(path)
+
+
+def _fifo(home: pathlib.Path) -> str:
+    os.mkfifo(home / "fifo")
+    return str(home / "fifo")
+
+
+def _file(home: pathlib.Path) -> str:
+    (home / "file").write_text("")
+    return str(home / "file")
+
+
+def _socket(home: pathlib.Path) -> str:
+    subprocess.run(
+        [sys.executable, "-c", "import socket, sys; socket.socket(1).bind(sys.argv[1])", home / "s"], check=True
+    )
+    return str(home / "s")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        _fifo,
+        _file,
+        _socket,
+        str,
+        lambda home: "/dev/null",
+        lambda home: "/proc/self/ns/mnt",
+        lambda home: "/proc/self/ns/user",
+        lambda home: "/proc/self/ns/pid",
+    ],
+    ids=["fifo", "file", "socket", "folder", "device", "mount namespace", "user namespace", "pid namespace"],
+)
+def test_what_is_no_network_namespace_is_refused_at_once(node: Node, made: t.Callable[[pathlib.Path], str]) -> None:
+    """Give a FIFO, a device or a namespace of another kind as a network namespace.
+
+    Gain: the agent's threads hang or open a device, and nobody's container is attached any more.
+    Precedent: CWE-66, CWE-775; of the same kind CVE-2016-9962 (files of others opened by a privileged process).
+    Result: an error with code 4 within two seconds, and the next container is attached.
+    """
+    link = node.link(made(node.home))
+    began = time.monotonic()
+    answer = node.run("ADD", link)
+    assert time.monotonic() - began < 2
+    assert (answer.code, answer.error["details"]) == (
+        4,
+        f"default/{'c' * 64}.eth0 was not attached: {link} is no network namespace. Give it one of its own, such as"
+        " /run/netns/NAME or /proc/PID/ns/net.",
+    )
+    assert node.run("ADD", node.path("next"), "d" * 64).address
+    node.released(link, "d" * 64)
+
+
+def test_a_fifo_in_the_place_of_an_attached_namespace_holds_nobody_up(node: Node) -> None:
+    """Put a FIFO in the place of the namespace of a container that stands.
+
+    Gain: every repair, poll and attachment of the node waits for a writer.
+    Precedent: CWE-66.
+    Result: the workload has ended, all others are looked after.
+    """
+    link = node.link(node.path("mine"))
+    node.run("ADD", link)
+    node.link(_fifo(node.home))
+    began = time.monotonic()
+    node.repaired()
+    assert node.run("ADD", node.path("next"), "d" * 64).address
+    assert time.monotonic() - began < 5
+    node.run("DEL", node.path("next"), "d" * 64)
+    node.released(link)
+
+
+def test_a_mount_that_is_replaced_is_not_attached_to(node: Node) -> None:
+    """Mount another namespace over the name of an attached one, then have the agent repair.
+
+    Gain: an address inside a container that nobody attached.
+    Precedent: CWE-367.
+    Result: what is mounted there now stays as it is.
+    """
+    path, victim = node.path("pod"), node.path("victim")
+    device = node.run("ADD", path).host_end
+    subprocess.run(["umount", "--lazy", path], check=True)
+    subprocess.run(["mount", "--bind", victim, path], check=True)
+    node.gone(device)
+    node.repaired()
+    assert node.holds("victim") == ([], [])
+    node.released(path)
+
+
+def test_a_link_that_turns_while_adding_never_splits_a_workload(node: Node) -> None:
+    """Turn the link all the time while containers are attached by it, between two namespaces and the host's own.
+
+    Gain: an interface in one namespace with an address in another, or on the host.
+    Precedent: CVE-2021-30465 (runc), CWE-367.
+    Result: each attachment is whole in one namespace, which is the recorded one, or is refused; the host gets none.
+    """
+    targets = [node.path("one"), node.path("two"), pathlib.Path(f"/proc/{node.daemon.pid}/ns/net")]
+    link, ended = node.link(targets[0]), threading.Event()
+    host = node.daemon.kernel
+    devices = {name for name in (one.name for one in host.links()) if not name.startswith("cali")}
+
+    def turn() -> None:
+        while not ended.is_set():
+            for target in targets:
+                node.link(target)
+                time.sleep(0.0005)  # an ADD takes a few milliseconds
+
+    turning = threading.Thread(target=turn)
+    turning.start()
+    seen = {"one": 0, "two": 0, "refused": 0}
+    try:
+        for number in range(SWAPPED_ADDS):
+            device = f"eth{number}"
+            try:
+                added = node.daemon.add(f"w{number}", netns=link, peer_interface=device)
+            except Exception as error:  # noqa: BLE001
+                assert "is the network namespace of this host itself" in str(error), error
+                seen["refused"] += 1
+                continue
+            where = [name for name in ("one", "two") if node.daemon.kernel.inside(name).link(device)]
+            assert len(where) == 1, where
+            (name,) = where
+            inner = host.inside(name)
+            held = [one.address for family in (4, 6) for one in inner.addresses(device, family)]
+            assert {address for address in held if not address.startswith("fe80:")} == set(added["addresses"])
+            outer, inside = host.link(added["interface"]), inner.link(device)
+            assert outer is not None and inside is not None
+            assert (outer.peer_index, inside.peer_index) == (inside.index, outer.index)
+            record = json.loads((node.daemon.folder / f"run/workloads/default%2Fw{number}.json").read_text())
+            assert record["netns_identity"] == inner.identity
+            seen[name] += 1
+            node.daemon.delete(f"w{number}")
+    finally:
+        ended.set()
+        turning.join()
+        for name in ("one", "two"):
+            host.leave(name)
+    assert {one.name for one in host.links() if not one.name.startswith("cali")} == devices
+    assert all(seen.values()), seen
+
+
+def test_a_namespace_that_was_made_anew_is_not_deleted_with_the_workload(node: Node) -> None:
+    """Make a namespace anew by the name of one that the agent made and would delete, at the same inode.
+
+    Gain: somebody else's namespace is unmounted and its devices are gone.
+    Precedent: CWE-367; inodes of namespaces are used again at once.
+    Result: the marker is that of another namespace, and the workload's deletion leaves this one.
+    """
+    kernel, path = node.daemon.kernel, node.daemon.folder / "netns" / "owned"
+    marker = node.daemon.folder / "markers" / "owned"
+    added = node.daemon.add("owned", netns_owned=True)
+    assert kernel.netns_owners() == {"owned": "default/owned"}
+    inode, kept = path.stat().st_ino, marker.read_text()
+    node.daemon.kill()
+    kernel.netns_delete("owned")
+    node.gone(added["interface"])
+    for _each in range(200):
+        kernel.netns_add("owned", "")
+        if path.stat().st_ino == inode:
+            break
+        kernel.netns_delete("owned")
+        time.sleep(0.02)
+    marker.write_text(kept)  # as it is for a namespace that `ip netns` deletes and makes
+    assert path.stat().st_ino == inode and kernel.netns_owners() == {}
+    node.daemon.start()
+    node.repaired()
+    assert node.holds("owned") == ([], [])
+    assert node.daemon.delete("owned")
+    node.daemon.settled()
+    assert path.stat().st_ino and "owned" in kernel.netns_list()
+
+
+def test_a_record_without_an_identity_is_not_repaired_into_another_namespace(node: Node) -> None:
+    """Turn the link of a container that an earlier release attached, while the agent is brought to this one.
+
+    Gain: as with a link that is turned later, for every container that stood before the upgrade.
+    Precedent: CWE-61.
+    Result: the namespace in which the pair ends is adopted; where the path leads elsewhere nothing is.
+    """
+    link = node.link(node.path("mine"))
+    node.run("ADD", link)
+    staying = node.run("ADD", node.path("other"), "d" * 64)
+    node.daemon.kill()
+    folder = node.daemon.folder / "run" / "workloads"
+    for path in folder.glob("*.json"):
+        record = json.loads(path.read_text())
+        del record["netns_identity"]
+        path.write_text(json.dumps(record))
+    node.link(node.path("victim"))
+    node.daemon.start()
+    node.repaired()
+    assert node.holds("victim") == ([], [])
+    records = {path.name.split(".")[1][0]: json.loads(path.read_text()) for path in folder.glob("*.json")}
+    assert records["d"]["netns_identity"] == node.daemon.kernel.inside("other").identity
+    assert "netns_identity" not in records["c"]
+    node.daemon.kernel.link_delete(staying.host_end)
+    node.daemon.call("resync")
+    assert node.holds("other")[1] == sorted(record["address"].partition("/")[0] for record in staying.result["ips"])
+    node.run("DEL", node.path("other"), "d" * 64)
+    node.released(link)
+
+
+def test_a_container_that_is_started_again_at_its_path_is_attached_again(node: Node) -> None:
+    """Have a container that is started again without a DEL left without network, by the identity of its namespace.
+
+    Gain: containers that a runtime starts again after a crash have no network.
+    Precedent: none known.
+    Result: the ADD of the runtime is what counts: the former attachment goes and the new namespace has the interface.
+    """
+    first = node.run("ADD", node.path("pod"))
+    node.destroy("pod")
+    node.gone(first.host_end)
+    again = node.run("ADD", node.path("pod"))
+    assert node.holds("pod")[1] == sorted(record["address"].partition("/")[0] for record in again.result["ips"])
+    assert len(node.daemon.allocated()) == len(again.result["ips"]) or len(node.daemon.records) == 1
+    node.repaired()
+    node.released(node.path("pod"))

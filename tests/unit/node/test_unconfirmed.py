@@ -1,0 +1,125 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""unconfirmed.json and went-back.json: root's alone, without secrets, and read as what they have to be."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Stored, StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import (
+    Unconfirmed,
+    Uptime,
+    Waiting,
+)
+
+from tests.unit.agent.node_under_test import STATE
+
+PEER = BirdPeer("peer", "10.10.1.1", 64512, "external", password="bgp:rack")
+PREVIOUS = Stored(
+    dataclasses.replace(STATE, bird=dataclasses.replace(t.cast("t.Any", STATE.bird), peers=(PEER,))),
+    'include "secrets.conf";\nprotocol bgp peer { password bgp_rack; }\n',
+    None,
+    "admin@ctl",
+    "2026-11-23T06:00:00Z",
+)
+PENDING = Unconfirmed(("abc",), PREVIOUS, "p" * 64, "boot", 70.0, 60.0, True, "10.10.1.1 51444 10.10.1.11 22", ("x",))
+
+
+@pytest.fixture
+def waiting(tmp_path: pathlib.Path) -> t.Iterator[Waiting]:
+    """By a process whose umask hides nothing."""
+    before = os.umask(0)
+    yield Waiting(str(tmp_path / "calico"))
+    os.umask(before)
+
+
+def written(tmp_path: pathlib.Path, name: str) -> pathlib.Path:
+    return tmp_path / "calico" / f"{name}.json"
+
+
+def test_both_are_roots_alone_and_hold_no_value_of_a_secret(waiting: Waiting, tmp_path: pathlib.Path) -> None:
+    waiting.save(PENDING)
+    assert waiting.load() == PENDING
+    assert oct((tmp_path / "calico").stat().st_mode) == "0o40700"
+    assert oct(written(tmp_path, "unconfirmed").stat().st_mode) == "0o100600"
+    held = json.loads(written(tmp_path, "unconfirmed").read_text())
+    assert sorted(held) == ["bgp", "boot", "changes", "cut", "deadline", "plan", "previous", "session", "within"]
+    assert sorted(held["previous"]) == ["bird_config", "state", "when", "who"]
+    assert [peer["password"] for peer in held["previous"]["state"]["bird"]["peers"]] == ["bgp:rack"]  # its name
+    waiting.gone_back(PENDING.went_back("it was not confirmed within 60 s"))
+    assert not written(tmp_path, "unconfirmed").exists()
+    assert oct(written(tmp_path, "went-back").stat().st_mode) == "0o100600"
+    held = json.loads(written(tmp_path, "went-back").read_text())
+    assert sorted(held) == ["changes", "cut", "from_plan", "plan", "problem", "reason", "told", "when"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("changes", [], "its changes cannot be '[]'"),
+        ("changes", "abc", "its changes cannot be 'abc'"),
+        ("changes", [["abc"]], "its changes cannot be \"[['abc']]\""),
+        ("plan", 7, "its plan cannot be '7'"),
+        ("deadline", float("nan"), "its deadline cannot be 'nan'"),
+        ("deadline", float("inf"), "its deadline cannot be 'inf'"),
+        ("deadline", "70", "its deadline cannot be '70'"),
+        ("within", True, "its within cannot be 'True'"),
+        ("within", -1, "its within cannot be '-1'"),
+        ("bgp", "yes", "its bgp cannot be 'yes'"),
+        ("session", None, "its session cannot be 'None'"),
+        ("cut", {"a": 1}, "its cut cannot be \"{'a': 1}\""),
+        ("previous", [], "its previous cannot be '[]'"),
+        ("previous", {}, "it has no state"),
+        ("previous", {"state": {}, "bird_config": 7, "who": "", "when": ""}, "its bird_config cannot be '7'"),
+    ],
+)
+def test_what_waits_is_read_as_what_it_has_to_be(
+    waiting: Waiting, tmp_path: pathlib.Path, field: str, value: t.Any, why: str
+) -> None:
+    """A deadline that is no number would never come, and the node never go back."""
+    waiting.save(PENDING)
+    path = written(tmp_path, "unconfirmed")
+    path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
+    with pytest.raises(StoreError) as caught:
+        waiting.load()
+    assert str(caught.value) == (
+        f"{path} cannot be read: {why}. It was damaged or written by another release. See that the node is as it should"
+        " be, remove the file, then run again."
+    )
+
+
+@pytest.mark.parametrize("text", ["[]", "7", "null", '"x"', "{", "[" * 100_000, "{}", '{"changes": "x"}'])
+@pytest.mark.parametrize("name", ["unconfirmed", "went-back"])
+def test_what_is_none_of_them_is_told_and_nothing_else(
+    waiting: Waiting, tmp_path: pathlib.Path, name: str, text: str
+) -> None:
+    waiting.save(PENDING)
+    written(tmp_path, name).write_text(text)
+    with pytest.raises(StoreError, match="cannot be read: "):
+        waiting.load() if name == "unconfirmed" else waiting.last_time()
+
+
+@pytest.mark.parametrize(("field", "value"), [("plan", 7), ("told", "no"), ("reason", None), ("when", {}), ("more", 1)])
+def test_news_are_read_as_what_they_have_to_be(
+    waiting: Waiting, tmp_path: pathlib.Path, field: str, value: t.Any
+) -> None:
+    waiting.gone_back(PENDING.went_back("it was not confirmed within 60 s"))
+    news = waiting.last_time()
+    assert news is not None and "from plan pppppppppppp" in news.sentence
+    path = written(tmp_path, "went-back")
+    path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
+    with pytest.raises(StoreError, match=r"went-back\.json cannot be read: "):
+        waiting.last_time()
+
+
+def test_after_a_reboot_no_time_is_left() -> None:
+    assert PENDING.left(Uptime("boot", 10.0)) == 60.0
+    assert PENDING.left(Uptime("another", 10.0)) == 0.0

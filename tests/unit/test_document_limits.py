@@ -1,0 +1,107 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a document may be: its values are counted as often as aliases stand for them."""
+
+from __future__ import annotations
+
+import random
+import typing as t
+
+import pytest
+import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils import document_limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.document_limits import BeyondLimits, Limits
+
+LOADERS = [yaml.SafeLoader, *([yaml.CSafeLoader] if hasattr(yaml, "CSafeLoader") else [])]
+SMALL = Limits(1 << 20, 20, 5)
+
+
+def measured(value: t.Any) -> tuple[int, int]:
+    """How many values a document is, and how deep."""
+    if isinstance(value, dict):
+        inner = [part for item in value.items() for part in item]
+    elif isinstance(value, list):
+        inner = value
+    else:
+        return 1, 0
+    sizes = [measured(item) for item in inner]
+    return 1 + sum(count for count, dummy in sizes), 1 + max((depth for dummy, depth in sizes), default=0)
+
+
+def grown(chance: random.Random, depth: int = 0) -> t.Any:
+    """A value in which some parts are one object in several places; YAML writes aliases for these."""
+    if depth > 6 or chance.random() < 0.3:
+        return chance.choice(["x", 1, True, None, "10.0.0.0/8"])
+    parts = [grown(chance, depth + 1) for dummy in range(chance.randint(0, 3))]
+    parts += [part for part in parts if chance.random() < 0.4]
+    return parts if chance.random() < 0.5 else {f"k{index}": part for index, part in enumerate(parts)}
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_a_document_passes_exactly_within_the_limits(loader: t.Any) -> None:
+    chance = random.Random(14)
+    verdicts = set()
+    for dummy in range(400):
+        text = yaml.safe_dump(grown(chance))
+        values, depth = measured(yaml.safe_load(text))
+        wanted = values <= SMALL.values and depth <= SMALL.depth
+        verdicts.add(wanted)
+        try:
+            document_limits.check_yaml(text, loader, SMALL)
+            document_limits.check_value(yaml.safe_load(text), Limits(1, 2 * SMALL.values, SMALL.depth))
+        except BeyondLimits:
+            assert not wanted, text
+        else:
+            assert wanted, text
+    assert verdicts == {True, False}
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[[[[[1]]]]]]", "is nested deeper than 5 levels. No resource needs more than about ten: write it flat."),
+        ("a: &a [1, 2]\nb: [*a, *a, *a, *a, *a, *a]\n",
+         "has more than 20 values, those of its aliases counted each time. Split it into several files, and write out"
+         " what its aliases stand for."),
+        ("&a [*a]", "has alias *a inside of what it stands for. Write it out."),
+        (f"a: {'9' * 65}", "has a number of 65 characters, and 64 are the most. Write it in quotes if it is text."),
+    ],
+)  # fmt: skip
+def test_what_is_said(loader: t.Any, text: str, said: str) -> None:
+    with pytest.raises(BeyondLimits) as refused:
+        document_limits.check_yaml(text, loader, SMALL)
+    assert str(refused.value) == said
+    assert refused.value.line == text.count("\n", 0, text.rstrip().rfind("\n") + 1) + 1
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize(
+    "text", [f"a: {'9' * 64}", f"a: '{'9' * 99}'", f"a: 0{'f1' * 64}", "a: *b", "&a x: 1\n---\n*a : 2"]
+)
+def test_what_is_left_to_the_loader(loader: t.Any, text: str) -> None:
+    document_limits.check_yaml(text, loader, SMALL)
+
+
+def test_json() -> None:
+    assert document_limits.read_json('{"a": [1, 2.5, "]]]]]]]]"], "b": null}') == {"a": [1, 2.5, "]]]]]]]]"], "b": None}
+    for text, said in (
+        ('[[\n[[[["', "is nested deeper than 5 levels. No resource needs more than about ten: write it flat."),
+        ('{"a": 1, "a": 1}', "has key a twice. Remove one of them."),
+        ('{"\\n": 1, "\\n": 1}', "has key '\\n'... twice. Remove one of them."),
+        (f"[{'9' * 65}]", "has a number of 65 characters, and 64 are the most. Write it in quotes if it is text."),
+        (f"[0.{'9' * 65}]", "has a number of 67 characters, and 64 are the most. Write it in quotes if it is text."),
+        ("[NaN]", "has NaN, which JSON has not. Write a number."),
+        (f'"{"x" * (1 << 20)}"', "is larger than 1 MiB. Split it into several files."),
+    ):
+        with pytest.raises(BeyondLimits) as refused:
+            document_limits.read_json(text, SMALL)
+        assert str(refused.value) == said
+
+
+def test_a_value_that_holds_itself() -> None:
+    value: list[t.Any] = []
+    value.append(value)
+    with pytest.raises(BeyondLimits, match="is nested deeper than 64 levels"):
+        document_limits.check_value(value)
