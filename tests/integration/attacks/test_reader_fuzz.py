@@ -107,10 +107,11 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
 
 
 def written(daemon: Daemon) -> dict[str, t.Any]:
-    """All that the agent has written anywhere."""
+    """All that the agent has written anywhere, but for the time of its last look at everything, which it takes anyway."""
+    daemon.in_sync()
     folders = [daemon.folder / "lib", daemon.folder / "run" / "workloads"]
     files = {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
-    status = daemon.call("status")
+    status = {name: value for name, value in daemon.call("status").items() if name != "last_resync"}
     kernel = {"links": daemon.links, "routes": daemon.routes}
     return {"files": files, **kernel, "log": daemon.log.read_text(), "status": status}
 
