@@ -39,11 +39,12 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from plugins.module_utils.dataplane import attach, linux, node  # noqa: E402
-from plugins.module_utils.dataplane import rtnetlink as rt  # noqa: E402
-from plugins.module_utils.dataplane.kernel import Address, LinkChange, NewLink, RouteAttributes, RouteOperation  # noqa: E402
-from plugins.module_utils.fleet.attachment import endpoint_routes, endpoint_sysctls  # noqa: E402
-from plugins.module_utils.fleet.node_state import NodeState, Route, Sysctl, WorkloadEndpoint  # noqa: E402
+from plugins.module_utils.dataplane import attach, node  # noqa: E402
+from plugins.module_utils.dataplane.kernel import linux  # noqa: E402
+from plugins.module_utils.dataplane.kernel import rtnetlink as rt  # noqa: E402
+from plugins.module_utils.dataplane.kernel.port import Address, LinkChange, NewLink, RouteAttributes, RouteOperation  # noqa: E402
+from plugins.module_utils.state.attachment import endpoint_routes, endpoint_sysctls  # noqa: E402
+from plugins.module_utils.state.node_state import NodeState, Route, Sysctl, WorkloadEndpoint  # noqa: E402
 
 GOALS = {"attach": 3.0}
 PLAN_GOALS = {"whole": 1000.0, "all but interiors": 1000.0, "route": 30.0, "sysctl": 40.0}  # ms, beside 1,000 workloads

@@ -45,13 +45,13 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from plugins.module_utils.agent.client import Client, NotRunning  # noqa: E402
-from plugins.module_utils.dataplane import linux  # noqa: E402
-from plugins.module_utils.fleet.node_state import Block, Ipam, NodeState, Pool, Route, Sysctl  # noqa: E402
-from plugins.module_utils.fleet.policy_state import PolicyState, allow_all  # noqa: E402
-from plugins.module_utils.node import bundle  # noqa: E402
-from plugins.module_utils.node.store import Store, Stored  # noqa: E402
+from plugins.module_utils.agent.api.client import Client, NotRunning  # noqa: E402
+from plugins.module_utils.dataplane.kernel import linux  # noqa: E402
+from plugins.module_utils.node.engine import bundle  # noqa: E402
+from plugins.module_utils.node.store.store import Store, Stored  # noqa: E402
 from plugins.module_utils.policy import model  # noqa: E402
+from plugins.module_utils.state.node_state import Block, Ipam, NodeState, Pool, Route, Sysctl  # noqa: E402
+from plugins.module_utils.state.policy_state import PolicyState, allow_all  # noqa: E402
 
 PTP = "/usr/lib/cni/ptp"
 SHIM = ROOT / "roles" / "calico_node" / "files" / "cni" / "calico"

@@ -37,9 +37,10 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from plugins.module_utils.fleet import compiler, inventory  # noqa: E402
+from plugins.module_utils.fleet import compiler  # noqa: E402
 from plugins.module_utils.fleet.fleet import Fleet  # noqa: E402
 from plugins.module_utils.fleet.garbage import uncollected  # noqa: E402
+from plugins.module_utils.fleet.inventory import inventory  # noqa: E402
 
 SIZES = (100, 300, 1000, 3000)
 COMPARED = 1000

@@ -33,7 +33,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import cni
 from cni import ROOT, Ours, containers, remove
 
-from plugins.module_utils.dataplane import linux
+from plugins.module_utils.dataplane.kernel import linux
 
 ATTACK = ROOT / "tests" / "integration" / "attacks" / "hostile_reader.py"
 UNIT = ROOT / "roles" / "calico_node" / "files" / "systemd" / "calico-agent.service"

@@ -40,20 +40,14 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel  # noqa: E402
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.remembered import (  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (  # noqa: E402
     RememberedSets,
     RememberedTables,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_tables import (  # noqa: E402
-    PolicyTables,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import (  # noqa: E402
-    Compiler,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import (  # noqa: E402
-    Settings,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import Compiler  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.policy_index import PolicyIndex  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (  # noqa: E402
     EGRESS,
     INGRESS,
@@ -66,9 +60,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Rule,
     policy_set,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.policy_index import (  # noqa: E402
-    PolicyIndex,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_tables import PolicyTables  # noqa: E402
 
 GOALS = {"remote label": 0.05, "local label": 0.05, "new workload": 0.1, "new policies": 0.1}
 HERE = "node1"

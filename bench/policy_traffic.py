@@ -44,16 +44,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node  # noqa: E402
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (  # noqa: E402
     Address,
     LinkChange,
     NewLink,
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel  # noqa: E402
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import with_policy  # noqa: E402
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState  # noqa: E402
 
 from tests.unit.fleet.fleets import build, pool, states  # noqa: E402
 

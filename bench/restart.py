@@ -36,13 +36,13 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.client import Client, NotRunning  # noqa: E402
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client, NotRunning  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (  # noqa: E402
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel  # noqa: E402
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (  # noqa: E402
     Block,
     Ipam,
     NodeState,

@@ -38,8 +38,9 @@ DEVICE = "calibench"
 
 def _modules() -> tuple[t.Any, t.Any, t.Any]:
     sys.path.insert(0, str(ROOT))
-    from plugins.module_utils.dataplane import linux, route
-    from plugins.module_utils.fleet import node_state
+    from plugins.module_utils.dataplane.drivers import route
+    from plugins.module_utils.dataplane.kernel import linux
+    from plugins.module_utils.state import node_state
 
     return linux, route, node_state
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes docs/metrics.md. With --check it writes nothing and fails if the file is not what it would write.
 
-Metrics come from plugins/module_utils/agent/instruments.py, alerts from the rules that are shipped.
+Metrics come from plugins/module_utils/agent/metrics/instruments.py, alerts from the rules that are shipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Copyright (c) 2026, baremetal.host_routing contributors
 GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 SPDX-License-Identifier: GPL-3.0-or-later
 -->
-<!-- Written by `make docs` from plugins/module_utils/agent/instruments.py and the alert rules. -->
+<!-- Written by `make docs` from plugins/module_utils/agent/metrics/instruments.py and the alert rules. -->
 # Metrics and health
 
 Each node's agent answers by HTTP on 127.0.0.1, port 9091, where Felix has its metrics. `metrics_address` and
@@ -64,8 +64,8 @@ The column on the right has what Felix (or Calico's kube-controllers) calls the 
 
 
 def page() -> str:
-    from plugins.module_utils.agent.instruments import Instruments
-    from plugins.module_utils.agent.metrics import Registry
+    from plugins.module_utils.agent.metrics.instruments import Instruments
+    from plugins.module_utils.agent.metrics.metrics import Registry
 
     instruments = Instruments(Registry())
     lines = ["| metric | type | labels | what it is | Felix's |", "|---|---|---|---|---|"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_exchange
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.left_out import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import now
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import (
     sentences as left_out_sentences,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import now
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
     exchange_lines,
     exchange_parts,
@@ -39,9 +39,9 @@ class ActionModule(GuardedAction):
         tellers, left_out = {}, []
         for host, answer in asked.items():
             if exchange_lines.answered(host, answer):
-                tellers[host], odd = endpoint_exchange.teller(host, answer, blocks.get(host, ()))
+                tellers[host], odd = endpoint_sync.teller(host, answer, blocks.get(host, ()))
                 left_out += odd
-        parts = endpoint_exchange.parts(tellers, nodes, now())
+        parts = endpoint_sync.parts(tellers, nodes, now())
         sentences = left_out_sentences(left_out)
         result.update(
             changed=False,

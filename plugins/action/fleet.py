@@ -8,13 +8,14 @@ import dataclasses
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import attachment, impact
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import impact
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, Limits
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.left_out import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import (
     sentences as left_out_sentences,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
     fleet_source,
     inventory_source,

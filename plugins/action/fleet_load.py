@@ -6,7 +6,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import bgp_load
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import answer, inventory_fleet, load_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 

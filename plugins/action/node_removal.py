@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import inventory_source, node_removal, shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.shown_path import shown_path

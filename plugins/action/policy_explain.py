@@ -6,13 +6,13 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_answer import FlowAnswer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_question import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_answer import FlowAnswer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_question import (
     SOURCE_PORT,
     Asked,
     question,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import answer, fleet_source
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.inventory_network import known_network

@@ -6,8 +6,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import PROBE_MARK
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import PROBE_MARK
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import targets
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
 

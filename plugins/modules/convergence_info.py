@@ -82,10 +82,11 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import BirdError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ObserveError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import convergence, machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 #: How many missing things a message names; all are in `missing`.
 _NAMED = 5

@@ -54,7 +54,8 @@ import os
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.sources import Sources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import atomic_file, drain, machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain, machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import atomic_file
 
 
 def main() -> None:

@@ -78,10 +78,10 @@ plan:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import sysctl
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Sysctl
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report, single
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import sysctl
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report, standalone
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Sysctl
 
 
 def wanted(params: t.Mapping[str, t.Any]) -> list[Sysctl]:
@@ -95,9 +95,9 @@ def wanted(params: t.Mapping[str, t.Any]) -> list[Sysctl]:
     ]
 
 
-def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[standalone.Step]:
     desired = wanted(params)
-    return [single.Step(sysctl, sysctl.diff(desired, sysctl.observe(kernel, desired)))]
+    return [standalone.Step(sysctl, sysctl.diff(desired, sysctl.observe(kernel, desired)))]
 
 
 def main() -> None:
@@ -114,7 +114,7 @@ def main() -> None:
         required_one_of=[("forwarding", "proxy_arp", "proxy_delay", "rp_filter", "accept_local", "send_redirects")],
         supports_check_mode=True,
     )
-    single.run(module, machine.here(), lambda kernel: steps(module.params, kernel))
+    standalone.run(module, machine.here(), lambda kernel: steps(module.params, kernel))
 
 
 if __name__ == "__main__":

@@ -85,10 +85,10 @@ plan:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import iptables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Hook, IptablesTable
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, single
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IptablesTable
 
 
 def wanted(params: t.Mapping[str, t.Any]) -> IptablesTable:
@@ -107,11 +107,11 @@ def wanted(params: t.Mapping[str, t.Any]) -> IptablesTable:
     return IptablesTable(params["table"], chains, hooks, params["family"])
 
 
-def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[standalone.Step]:
     desired = [wanted(params)] if params["state"] == "present" else []
     table, family = params["table"], params["family"]
     observed = iptables.observe(kernel, desired or [IptablesTable(table, family=family)])
-    return [single.Step(iptables, iptables.diff(desired, observed.only(table, family)))]
+    return [standalone.Step(iptables, iptables.diff(desired, observed.only(table, family)))]
 
 
 def main() -> None:
@@ -130,7 +130,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    single.run(module, machine.here(), lambda kernel: steps(module.params, kernel))
+    standalone.run(module, machine.here(), lambda kernel: steps(module.params, kernel))
 
 
 if __name__ == "__main__":

@@ -255,21 +255,15 @@ confirmed:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils import terminal_text
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import hand_over
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent_start
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import (
-    apply,
-    bundle,
-    command,
-    machine,
-    phases,
-    session_preview,
-    unconfirmed,
-    units,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import File, Stored, StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine, units
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, lockout_check, phases
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import unconfirmed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import File, Stored, StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "dict"},
@@ -429,7 +423,7 @@ def changes_of(changes: t.Iterable[apply.Change]) -> list[dict[str, t.Any]]:
 
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, required_together=[("pool", "mode")], supports_check_mode=True)
-    here = machine.here(hand_over.connect)
+    here = machine.here(agent_start.connect)
     steps: list[dict[str, t.Any]] = []
     try:
         if module.check_mode:
@@ -461,7 +455,7 @@ def main() -> None:
         "kept": plan.kept,
         "units_changed": plan.units_changed,
         "generation": result.generation,
-        "cut": [session_preview.sentence(change) for change in plan.cut],
+        "cut": [lockout_check.sentence(change) for change in plan.cut],
         "unconfirmed": result.unconfirmed,
     }
     if steps:

@@ -73,12 +73,16 @@ generation:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError, MissingLibrary
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import confirmation, machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.atomic_file import FileError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.lock import LockError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import StoreError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import Waiting
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    KernelError,
+    MissingLibrary,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import confirmation
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.atomic_file import FileError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.lock import LockError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import Waiting
 
 NOTHING = "nothing"
 

@@ -179,20 +179,17 @@ import typing as t
 from types import MappingProxyType
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import packed_json
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import (
-    bundle,
-    machine,
-    report,
-    session_passwords,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import IpamUnreadable
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import IpamUnreadable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import session_passwords
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, StoreError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import observe, packages
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight.files import Files
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 SUBSETS = ["preflight", "packages", "state", "engine", "generations", "generation"]
 SUBSETS += ["blocks", "ipam", "devices", "routes", "workloads", "bgp"]

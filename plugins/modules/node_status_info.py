@@ -99,12 +99,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.status import Session
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.sources import Sources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import bird_changes
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle, engine_start, machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, StoreError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import Waiting
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import Waiting
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 Data = dict[str, t.Any]
 

@@ -196,7 +196,7 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import probing, watch
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import probing, watch
 
 Found = dict[str, t.Any]
 

@@ -88,14 +88,11 @@ changes:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import hand_over
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.left_out import sentences
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import (
-    apply,
-    command,
-    endpoint_exchange,
-    machine,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent_start
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import endpoint_sync
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import sentences
 
 
 def main() -> None:
@@ -112,9 +109,9 @@ def main() -> None:
         mutually_exclusive=[("exchange", "told")],
         supports_check_mode=True,
     )
-    here = machine.here(hand_over.connect)
+    here = machine.here(agent_start.connect)
     try:
-        taken = endpoint_exchange.take(
+        taken = endpoint_sync.take(
             here,
             module.params["told"] or {},
             module.params["nodes"] or [],

@@ -55,18 +55,19 @@ known:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_json import to_plain
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import (
-    Collected,
-    RemoteEndpoints,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import endpoint_exchange, machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.remote_endpoints import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import endpoint_sync
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.remote_endpoints import (
     Known,
     RemoteUnreadable,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.remote_endpoints import known as on_disk
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.remote_endpoints import known as on_disk
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
+    Collected,
+    RemoteEndpoints,
+)
 
 
 def known(remote: RemoteEndpoints) -> dict[str, t.Any]:
@@ -81,7 +82,7 @@ def main() -> None:
     here = machine.here()
     kept = Known()
     try:
-        node, endpoints, problems = endpoint_exchange.own(here)
+        node, endpoints, problems = endpoint_sync.own(here)
     except StoreError as error:
         module.fail_json(msg=str(error))
     finally:

@@ -132,10 +132,11 @@ import ipaddress
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import route, underlay
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Route
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, single
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import underlay
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route
 
 FIELDS: dict[str, t.Any] = {
     "destination": {"type": "str", "required": True},
@@ -187,15 +188,15 @@ def _gateway(entry: t.Mapping[str, t.Any]) -> t.Optional[str]:
         ) from None
 
 
-def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[standalone.Step]:
     desired = wanted(params)
     if params["state"] == "absent":
         named = {(entry.table, entry.destination) for entry in desired}
         observed = {key: have for key, have in route.observe(kernel, []).items() if key[:2] in named}
-        return [single.Step(route, route.diff([], observed))]
+        return [standalone.Step(route, route.diff([], observed))]
     desired = underlay.with_devices(kernel, desired)
     changes = route.diff(desired, route.observe(kernel, desired))
-    return [single.Step(route, [change for change in changes if params["purge"] or change.action != "-"])]
+    return [standalone.Step(route, [change for change in changes if params["purge"] or change.action != "-"])]
 
 
 def main() -> None:
@@ -213,7 +214,7 @@ def main() -> None:
     )
     if module.params["purge"] and (module.params["routes"] is None or module.params["state"] == "absent"):
         module.fail_json(msg="purge needs routes and state: present. It removes whatever is not in that list.")
-    single.run(module, machine.here(), lambda kernel: steps(module.params, kernel))
+    standalone.run(module, machine.here(), lambda kernel: steps(module.params, kernel))
 
 
 if __name__ == "__main__":

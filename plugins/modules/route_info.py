@@ -55,8 +55,8 @@ import ipaddress
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.cidr import inside
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report, single
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.cidr import inside
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report, standalone
 
 
 def _network(text: str) -> str:
@@ -89,7 +89,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    single.tell(module, machine.here(), lambda here: look(module.params, here))
+    standalone.tell(module, machine.here(), lambda here: look(module.params, here))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,8 @@ kept:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, command, machine, teardown
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine, teardown
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply
 
 
 def main() -> None:

@@ -127,17 +127,17 @@ import socket
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import neighbor, tunnel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import neighbor, tunnel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     OVERHEAD,
     OVERHEAD6,
     FdbEntry,
     Neighbor,
     TunnelDevice,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, single
 
 NAMES = {"ipip": "tunl0", "vxlan": "vxlan.calico", "vxlan6": "vxlan-v6.calico"}
 #: Bytes: RFC 2003; RFC 7348 with an IPv4 and an IPv6 underlay.
@@ -197,19 +197,19 @@ def entries_of(params: t.Mapping[str, t.Any]) -> list[neighbor.Entry]:
     return entries
 
 
-def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[single.Step]:
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[standalone.Step]:
     name = NAMES[params["kind"]]
     if params["state"] == "absent":
         observed = {key: have for key, have in tunnel.observe(kernel, []).items() if key == name}
-        return [single.Step(tunnel, tunnel.diff([], observed))]
+        return [standalone.Step(tunnel, tunnel.diff([], observed))]
     device = device_of(params, kernel)
     observed = {key: have for key, have in tunnel.observe(kernel, [device]).items() if key == name}
     devices = tunnel.diff([device], observed)
-    made = [single.Step(tunnel, devices)]
+    made = [standalone.Step(tunnel, devices)]
     if params["kind"] != "ipip" and params["remotes"] is not None:
         wanted = entries_of(params)
         found = {} if tunnel.recreated(devices) else neighbor.observe(kernel, wanted)
-        made.append(single.Step(neighbor, neighbor.diff(wanted, found)))
+        made.append(standalone.Step(neighbor, neighbor.diff(wanted, found)))
     return made
 
 
@@ -242,7 +242,7 @@ def main() -> None:
         module.fail_json(
             msg=f"local is missing: kind {params['kind']} needs the node's own address. Set it to that address."
         )
-    single.run(module, machine.here(), lambda kernel: steps(params, kernel))
+    standalone.run(module, machine.here(), lambda kernel: steps(params, kernel))
 
 
 if __name__ == "__main__":

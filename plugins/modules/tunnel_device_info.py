@@ -36,7 +36,7 @@ devices:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report, single
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report, standalone
 
 
 def look(here: machine.Machine) -> dict[str, t.Any]:
@@ -45,7 +45,7 @@ def look(here: machine.Machine) -> dict[str, t.Any]:
 
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    single.tell(module, machine.here(), look)
+    standalone.tell(module, machine.here(), look)
 
 
 if __name__ == "__main__":

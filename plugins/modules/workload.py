@@ -144,12 +144,12 @@ workload:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import protocol
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.client import Client
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import wishes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import add_params
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, single
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
 
 Data = dict[str, t.Any]
 
@@ -162,7 +162,7 @@ def texts(labels: t.Mapping[str, t.Any]) -> dict[str, str]:
 def wanted_of(params: t.Mapping[str, t.Any]) -> Data:
     names = ("netns", "pid", "peer_interface", "address", "address6", "families", "pools", "mac", "mtu")
     chosen = {name: params[name] for name in names}
-    return wishes.wishes(params["name"], params["namespace"], labels=texts(params["labels"]), **chosen)
+    return add_params.wishes(params["name"], params["namespace"], labels=texts(params["labels"]), **chosen)
 
 
 def present(agent: Client, wanted: Data) -> t.Optional[Data]:
@@ -176,15 +176,15 @@ def present(agent: Client, wanted: Data) -> t.Optional[Data]:
 
 
 def identity(wanted: Data) -> str:
-    return wishes.identity(wanted["namespace"], wanted["name"])
+    return add_params.identity(wanted["namespace"], wanted["name"])
 
 
 def change_of(wanted: Data, have: t.Optional[Data], state: str) -> t.Optional[Change]:
     if state == "absent":
         return Change("workload", "-", identity(wanted), ", ".join(have["addresses"])) if have else None
     if have is None:
-        return Change("workload", "+", identity(wanted), None, wishes.described(wanted))
-    found = wishes.differences(wanted, have)
+        return Change("workload", "+", identity(wanted), None, add_params.described(wanted))
+    found = add_params.differences(wanted, have)
     if not found:
         return None
     before, after = ("  ".join(f"{entry[0]} {entry[side]}" for entry in found) for side in (1, 2))
@@ -194,7 +194,7 @@ def change_of(wanted: Data, have: t.Optional[Data], state: str) -> t.Optional[Ch
 def bring_about(agent: Client, change: Change, wanted: Data, have: t.Optional[Data]) -> t.Optional[Data]:
     """The workload as it is then. Raises AgentError."""
     if have is not None and change.action == "~":
-        if {entry[0] for entry in wishes.differences(wanted, have)} == {"labels"}:
+        if {entry[0] for entry in add_params.differences(wanted, have)} == {"labels"}:
             labels = {**dict.fromkeys(have["labels"]), **wanted["labels"]}
             return t.cast(Data, agent.call("workload.label", id=have["id"], labels=labels)["workload"])
     if have is not None:
@@ -241,7 +241,7 @@ def main() -> None:
     if have is not None and not (module.check_mode and changes):
         answer["workload"] = have
     if module._diff and changes:
-        answer["diff"] = single.before_after(changes)
+        answer["diff"] = standalone.before_after(changes)
     module.exit_json(**answer)
 
 

@@ -72,8 +72,8 @@ agent_running:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils import selectors
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import workloads
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import selectors
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import workloads
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.sources import Sources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine

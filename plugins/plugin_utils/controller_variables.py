@@ -18,7 +18,7 @@ import typing as t
 from ansible import constants
 from ansible.vars.hostvars import HostVarsVars
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 _PREFIX = "calico_"
 #: Variables that say which host this is and where its inventory lies. Ansible takes them from facts, too.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_exchange
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
 
 from . import run_results
 
@@ -16,13 +16,13 @@ Results = t.Mapping[str, t.Mapping[str, t.Any]]
 
 def answered(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
     """Return whether remote_endpoints_info said something of the host that can be used."""
-    return answer is not None and run_results.usable(answer) and not endpoint_exchange.refusal(host, answer)
+    return answer is not None and run_results.usable(answer) and not endpoint_sync.refusal(host, answer)
 
 
 def _why_not(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> str:
     if answer is None or not run_results.usable(answer):
         return run_results.reason(answer)
-    return endpoint_exchange.refusal(host, answer)
+    return endpoint_sync.refusal(host, answer)
 
 
 def problems(hosts: t.Sequence[str], asked: Results, taken: Results) -> list[str]:

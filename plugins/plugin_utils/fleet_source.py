@@ -15,23 +15,18 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
     transition,
     variables,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import with_opened
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError, shown
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host, Inventory, origin
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import read as read_inventory
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.endpoints import (
-    OwnBlocks,
-    single_address,
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import (
+    Host,
+    Inventory,
+    origin,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.left_out import (
-    LeftOut,
-    sentences,
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import (
+    read as read_inventory,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.node_info import Journal
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
     AllocationPlan,
     NodePlan,
@@ -39,6 +34,14 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.alloca
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import IpamError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuild import reconcile
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.endpoints import (
+    OwnBlocks,
+    single_address,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import LeftOut, sentences
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import with_opened
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, shown
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 from . import inventory_source, lockfile_store, node_removal, policy_files, policy_notices, pool_modes
 from .pool_modes import MODE_OF, MODES, live_modes, some

@@ -9,13 +9,13 @@ import ipaddress
 import typing as t
 from collections.abc import Iterator, Mapping
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.known_network import KnownNetwork, Place
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.known_network import KnownNetwork, Place
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import all_endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import all_endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 
 WHO = "the inventory"
 #: Of endpoints, since when they are known to be as they are.

@@ -15,10 +15,13 @@ import typing as t
 
 from ansible.errors import AnsibleUndefinedVariable
 from ansible.utils.display import Display
-from ansible_collections.baremetal.host_routing.plugins.module_utils.document_limits import BeyondLimits, check_value
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import (
+    BeyondLimits,
+    check_value,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from . import controller_variables
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import counted
 
 from .lint_source import Looked

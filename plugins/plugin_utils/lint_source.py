@@ -9,13 +9,13 @@ import contextlib
 import dataclasses
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host, origin
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals, rules
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import ERROR, Finding
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import Link, Network
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from . import inventory_source, lockfile_store, policy_files
 from .fleet_source import fleet_variable

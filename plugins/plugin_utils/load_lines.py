@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import scale, tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import scale
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.bgp_load import REFLECTOR, Alike, FleetLoad
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import counted, listed
 

@@ -10,11 +10,11 @@ import os
 import tempfile
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import document_file
-from ansible_collections.baremetal.host_routing.plugins.module_utils.document_limits import LOCKFILE, BeyondLimits
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import LOCKFILE, BeyondLimits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import document_file
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 NAME = ".calico.lock.yml"
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils import terminal_text
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
 
 #: Keys with which a task reports how it went. Ansible reads them as data and sets no variable by them.
 OF_ANSIBLE = frozenset(

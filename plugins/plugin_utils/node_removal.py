@@ -9,9 +9,9 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import node_address
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError, did_you_mean
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import node_address
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, did_you_mean
 
 #: Lists of the fleet whose entries name a node.
 _NAMING = ("calico_workloads", "calico_bgp_peers", "calico_policies")

@@ -9,15 +9,15 @@ import glob
 import os
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import document_file
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.document_text import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import BeyondLimits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import document_file
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render.document_text import (
     EXTENSIONS,
     NotReadable,
     documents_of,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.document_limits import BeyondLimits
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_sources import Document
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import Document
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 VARIABLE = "calico_policy_files"
 #: Folders in which Ansible looks for no inventory.

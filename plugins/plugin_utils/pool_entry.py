@@ -9,7 +9,7 @@ import re
 import typing as t
 
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils.document_limits import check_yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import check_yaml
 
 #: mode -> (ipipMode, vxlanMode)
 FIELDS = {

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils import terminal_text
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import (
-    limits,
-    results,
-    shapes,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results, shapes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers import limits
 
 
 def of_hosts(

@@ -22,8 +22,8 @@ import tempfile
 import typing as t
 
 from ansible import constants
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 from . import fleet_source, inventory_source, pool_modes
 from .targets import Targets

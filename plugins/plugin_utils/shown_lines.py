@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible.utils.display import Display
-from ansible_collections.baremetal.host_routing.plugins.module_utils import terminal_text
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
 
 
 def show(lines: t.Iterable[str], color: t.Optional[str] = None) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
 
 from . import run_results
 

@@ -16,10 +16,10 @@ import typing as t
 
 from ansible import constants
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, transition
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Ipam, NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_parts import PolicyWire
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Ipam, NodeState
 
 _FILE, _POLICY = "targets", "policy"
 

@@ -10,7 +10,7 @@ import pathlib
 import subprocess
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 
 HOST = "host-under-test"
 

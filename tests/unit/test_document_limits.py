@@ -10,8 +10,8 @@ import typing as t
 
 import pytest
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils import document_limits
-from ansible_collections.baremetal.host_routing.plugins.module_utils.document_limits import BeyondLimits, Limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import document_limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import BeyondLimits, Limits
 
 LOADERS = [yaml.SafeLoader, *([yaml.CSafeLoader] if hasattr(yaml, "CSafeLoader") else [])]
 SMALL = Limits(1 << 20, 20, 5)

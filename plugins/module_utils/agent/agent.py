@@ -23,40 +23,41 @@ import time
 import typing as t
 
 from ..dataplane.change import Change, ObserveError
-from ..dataplane.kernel import Kernel, KernelError
+from ..dataplane.drivers.workload import GONE
+from ..dataplane.kernel.port import Kernel, KernelError
 from ..dataplane.node import NodePlan
-from ..dataplane.workload import GONE
-from ..fleet.attachment import Workload
-from ..fleet.guard import NO_INTERFACES, needs_interfaces
-from ..fleet.node_state import NodeState
-from ..fleet.remote_endpoints import RemoteEndpoints
 from ..node import desired as desired_state
-from ..node.local_ipam import LocalIpam
+from ..node.ipam.local_ipam import LocalIpam
 from ..node.machine import Machine
-from ..node.store import now
+from ..node.store.store import now
 from ..policy.host_endpoints import Interfaces
-from . import protocol, repair
-from .admission import NotAllWritten
-from .commit import GroupCommit, Write, flushing
-from .deletion import Deletion
-from .drift import Drift
-from .driver_thread import DriverThread, Worker
-from .events import Events
-from .flow_cutter import FlowCutter
-from .guards import Guards
-from .instruments import Instruments
-from .knowledge import Knowledge
-from .metrics import Registry
-from .plumbing import Plumbing
-from .policy_log import PolicyLog
-from .policy_names import PolicyNames
-from .protocol import AgentError
-from .reconcile import Make, Outcome, Reconciler
-from .request import AddRequest
+from ..state.attachment import Workload
+from ..state.node_policy_tables import NO_INTERFACES, needs_interfaces
+from ..state.node_state import NodeState
+from ..state.remote_endpoints import RemoteEndpoints
+from .api import protocol
+from .api.protocol import AgentError
+from .api.request import AddRequest
+from .metrics.instruments import Instruments
+from .metrics.metrics import Registry
+from .persisted_state import Knowledge
+from .policy_log.flow_cutter import FlowCutter
+from .policy_log.policy_log import PolicyLog
+from .policy_log.policy_names import PolicyNames
+from .reconcile import repair
+from .reconcile.drift import Drift
+from .reconcile.driver_thread import DriverThread, Worker
+from .reconcile.policy_compilers import Guards
+from .reconcile.reconcile import Make, Outcome, Reconciler
 from .settings import Settings
-from .turn import Turn
-from .unused_addresses import UnusedAddresses
-from .workloads import Workloads
+from .watch.events import Events
+from .workloads.admission import NotAllWritten
+from .workloads.commit import GroupCommit, Write, flushing
+from .workloads.deletion import Deletion
+from .workloads.rwlock import Turn
+from .workloads.unused_addresses import UnusedAddresses
+from .workloads.wiring import Plumbing
+from .workloads.workloads import Workloads
 
 _log = logging.getLogger("calico.agent")
 

@@ -21,29 +21,29 @@ import signal
 import sys
 import typing as t
 
-from .. import terminal_text
-from ..dataplane.kernel import Kernel
-from ..dataplane.linux import LinuxKernel
-from ..node import lock
+from ..base import terminal_text
+from ..dataplane.kernel.linux import LinuxKernel
+from ..dataplane.kernel.port import Kernel
 from ..node.machine import Machine
-from . import bgp_figures
+from ..node.store import lock
 from . import settings as settings_
 from .agent import Agent, Kernels
-from .agent_figures import watch_agent
+from .api.fair_share import FairShare
+from .api.methods import Methods
+from .api.server import Server, SocketInUse
 from .cni.dispatch import Dispatcher
 from .dump import dump
-from .fair_share import FairShare
-from .http import MetricsServer
-from .instruments import Instruments
-from .log_listener import LogListener
-from .methods import Methods
-from .metrics import Registry
-from .monitor import Monitor
+from .metrics import bgp_metrics
+from .metrics.agent_metrics import watch_agent
+from .metrics.http import MetricsServer
+from .metrics.instruments import Instruments
+from .metrics.metrics import Registry
+from .metrics.process_metrics import watch_loop, watch_process
 from .notify import Notifier
-from .polling import Polling
-from .process_figures import watch_loop, watch_process
-from .server import Server, SocketInUse
+from .policy_log.log_listener import LogListener
+from .reconcile.polling import Polling
 from .settings import Settings, SettingsError
+from .watch.monitor import Monitor
 
 _log = logging.getLogger("calico")
 
@@ -133,7 +133,7 @@ async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Ker
             agent.policy_log, agent.policy_log_group, on_problem=agent.knowledge.trouble_with("policy log")
         ).run(),
         "deleted containers": dispatcher.run(),
-        "bgp figures": bgp_figures.watch(
+        "bgp figures": bgp_metrics.watch(
             instruments, machine.bird_socket, lambda: agent.state is not None and agent.state.bird is not None
         ),
         "loop": watch_loop(instruments),

@@ -10,9 +10,9 @@ import json
 import logging
 import typing as t
 
-from ..node import atomic_file
+from ..node.store import atomic_file
 from .agent import Agent, plain
-from .protocol import AgentError
+from .api.protocol import AgentError
 
 _log = logging.getLogger("calico.dump")
 _running: set[asyncio.Future[None]] = set()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from .. import naming
-from ..addresses import BITS, parse_cidr_or_address
+from ..base import naming
+from ..base.addresses import BITS, parse_cidr_or_address
 from ..resources import BGPFilter, BGPFilterRule
 from .filter_rules import EXPORT, IMPORT, FilterFunction, FilterOperation, FilterRule
 

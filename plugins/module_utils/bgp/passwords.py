@@ -16,7 +16,7 @@ import json
 import re
 import typing as t
 
-from ..not_encodable import NotEncodable
+from ..base.not_encodable import NotEncodable
 
 #: bytes: what the kernel takes as a key (TCP_MD5SIG_MAXKEYLEN of linux/tcp.h)
 LONGEST = 80

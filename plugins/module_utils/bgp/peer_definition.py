@@ -10,7 +10,7 @@ import functools
 import ipaddress
 import typing as t
 
-from ..resources.bgp import BGPPeer, split_peer_ip
+from ..resources.kinds.bgp import BGPPeer, split_peer_ip
 from .bird_state import Bfd
 from .peer_extensions import PeerExtensions
 

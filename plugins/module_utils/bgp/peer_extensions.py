@@ -13,7 +13,7 @@ import dataclasses
 import re
 import typing as t
 
-from ..addresses import parse_cidr_or_address
+from ..base.addresses import parse_cidr_or_address
 from ..resources.durations import parse_duration
 from ..resources.errors import Refused
 from ..resources.fields import Fields, Integer, field, read_fields, types_of

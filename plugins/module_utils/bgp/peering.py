@@ -24,10 +24,10 @@ import functools
 import ipaddress
 import typing as t
 
-from .. import naming, selectors
-from ..assigned_ports import BGP_PORT
-from ..resources.bgp import BGPPeer
+from ..base import naming, selectors
+from ..base.assigned_ports import BGP_PORT
 from ..resources.durations import parse_duration
+from ..resources.kinds.bgp import BGPPeer
 from .bird_state import BirdPeer
 from .peer_definition import PLAIN_MESH, PeerAddress, PeerDefinition, Unasked
 from .speaker import Speaker, lies_in

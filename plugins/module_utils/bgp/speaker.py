@@ -10,8 +10,8 @@ import functools
 import ipaddress
 import typing as t
 
-from .. import naming
-from ..assigned_ports import BGP_PORT
+from ..base import naming
+from ..base.assigned_ports import BGP_PORT
 from .bird_state import BirdPeer
 
 

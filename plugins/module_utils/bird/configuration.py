@@ -18,14 +18,7 @@ import typing as t
 from ..bgp import passwords as bgp_passwords
 from . import encoding, kernel_sync, secrets_file, snippets
 from .client import SOCKET, Client
-from .errors import (
-    BirdError,
-    CommandRefused,
-    ConfigurationRefused,
-    NotAnswering,
-    ReloadNotFinished,
-    SnippetRefused,
-)
+from .errors import BirdError, CommandRefused, ConfigurationRefused, NotAnswering, ReloadNotFinished, SnippetRefused
 from .version import PROGRAM
 
 PATH = "/etc/calico/bird.cfg"

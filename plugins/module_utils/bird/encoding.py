@@ -15,8 +15,8 @@ import operator
 import re
 import typing as t
 
+from ..base.not_encodable import NotEncodable
 from ..bgp import bird_state, filter_rules
-from ..not_encodable import NotEncodable
 
 CONFIGURATION = "bird.cfg"
 COMMAND = "BIRD's control socket"

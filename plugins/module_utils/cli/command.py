@@ -11,10 +11,11 @@ import sys
 import traceback
 import typing as t
 
-from .. import terminal_text
+from ..base import terminal_text
+from ..base.release import VERSION
 from ..node import machine as machines
-from ..release import VERSION
-from . import parser, refusal
+from . import parser
+from .commands import refusal
 from .errors import PROBLEMS, CommandError
 from .sources import Sources
 

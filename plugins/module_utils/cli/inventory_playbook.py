@@ -17,7 +17,7 @@ import sys
 import tempfile
 import typing as t
 
-from .. import terminal_text
+from ..base import terminal_text
 from .errors import NoVerdict
 
 _PROGRAM = "ansible-playbook"

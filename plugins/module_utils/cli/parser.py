@@ -11,10 +11,9 @@ import re
 import sys
 import typing as t
 
-from . import (
+from .commands import (
     agent_status,
     diagnostics,
-    flow_question,
     get,
     ipam,
     node_status,
@@ -28,6 +27,7 @@ from . import (
     workloads,
 )
 from .errors import MISUNDERSTOOD
+from .flow import flow_question
 
 _EPILOG = "Exit status: 0 done, 1 problems were found or it failed, 2 the command line was not understood."
 _CHOICE = re.compile(r"invalid choice: '([^']*)'")

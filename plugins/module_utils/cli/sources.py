@@ -10,16 +10,16 @@ import sys
 import time
 import typing as t
 
-from ..agent.client import Client, NotRunning
-from ..agent.protocol import AgentError
-from ..fleet.attachment import Workload
-from ..fleet.node_state import NodeState
-from ..fleet.remote_endpoints import RemoteEndpoints
-from ..node import remote_endpoints
-from ..node.endpoints import Endpoints
-from ..node.local_ipam import IpamUnreadable, LocalIpam
+from ..agent.api.client import Client, NotRunning
+from ..agent.api.protocol import AgentError
+from ..node.ipam.local_ipam import IpamUnreadable, LocalIpam
 from ..node.machine import Machine
-from ..node.store import Store, Stored, StoreError
+from ..node.store import remote_endpoints
+from ..node.store.endpoints import Endpoints
+from ..node.store.store import Store, Stored, StoreError
+from ..state.attachment import Workload
+from ..state.node_state import NodeState
+from ..state.remote_endpoints import RemoteEndpoints
 from .errors import CommandError
 
 Data = dict[str, t.Any]

@@ -19,11 +19,12 @@ import dataclasses
 import errno
 import typing as t
 
-from ..fleet.attachment import endpoint_routes, endpoint_sysctls
-from ..fleet.node_state import WorkloadEndpoint
-from . import hardening, route, sysctl, workload
+from ..state.attachment import endpoint_routes, endpoint_sysctls
+from ..state.node_state import WorkloadEndpoint
+from . import hardening
 from .change import ApplyError, Change
-from .kernel import Kernel, KernelError, LinkChange, NamespaceRefused, NewLink, RouteOperation
+from .drivers import route, sysctl, workload
+from .kernel.port import Kernel, KernelError, LinkChange, NamespaceRefused, NewLink, RouteOperation
 
 
 class AttachError(Exception):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from .. import terminal_text
-from .kernel import KernelError
+from ..base import terminal_text
+from .kernel.port import KernelError
 
 #: What `Change.action` can be. `!` stands in the way: nothing is touched and applying it fails with its note.
 #: `=` is kept on purpose although nothing desires it: nothing is applied and it does not count as a change.

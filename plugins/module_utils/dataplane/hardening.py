@@ -17,7 +17,8 @@ import contextlib
 import errno
 import typing as t
 
-from .kernel import (
+from .kernel.lookup import Network, network
+from .kernel.port import (
     PROTOCOL_KERNEL,
     PROTOCOL_RA,
     SCOPE_LINK,
@@ -28,7 +29,6 @@ from .kernel import (
     Link,
     RouteOperation,
 )
-from .lookup import Network, network
 
 #: `<folder below net>/<name>` of the settings that are 0 on our devices.
 SETTINGS = (

@@ -18,13 +18,14 @@ import dataclasses
 import types
 import typing as t
 
-from ..bgp import bearers
+from ..bgp import route_sources
 from ..bgp.bird_state import Bird, BirdRoute
-from ..fleet.node_state import TABLE_MAIN, NodeState
-from . import ipset, iptables, neighbor, route, rule, sysctl, tunnel, underlay, workload
+from ..state.node_state import TABLE_MAIN, NodeState
+from . import underlay
 from .change import ApplyError, Change, Failures
-from .kernel import METRIC_IPV6, PROTOCOL_BIRD, Kernel, RouteAttributes
-from .lookup import network, within
+from .drivers import ipset, iptables, neighbor, route, rule, sysctl, tunnel, workload
+from .kernel.lookup import network, within
+from .kernel.port import METRIC_IPV6, PROTOCOL_BIRD, Kernel, RouteAttributes
 
 
 class _Group(t.NamedTuple):
@@ -366,7 +367,7 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
     wanted: dict[str, RouteAttributes] = {}
     routers: dict[str, tuple[str, ...]] = {}
     for expected in state.bird_routes:
-        routers[expected.destination] = bearers.routers(state.bird, expected) if state.bird else ()
+        routers[expected.destination] = route_sources.routers(state.bird, expected) if state.bird else ()
         wanted[expected.destination] = _bird_attributes(_by_router(expected, state.bird), hops)
     for destination, want in wanted.items():
         have = found.get(destination)
@@ -389,9 +390,9 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
 
 def _by_router(expected: BirdRoute, bird: t.Optional[Bird]) -> BirdRoute:
     """Via the first of the routers outside the fleet, where none of the fleet's own sessions brings the route."""
-    if bird is None or bearers.within_fleet(bird, expected):
+    if bird is None or route_sources.within_fleet(bird, expected):
         return expected
-    via = next(iter(bearers.routers(bird, expected)), None)
+    via = next(iter(route_sources.routers(bird, expected)), None)
     return expected if via is None else dataclasses.replace(expected, gateway=via)
 
 

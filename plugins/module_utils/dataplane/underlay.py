@@ -12,10 +12,10 @@ import dataclasses
 import time
 import typing as t
 
-from ..fleet.node_state import ROUTE_PROTOCOL, TABLE_MAIN, NodeState, Route
+from ..state.node_state import ROUTE_PROTOCOL, TABLE_MAIN, NodeState, Route
 from .change import ObserveError
-from .kernel import PROTOCOL_BIRD, Kernel, RouteAttributes
-from .lookup import Lookup
+from .kernel.lookup import Lookup
+from .kernel.port import PROTOCOL_BIRD, Kernel, RouteAttributes
 
 _STEP = 0.25  # seconds between two looks while waiting
 

@@ -10,7 +10,7 @@ import typing as t
 
 from ..bgp.load import MEASURED, Load
 from ..bgp.simulation import Simulation
-from .errors import FleetError
+from ..state.errors import FleetError
 from .fleet import Fleet
 
 NODE, REFLECTING_NODE, REFLECTOR = "node", "node that reflects", "reflector"

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import typing as t
 
-from .. import naming
+from ..base import naming
 from ..bgp.bird_state import Bird, BirdPool, BirdRoute, Vtep6
 from ..policy.chains.settings import Settings
-from . import firewall, local_blocks
-from .attachment import LOOSE, endpoint_sysctls, own_routes
-from .fleet import TUNNEL_DEVICE, Fleet, tunnel_device
-from .node_inventory import FleetNode
-from .node_state import (
+from ..state import local_blocks
+from ..state.attachment import LOOSE, endpoint_sysctls, own_routes
+from ..state.node_state import (
     UNDERLAY,
     Block,
     FdbEntry,
@@ -30,6 +28,9 @@ from .node_state import (
     WorkloadEndpoint,
     overhead,
 )
+from . import firewall
+from .fleet import TUNNEL_DEVICE, Fleet, tunnel_device
+from .inventory.node_inventory import FleetNode
 
 _VXLAN4, _VXLAN6 = TUNNEL_DEVICE["vxlan"], TUNNEL_DEVICE["vxlan6"]
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .. import iptables_encoding as encoding
+from ..base import iptables_encoding as encoding
 from ..policy.chains import source_checks
-from ..policy.chains.marks import marks
 from ..policy.chains.policy_chains import Writer
-from ..policy.chains.rule import jump
+from ..policy.chains.rules.marks import marks
+from ..policy.chains.rules.rule import jump
 from ..policy.chains.settings import Settings
 from ..policy.chains.tables import RAW
-from .node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
+from ..state.node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
 
 #: IP version -> the set of the addresses of all nodes.
 ALL_HOSTS = {4: "cali40all-hosts-net", 6: "cali60all-hosts-net"}

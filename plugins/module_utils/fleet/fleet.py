@@ -10,19 +10,20 @@ import hashlib
 import json
 import typing as t
 
-from .. import resources, selectors
+from .. import resources
+from ..base import selectors
+from ..base.cidr import bounds, number
 from ..ipam import plan as planner
 from ..ipam.allocation_plan import TUNNEL_KINDS, AllocationPlan, NodePlan
 from ..ipam.errors import IpamError
 from ..ipam.inputs import NodeEntry, PoolRange, WorkloadRequest
-from .bgp_inventory import FleetBGP
-from .cidr import bounds, number
-from .errors import FleetError
-from .inventory import Inventory, Settings
-from .node_inventory import FleetNode
-from .node_state import Block, FleetMember, Ipam
+from ..state.errors import FleetError
+from ..state.node_state import Block, FleetMember, Ipam
+from .inventory.bgp_inventory import FleetBGP
+from .inventory.inventory import Inventory, Settings
+from .inventory.node_inventory import FleetNode
+from .inventory.workload_inventory import Workload
 from .policy_parts import PolicyParts, divide
-from .workload_inventory import Workload
 
 _TUNNEL_KINDS = {"IPIP": "ipip", "IPIPCrossSubnet": "ipip", "VXLAN": "vxlan", "VXLANCrossSubnet": "vxlan"}
 #: Kind of tunnel -> its device.

@@ -13,8 +13,8 @@ import typing as t
 from ..bgp import session_changes
 from ..bgp.bird_state import Bird
 from ..bgp.session_changes import SessionChange
+from ..state.node_state import NodeState
 from . import transition
-from .node_state import NodeState
 
 _NAMED = 3  # as many of a kind are named, and how many more there are
 

@@ -12,18 +12,17 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .. import naming
-from ..policy.label_index import LabelIndex
+from ..base import naming, packed_json
+from ..policy.index.label_index import LabelIndex
 from ..policy.model import Endpoint, NamedPortKey, NetworkSet, PolicySet
-from ..policy.set_keys import of_rules
-from . import packed_json
-from .guard import workload_endpoint
-from .policy_inventory import FleetPolicy
-from .policy_json import to_plain
-from .policy_state import NO_POLICY, PolicyState
+from ..policy.sets.set_keys import of_rules
+from ..state.node_policy_tables import workload_endpoint
+from ..state.policy_json import to_plain
+from ..state.policy_state import NO_POLICY, PolicyState
+from .inventory.policy_inventory import FleetPolicy
 
 if t.TYPE_CHECKING:
-    from .workload_inventory import Workload
+    from .inventory.workload_inventory import Workload
 
 Owner = t.Union[Endpoint, NetworkSet]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..bgp import bearers
-from .cidr import contains
+from ..base.cidr import contains
+from ..bgp import route_sources
+from ..state.node_state import Ipam, NodeState, overhead
 from .fleet import TUNNEL_DEVICE, tunnel_kind
-from .node_state import Ipam, NodeState, overhead
 
 _KINDS = {device: kind for kind, device in TUNNEL_DEVICE.items()}
 
@@ -67,4 +67,4 @@ def paths(state: NodeState, others: t.Mapping[str, Ipam], sample: int = 0, proof
 
 def _by_routers(state: NodeState, address: str) -> bool:
     routes = [route for route in state.bird_routes if contains(route.destination, address)]
-    return state.bird is not None and any(bearers.by_routers_alone(state.bird, route) for route in routes)
+    return state.bird is not None and any(route_sources.by_routers_alone(state.bird, route) for route in routes)

@@ -32,10 +32,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..bgp import bearers, session_changes
+from ..base.cidr import contains, inside
+from ..bgp import route_sources, session_changes
 from ..bgp.bird_state import BackupRoute, Bird, BirdPool, BirdRoute
-from .cidr import contains, inside
-from .node_state import (
+from ..state.node_state import (
     PROBE_MARK,
     PROBE_PRIORITY,
     TABLE_PROBE,
@@ -343,7 +343,7 @@ def _probe_routes(target: NodeState) -> tuple[Route, ...]:
             table=TABLE_PROBE,
         )
         for route in target.bird_routes
-        if target.bird is None or not bearers.by_routers_alone(target.bird, route)
+        if target.bird is None or not route_sources.by_routers_alone(target.bird, route)
     ]
     if target.bird is None:
         routes = [dataclasses.replace(route, table=TABLE_PROBE) for route in _live(target) if route.gateway is not None]
@@ -439,7 +439,9 @@ def _backups(target: NodeState) -> tuple[BackupRoute, ...]:
 def _by_routers_alone(target: NodeState) -> tuple[str, ...]:
     bird = target.bird
     return tuple(
-        route.destination for route in target.bird_routes if bird is not None and bearers.by_routers_alone(bird, route)
+        route.destination
+        for route in target.bird_routes
+        if bird is not None and route_sources.by_routers_alone(bird, route)
     )
 
 

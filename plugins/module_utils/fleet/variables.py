@@ -12,8 +12,8 @@ import dataclasses
 import difflib
 import typing as t
 
-from ..assigned_ports import VXLAN_PORT
-from .errors import FleetError
+from ..base.assigned_ports import VXLAN_PORT
+from ..state.errors import FleetError
 
 FLEET, GROUP, NODE = "fleet", "group", "node"
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Addresses of one node's blocks: who has which, and which one is next. In memory; node/local_ipam.py keeps them.
+"""Addresses of one node's blocks: who has which, and which one is next. In memory; node/ipam/local_ipam.py keeps them.
 
 The rules are those of Calico's IPAM (libcalico-go, lib/ipam/ipam_block.go) with strict affinity: a node takes addresses
 from blocks granted to it and never from another's. A block gives the address first that has been free for longest, its

@@ -25,7 +25,7 @@ import json
 import re
 import typing as t
 
-from ..document_limits import LOCKFILE, BeyondLimits, check_yaml
+from ..base.document_limits import LOCKFILE, BeyondLimits, check_yaml
 from .allocation_plan import (
     ENCAPSULATIONS,
     TUNNEL_KINDS,

@@ -9,19 +9,21 @@ import json
 import sys
 import typing as t
 
-from .. import terminal_text
+from ..base import terminal_text
 from ..bird.errors import BirdError
 from ..dataplane.change import ApplyError, ObserveError
-from ..dataplane.kernel import KernelError, MissingLibrary
-from . import apply, firewall, going_back, report, unconfirmed
+from ..dataplane.kernel.port import KernelError, MissingLibrary
 from . import machine as machines
-from .atomic_file import FileError
+from . import report
+from .change import apply, auto_revert, firewall
 from .desired import RecordsUnreadable
-from .local_ipam import IpamUnreadable
-from .lock import LockError
+from .ipam.local_ipam import IpamUnreadable
 from .machine import AgentRefused
-from .store import Store, StoreError
-from .writer import AgentSilent, NotTakenOver
+from .store import unconfirmed
+from .store.atomic_file import FileError
+from .store.lock import LockError
+from .store.store import Store, StoreError
+from .store.writer import AgentSilent, NotTakenOver
 
 USAGE = """usage: python3 -I /usr/local/lib/calico/current [--mounts FILE] COMMAND
   apply  bring this node to its stored state; what the boot unit does
@@ -71,7 +73,7 @@ def main(
     here = machine or machines.here(agent, mounts)
     try:
         if change:
-            going_back.wait(here, change)
+            auto_revert.wait(here, change)
             return 0
         return commands[arguments[0]](here)
     except ERRORS as error:

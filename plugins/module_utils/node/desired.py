@@ -8,16 +8,16 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from ..dataplane.kernel import Kernel
-from ..fleet import before_network as network_to_come
-from ..fleet.attachment import Workload, with_workloads
-from ..fleet.guard import NO_INTERFACES, Guard, needs_interfaces
-from ..fleet.node_state import NodeState
+from ..dataplane.kernel.port import Kernel
 from ..policy.host_endpoints import Interfaces
 from ..policy.model import Endpoint
-from . import remote_endpoints
-from .endpoints import Endpoints
-from .local_ipam import IpamUnreadable, LocalIpam
+from ..state import before_network as network_to_come
+from ..state.attachment import Workload, with_workloads
+from ..state.node_policy_tables import NO_INTERFACES, Guard, needs_interfaces
+from ..state.node_state import NodeState
+from .ipam.local_ipam import IpamUnreadable, LocalIpam
+from .store import remote_endpoints
+from .store.endpoints import Endpoints
 
 if t.TYPE_CHECKING:
     from .machine import Machine

@@ -14,8 +14,8 @@ import json
 import os
 import typing as t
 
-from . import atomic_file
-from .store import now
+from .store import atomic_file
+from .store.store import now
 
 _NAME = "drained.json"
 

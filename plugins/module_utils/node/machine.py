@@ -9,9 +9,13 @@ import dataclasses
 import typing as t
 
 from ..bird import client, configuration, dropped_segments, version
-from ..dataplane.kernel import Kernel
-from ..dataplane.linux import LinuxKernel
-from . import bundle, endpoints, engine_start, left_behind, local_ipam, lock, ssh_session, store, unconfirmed, units
+from ..dataplane.kernel.linux import LinuxKernel
+from ..dataplane.kernel.port import Kernel
+from . import units
+from .change import detached_process, ssh_session
+from .engine import bundle, engine_start
+from .ipam import local_ipam
+from .store import endpoints, lock, store, unconfirmed
 
 
 class Agent(t.Protocol):
@@ -64,7 +68,7 @@ class Machine:
     # SSH sessions of this host: first the one by which this process came; none if it came otherwise.
     sessions: t.Callable[[], t.Sequence[ssh_session.Session]] = ssh_session.here
     uptime: t.Callable[[], unconfirmed.Uptime] = unconfirmed.uptime
-    leave_behind: t.Callable[[t.Sequence[str]], None] = left_behind.start
+    leave_behind: t.Callable[[t.Sequence[str]], None] = detached_process.start
 
 
 def here(agent: t.Optional[t.Callable[[str], t.Optional[Agent]]] = None, mounts: t.Optional[str] = None) -> Machine:

@@ -10,12 +10,12 @@ import typing as t
 
 from ..bird import status
 from ..bird.errors import BirdError, NotAnswering
-from ..dataplane import iptables, tunnel, workload
-from ..dataplane.kernel import PROTOCOL_BIRD, SCOPE_LINK, Kernel, RouteAttributes
-from ..fleet.node_state import ROUTE_PROTOCOL, TABLE_MAIN, NodeState
-from .local_ipam import LocalIpam
+from ..dataplane.drivers import iptables, tunnel, workload
+from ..dataplane.kernel.port import PROTOCOL_BIRD, SCOPE_LINK, Kernel, RouteAttributes
+from ..state.node_state import ROUTE_PROTOCOL, TABLE_MAIN, NodeState
+from .ipam.local_ipam import LocalIpam
 from .machine import Machine
-from .store import Stored
+from .store.store import Stored
 
 Data = dict[str, t.Any]
 

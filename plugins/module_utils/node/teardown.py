@@ -22,16 +22,18 @@ import typing as t
 
 from ..bird import client, secrets_file
 from ..bird.errors import BirdError
-from ..dataplane import file
 from ..dataplane import node as dataplane
 from ..dataplane.change import Change, Failures, ObserveError
-from ..dataplane.kernel import PROTOCOL_BIRD, Kernel, RouteOperation
-from ..dataplane.lookup import network, within
-from ..dataplane.route import text as route_text
-from ..fleet.node_state import TABLE_MAIN, NodeState
-from . import apply, lock, units
+from ..dataplane.drivers import file
+from ..dataplane.drivers.route import text as route_text
+from ..dataplane.kernel.lookup import network, within
+from ..dataplane.kernel.port import PROTOCOL_BIRD, Kernel, RouteOperation
+from ..state.node_state import TABLE_MAIN, NodeState
+from . import units
+from .change import apply
 from .machine import Machine
-from .store import Store, Stored, StoreError
+from .store import lock
+from .store.store import Store, Stored, StoreError
 
 _UNITS = (apply.AGENT_UNIT, "calico-bird.service", "calico-node-state.service", "calico-firewall.service")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from ..not_encodable import NotEncodable
+from ..base.not_encodable import NotEncodable
 
 # systemd.unit(5), without what escapes and globs are made of.
 _NAME = re.compile(

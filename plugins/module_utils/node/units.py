@@ -8,8 +8,8 @@ from __future__ import annotations
 import subprocess
 import typing as t
 
+from ..base.not_encodable import NotEncodable
 from ..dataplane.change import Change, Failures, ObserveError
-from ..not_encodable import NotEncodable
 from .unit_encoding import unit_name
 
 PROGRAM = "systemctl"

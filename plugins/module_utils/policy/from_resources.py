@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from .. import selectors
-from ..addresses import parse_cidr_or_address
+from ..base import selectors
+from ..base.addresses import parse_cidr_or_address
 from ..resources import (
     DEFAULT_TIER,
     EntityRule,
@@ -32,14 +32,8 @@ from ..resources import (
 )
 from ..resources import EndpointPort as HostEndpointPort
 from . import model
-from .namespaced_labels import namespaced_labels
-from .scoped_selectors import (
-    all_of,
-    in_namespace,
-    of_entity,
-    of_namespaces,
-    of_service_accounts,
-)
+from .index.namespaced_labels import namespaced_labels
+from .index.scoped_selectors import all_of, in_namespace, of_entity, of_namespaces, of_service_accounts
 
 _ORCHESTRATOR_LABEL = "projectcalico.org/orchestrator"
 

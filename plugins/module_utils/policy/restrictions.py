@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .. import selectors
+from ..base import selectors
 
 #: A label with a value, or (None) with any.
 Demand = tuple[str, t.Optional[str]]

@@ -8,20 +8,10 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .. import selectors
-from .bearers import Bearer, Bearers, contains
-from .model import (
-    PROTOCOL_NAMES,
-    Entity,
-    Flow,
-    Icmp,
-    NamedPort,
-    Port,
-    Protocol,
-    Rule,
-    protocol_number,
-)
-from .set_keys import named_port_key
+from ..base import selectors
+from .index.address_index import Bearer, Bearers, contains
+from .model import PROTOCOL_NAMES, Entity, Flow, Icmp, NamedPort, Port, Protocol, Rule, protocol_number
+from .sets.set_keys import named_port_key
 
 _ICMP_NUMBERS = {4: 1, 6: 58}
 #: The label by which a namespace is known to selectors.

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ..assigned_ports import BGP_PORT
+from ..base.assigned_ports import BGP_PORT
 from ..bird import version as bird_version
-from ..fleet.attachment import STRICT, UNCHECKED
-from ..fleet.node_state import NodeState, TunnelDevice
+from ..state.attachment import STRICT, UNCHECKED
+from ..state.node_state import NodeState, TunnelDevice
 from . import packages
 
 Facts = t.Mapping[str, t.Any]

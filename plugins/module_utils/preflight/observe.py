@@ -15,8 +15,8 @@ import socket
 import struct
 import typing as t
 
-from ..assigned_ports import BGP_PORT, VXLAN_PORT
-from ..dataplane.kernel import SCOPE_LINK, Kernel
+from ..base.assigned_ports import BGP_PORT, VXLAN_PORT
+from ..dataplane.kernel.port import SCOPE_LINK, Kernel
 from . import features, firewall, packages, processes
 from .files import Files
 

@@ -15,24 +15,32 @@ documents get the verdict that Calico's own client gives them after filling in i
 
 from __future__ import annotations
 
-from .bgp import BGPConfiguration, BGPPassword, BGPPeer, Community, PrefixAdvertisement, ServiceIPBlock, split_peer_ip
-from .bgp_filter import BGPFilter, BGPFilterRule, BGPFilterRuleV6
 from .documents import KINDS, parse, parse_flat
-from .endpoints import EndpointPort, HostEndpoint, WorkloadEndpoint, WorkloadEndpointPort
 from .errors import ResourceError
-from .ip_pool import BLOCK_SIZES, ENCAPSULATIONS, IPPool
+from .kinds.bgp import (
+    BGPConfiguration,
+    BGPPassword,
+    BGPPeer,
+    Community,
+    PrefixAdvertisement,
+    ServiceIPBlock,
+    split_peer_ip,
+)
+from .kinds.bgp_filter import BGPFilter, BGPFilterRule, BGPFilterRuleV6
+from .kinds.endpoints import EndpointPort, HostEndpoint, WorkloadEndpoint, WorkloadEndpointPort
+from .kinds.ip_pool import BLOCK_SIZES, ENCAPSULATIONS, IPPool
+from .kinds.network_sets import GlobalNetworkSet, NetworkSet
+from .kinds.node import Node, NodeBGP, NodeStatus
+from .kinds.policies import GlobalNetworkPolicy, NetworkPolicy
+from .kinds.profile import Profile
+from .kinds.staged_policies import StagedGlobalNetworkPolicy, StagedNetworkPolicy
+from .kinds.tier import DEFAULT_TIER, DEFAULT_TIER_ORDER, Tier
 from .metadata import DEFAULT_NAMESPACE, Metadata, NamespacedMetadata
-from .network_sets import GlobalNetworkSet, NetworkSet
-from .node import Node, NodeBGP, NodeStatus
-from .policies import GlobalNetworkPolicy, NetworkPolicy
 from .ports import PROTOCOLS, Port, PortRange
-from .profile import Profile
 from .resource import API_VERSION, NamespacedResource, Resource
 from .rules import EntityRule, ICMPFields, Rule, RuleMetadata, ServiceAccountMatch
 from .schema import json_schema
-from .staged_policies import StagedGlobalNetworkPolicy, StagedNetworkPolicy
 from .support import check_supported
-from .tier import DEFAULT_TIER, DEFAULT_TIER_ORDER, Tier
 
 __all__ = [
     "API_VERSION",

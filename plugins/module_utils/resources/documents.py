@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import typing as t
 
-from . import ip_pool
-from .bgp import BGPConfiguration, BGPPeer
-from .bgp_filter import BGPFilter
-from .endpoints import HostEndpoint, WorkloadEndpoint
 from .errors import Refused, ResourceError
 from .fields import Document, read_fields, types_of, unknown
-from .ip_pool import IPPool
+from .kinds import ip_pool
+from .kinds.bgp import BGPConfiguration, BGPPeer
+from .kinds.bgp_filter import BGPFilter
+from .kinds.endpoints import HostEndpoint, WorkloadEndpoint
+from .kinds.ip_pool import IPPool
+from .kinds.network_sets import GlobalNetworkSet, NetworkSet
+from .kinds.node import Node
+from .kinds.policies import GlobalNetworkPolicy, NetworkPolicy
+from .kinds.profile import Profile
+from .kinds.staged_policies import StagedGlobalNetworkPolicy, StagedNetworkPolicy
+from .kinds.tier import Tier
 from .metadata import FROM_SERVERS, Metadata
-from .network_sets import GlobalNetworkSet, NetworkSet
-from .node import Node
-from .policies import GlobalNetworkPolicy, NetworkPolicy
-from .profile import Profile
 from .resource import API_VERSION, Resource
-from .staged_policies import StagedGlobalNetworkPolicy, StagedNetworkPolicy
-from .tier import Tier
 
 KINDS: dict[str, type[Resource]] = {
     cls.KIND: cls

@@ -17,7 +17,7 @@ import math
 import re
 import typing as t
 
-from .. import addresses, selectors
+from ..base import addresses, selectors
 from .durations import parse_duration
 from .errors import Refused
 

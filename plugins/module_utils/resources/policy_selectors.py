@@ -10,7 +10,7 @@ import dataclasses
 import re
 import typing as t
 
-from .. import selectors
+from ..base import selectors
 from .errors import Refused
 from .fields import SelectorText
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..addresses import parse_cidr
+from ..base.addresses import parse_cidr
 from .errors import Refused
 from .fields import NAME, TEXT, Choice, Fields, Filled, Integer, Items, SelectorText, field
 from .metadata import ANNOTATIONS

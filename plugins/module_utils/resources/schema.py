@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from .documents import KINDS
 from .fields import Document, schema_of
-from .ip_pool import ENCAPSULATIONS, IPPool
+from .kinds.ip_pool import ENCAPSULATIONS, IPPool
 from .metadata import FROM_SERVERS
 from .resource import API_VERSION
 

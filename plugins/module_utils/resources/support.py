@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ..addresses import parse_cidr_or_address
-from .bgp_filter import BGPFilter, each_filter_rule
-from .endpoints import WorkloadEndpoint
+from ..base.addresses import parse_cidr_or_address
 from .errors import Refused, ResourceError
-from .policies import GlobalNetworkPolicy, NetworkPolicy
-from .profile import Profile
+from .kinds.bgp_filter import BGPFilter, each_filter_rule
+from .kinds.endpoints import WorkloadEndpoint
+from .kinds.policies import GlobalNetworkPolicy, NetworkPolicy
+from .kinds.profile import Profile
 from .resource import Resource
 from .rules import each_rule
 

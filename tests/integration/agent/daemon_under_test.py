@@ -21,13 +21,13 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.client import Client, NotRunning
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.faults import VARIABLE
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelRoute
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import LocalIpam
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client, NotRunning
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.failpoints import VARIABLE
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelRoute
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 from tests.conftest import ROOT
 from tests.integration.host_under_test import HOST, HostKernel, host_under_test

@@ -20,8 +20,9 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.client import Client, NotRunning
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client, NotRunning
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     Ipam,
     NodeState,
@@ -29,7 +30,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     Route,
     Sysctl,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
 
 from tests.integration.agent.shim import Shim
 

@@ -22,11 +22,11 @@ import time
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.iptables import COMMENT
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState, allow_all
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers.iptables import COMMENT
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
 
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.integration.policy.documents import Document, global_policy

@@ -14,7 +14,9 @@ import subprocess
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import NoAddress
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     Ipam,
     NodeState,
@@ -22,8 +24,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     Route,
     Sysctl,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import NoAddress
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import LocalIpam
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
 from tests.integration.agent.shim import Shim

@@ -11,15 +11,15 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe.probing import Target, probe
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     FdbEntry,
     Neighbor,
     Rule,
     Sysctl,
     TunnelDevice,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probing import Target, probe
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
 from tests.unit.agent.test_dual_stack import BLOCK6, DUAL, FIRST6

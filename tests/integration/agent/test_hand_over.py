@@ -12,11 +12,13 @@ import threading
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import hand_over
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Route
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, command, machine, writer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent_start
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import AgentRefused
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import writer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route
 
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.unit.agent.node_under_test import STATE
@@ -32,7 +34,7 @@ def here(daemon: Daemon) -> machine.Machine:
     folder = daemon.folder
     return machine.Machine(
         daemon.kernel,
-        hand_over.connect,
+        agent_start.connect,
         root=str(folder / "root"),
         store=str(folder / "lib"),
         lock=str(folder / "run" / "node.lock"),
@@ -112,7 +114,7 @@ def test_a_daemon_that_is_killed_meanwhile_fails_the_run_and_the_next_completes_
 
 
 def test_a_daemon_that_hangs_is_said_and_nothing_is_changed(busy: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hand_over, "_GREETING", 0.2)
+    monkeypatch.setattr(agent_start, "_GREETING", 0.2)
     os.kill(busy.pid, signal.SIGSTOP)
     try:
         for check in (True, False):

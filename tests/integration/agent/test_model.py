@@ -17,12 +17,10 @@ import threading
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import faults
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.client import NotRunning
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
-    KernelError,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import NotRunning
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import failpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
 from tests.unit.agent.model import (
@@ -65,7 +63,7 @@ def steps(chance: random.Random) -> list[Step]:
         if kind < 0.75:
             return Together(several())
         if kind < 0.80:
-            return Killed(chance.randrange(2 * len(faults.POINTS)), several())
+            return Killed(chance.randrange(2 * len(failpoints.POINTS)), several())
         if kind < 0.96:
             return Sabotage(chance.choice(SABOTAGE), chance.randrange(6))
         return Restart() if kind < 0.98 else Resync()
@@ -118,7 +116,7 @@ class World:
 
     def killed(self, step: Killed) -> None:
         """At a fault point, or a few milliseconds after the calls have begun."""
-        point = faults.POINTS[step.moment] if step.moment < len(faults.POINTS) else ""
+        point = failpoints.POINTS[step.moment] if step.moment < len(failpoints.POINTS) else ""
         if point:
             self.daemon.settled()  # or the next agent comes by the point before it listens
             self.daemon.kill()

@@ -12,17 +12,18 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import monitor as monitor_
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.monitor import Monitor, open_socket
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node, rtnetlink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.watch import monitor as monitor_
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.watch.monitor import Monitor, open_socket
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.attach import attach, detach_link
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import rtnetlink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     NewLink,
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
 
 from tests.integration.host_under_test import HOST, HostKernel, host_under_test
 from tests.unit.dataplane.drivers import underlay

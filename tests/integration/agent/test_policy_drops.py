@@ -10,13 +10,13 @@ import socket
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.client import Client
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import command
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import packed_state
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import packed_state
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
+from tests.fakes.kernel import FakeKernel
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.integration.agent.policed_daemon import CLOSED, OPEN, add, closed_for, inside, policed, web
 from tests.integration.policy.documents import global_policy

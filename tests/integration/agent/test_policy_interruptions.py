@@ -18,14 +18,14 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.client import NotRunning
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import NotRunning
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
     endpoint_routes,
     endpoint_sysctls,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, WorkloadEndpoint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
 
 from tests.integration.agent.daemon_under_test import Daemon, install_engine
 from tests.integration.agent.policed_daemon import (

@@ -11,7 +11,7 @@ import socket
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address
 
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.integration.agent.policed_daemon import inside, policed

@@ -8,12 +8,12 @@ from __future__ import annotations
 import dataclasses
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Rule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     IpSet,
     NodeState,
     TunnelDevice,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Rule
 
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.integration.agent.policed_daemon import BASE, CLOSED, OPEN, add, closed_for, open_for, policed, web

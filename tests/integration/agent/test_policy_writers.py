@@ -15,7 +15,7 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.integration.agent.policed_daemon import (

@@ -13,8 +13,8 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Kernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     FdbEntry,
     Hook,
     IpSet,

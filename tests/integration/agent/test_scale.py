@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Block, Ipam, Route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Ipam, Route
 
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.unit.agent.node_under_test import with_state

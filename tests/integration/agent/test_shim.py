@@ -16,7 +16,7 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import cni_framing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import cni_framing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.cni import versions
 
 from tests.integration.agent.shim import SOURCE, Shim

@@ -10,9 +10,9 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Pool, TunnelDevice
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicySettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Pool, TunnelDevice
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicySettings
 
 from tests.integration import iptables_backend
 from tests.integration.host_under_test import HostKernel, host_under_test

@@ -18,14 +18,14 @@ import time
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     NewLink,
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
 
 from tests.integration.host_under_test import HostKernel
 from tests.unit.fleet.fleets import build, pool, states, workload

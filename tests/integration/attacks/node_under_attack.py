@@ -13,7 +13,7 @@ import secrets
 import subprocess
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine
 from tests.integration.agent.shim import Shim

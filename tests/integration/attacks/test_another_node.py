@@ -12,13 +12,13 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_exchange
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_json import to_plain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
 from ansible_collections.baremetal.host_routing.plugins.modules import remote_endpoints, remote_endpoints_info
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import targets
 
@@ -242,7 +242,7 @@ def test_there_is_an_end_to_what_a_node_tells() -> None:
     """
     many = [workload(APP, f"w{n}") for n in range(20_000)]
     answer = {**answers.remote_endpoints_info("node2"), "endpoints": many + [None] * 980_000}
-    teller, left_out = endpoint_exchange.teller("node2", answer, [BLOCK])
+    teller, left_out = endpoint_sync.teller("node2", answer, [BLOCK])
     assert [one.name for one in teller.endpoints] == ["default/w0"]
     assert len(left_out) == 16_384
     assert str(left_out[0]) == f"node2: workload default/w1 is left out: another workload of the node has {APP}."

@@ -13,12 +13,12 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_exchange
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info, results
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.left_out import sentences
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import Unreadable
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import told_of
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import sentences
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import told_of
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
     exchange_lines,
     fleet_source,
@@ -71,12 +71,12 @@ def test_hostile_answers_about_workloads() -> None:
         left_out: list[t.Any] = []
         for host, answer in asked.items():
             if exchange_lines.answered(host, answer):
-                tellers[host], odd = endpoint_exchange.teller(host, answer, BLOCKS[host])
+                tellers[host], odd = endpoint_sync.teller(host, answer, BLOCKS[host])
                 left_out += odd
         assert {"node1", "node2"} <= tellers.keys(), number
         assert {one.node for one in left_out} <= {LIAR}, number
         assert all(line.startswith(f"{LIAR}: ") and line.isprintable() for line in sentences(left_out)), number
-        parts = endpoint_exchange.parts(tellers, HOSTS, "2026-11-22T07:00:00Z")
+        parts = endpoint_sync.parts(tellers, HOSTS, "2026-11-22T07:00:00Z")
         for host in ("node1", "node2"):
             other = "node2" if host == "node1" else "node1"
             found = taken(parts[host])

@@ -17,19 +17,19 @@ import subprocess
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import ipset, iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, ObserveError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import Guard
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import units
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import Guard
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Hook,
     IpSet,
     IptablesTable,
     NodeState,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import units
-from ansible_collections.baremetal.host_routing.plugins.module_utils.not_encodable import NotEncodable
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 
 from tests.integration import iptables_backend

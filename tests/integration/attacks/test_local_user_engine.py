@@ -15,7 +15,7 @@ import sys
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle, engine_start
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
 
 SOURCE = pathlib.Path(bundle.__file__).resolve().parent.parent
 APPLY = "host_routing/node/command.py"

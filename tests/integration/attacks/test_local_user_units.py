@@ -15,16 +15,14 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node as dataplane
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicySettings
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, desired, firewall
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, desired
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import firewall
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import (
-    Unconfirmed,
-    Waiting,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import Unconfirmed, Waiting
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Failsafe
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicySettings
 
 from tests.integration import iptables_backend
 from tests.integration.host_under_test import HostKernel, host_under_test

@@ -13,7 +13,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, TunnelDevice
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, TunnelDevice
 
 from tests.integration.attacks.devices_under_attack import (
     HOST,

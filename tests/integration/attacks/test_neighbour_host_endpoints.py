@@ -11,8 +11,8 @@ import struct
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicySettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Failsafe, Flow
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicySettings
 
 from tests.integration.policy.conftest import policed  # noqa: F401  (a fixture)
 from tests.integration.policy.documents import ALLOW, DENY, global_policy, host_endpoint, tier

@@ -11,7 +11,7 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
 
 from tests.integration.agent.daemon_under_test import Daemon, install_engine
 from tests.integration.attacks.local_users import GID, MEMBER, daemon_with_readers, start
@@ -107,7 +107,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
 
 
 def written(daemon: Daemon) -> dict[str, t.Any]:
-    """All that the agent has written anywhere, but for the time of its last look at everything, which it takes anyway."""
+    """Return all that the agent has written anywhere, without the time of its last resync, which passes anyway."""
     daemon.in_sync()
     folders = [daemon.folder / "lib", daemon.folder / "run" / "workloads"]
     files = {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}

@@ -24,8 +24,9 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.simulation import Simulation
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 
 from .debian_bird import Build

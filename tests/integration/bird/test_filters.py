@@ -20,11 +20,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import filter_verdict, filters
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import (
-    Bird,
-    BirdPeer,
-    Communities,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, Communities
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_rules import FilterFunction
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_verdict import Route
 

@@ -15,9 +15,10 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import secrets_file
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet as Plan
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
 
 from .daemons import Fleet, bird_of, pool
 from .network import POOL, POOL6, Network, Node, wait_for

@@ -13,8 +13,8 @@ import socket
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError, NewLink
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError, NewLink
 
 from tests.integration.host_under_test import HostKernel, host_under_test
 

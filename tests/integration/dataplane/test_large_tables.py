@@ -11,15 +11,18 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import ipset, iptables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.iptables_backend import FAMILIES, default
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.remembered import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (
     RememberedSets,
     RememberedTables,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Hook, IpSet, IptablesTable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers.iptables_backend import (
+    FAMILIES,
+    default,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IpSet, IptablesTable
 
 from tests.unit.dataplane.drivers import lines
 from tests.unit.dataplane.suite_chains import dispatch, filtering, shown

@@ -10,7 +10,7 @@ import pathlib
 import shutil
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import iptables
 
 from tests.unit.dataplane.drivers import converge
 from tests.unit.dataplane.suite_chains import *  # noqa: F403

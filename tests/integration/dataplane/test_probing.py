@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address, RouteAttributes
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probing import Target, probe
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    Address,
+    RouteAttributes,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe.probing import Target, probe
 
 from tests.unit.dataplane.drivers import OWN, write_route
 from tests.unit.dataplane.suite_ipv6 import OWN6, dual_stack

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 from tests.unit.fleet.fleets import MODES, build, pool, states
 

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
 from ansible_collections.baremetal.host_routing.plugins.modules import node
 

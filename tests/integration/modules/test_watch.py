@@ -13,7 +13,7 @@ import threading
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import probing, watch
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import probing, watch
 from ansible_collections.baremetal.host_routing.plugins.modules import node, probe
 
 from tests.integration.modules.test_node import STATE

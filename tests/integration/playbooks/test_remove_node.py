@@ -13,11 +13,11 @@ import sys
 
 import pytest
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
 
 from tests.integration.ansible_playbook import PIPELINED, play
 from tests.unit.fleet.fleets import build, states

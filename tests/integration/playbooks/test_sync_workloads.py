@@ -12,8 +12,6 @@ import sys
 
 import pytest
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Block, Ipam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
     AllocationPlan,
     BlockGrant,
@@ -21,9 +19,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.alloca
     PlannedPool,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.lockfile import dump
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.remote_endpoints import known
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.remote_endpoints import known
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Ipam
 
 from tests.integration.ansible_playbook import PIPELINED, play
 from tests.unit.agent.node_under_test import with_state

@@ -16,7 +16,7 @@ import struct
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.tables import (
     FILTER,
     MANGLE,

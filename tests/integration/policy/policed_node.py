@@ -22,14 +22,18 @@ import time
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import apply_node, plan_node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.remembered import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (
     RememberedSets,
     RememberedTables,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall, local_blocks
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import Guard
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import apply_node, plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, Flow
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state import local_blocks
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import Guard
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     IpSet,
     NodeState,
@@ -37,13 +41,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     TunnelDevice,
     WorkloadEndpoint,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, Flow
 
 from tests.integration.policy import nflog
 from tests.integration.policy.documents import Document, allow_all_profile

@@ -9,12 +9,7 @@ import dataclasses
 import random
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, WorkloadEndpoint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
-    PolicySettings,
-    PolicyState,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import denied_flows
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import denied_flows
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import compile_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -25,6 +20,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Profile,
     Rule,
     policy_set,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
+    PolicySettings,
+    PolicyState,
 )
 
 from tests.integration.policy.node_in_namespace import Node

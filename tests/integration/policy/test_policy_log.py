@@ -9,15 +9,12 @@ import asyncio
 import contextlib
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import log_listener
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.log_listener import LogListener
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log import PolicyLog
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_names import PolicyNames
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.policy_drops import decided_by
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import nflog
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log import log_listener
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log.log_listener import LogListener
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log.policy_log import PolicyLog
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log.policy_names import PolicyNames
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands.policy_drops import decided_by
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import nflog
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import compile_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -33,6 +30,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Tier,
     policy_set,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 
 from tests.integration.policy.node_in_namespace import Node, workload_interface
 from tests.integration.policy.packets import packet

@@ -9,9 +9,9 @@ import ipaddress
 import re
 import statistics
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.iptables import COMMENT
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Pool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers.iptables import COMMENT
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Flow
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Pool
 
 from tests.integration.policy.documents import (
     ALLOW,

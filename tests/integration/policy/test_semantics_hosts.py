@@ -8,9 +8,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import TunnelDevice
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicySettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Failsafe
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import TunnelDevice
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicySettings
 
 from tests.integration.policy.documents import (
     ALLOW,

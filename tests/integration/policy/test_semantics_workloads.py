@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicySettings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicySettings
 
 from tests.integration.policy.documents import (
     ALLOW,

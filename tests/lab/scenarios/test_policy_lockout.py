@@ -291,8 +291,8 @@ def test_a_node_that_goes_back_alone_from_a_switch_cuts_nobody(
 def test_who_waits_outlives_a_session_that_is_killed(lab: BaseLab, fleet: Fleet, inventory: Inventory) -> None:
     """As logind ends a session where KillUserProcesses=yes is set: all that is left in its scope is killed."""
     start = (
-        "import sys; sys.path[0] = '/usr/local/lib/calico/current'; from host_routing.node import left_behind;"
-        " left_behind.start(['sleep', '4711'])"
+        "import sys; sys.path[0] = '/usr/local/lib/calico/current'; from host_routing.node.change import"
+        " detached_process; detached_process.start(['sleep', '4711'])"
     )
     session = "session-4711.scope"
     script = f"""

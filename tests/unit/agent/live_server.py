@@ -12,10 +12,10 @@ import socket
 import threading
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.client import Client
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.peer import Peer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.server import Limits, Method, Server
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Limits, Method, Server
 
 ME = os.getuid()
 

@@ -12,12 +12,14 @@ import pathlib
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.request import AddRequest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import Settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import plan_node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     Ipam,
     NodeState,
@@ -25,10 +27,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     Route,
     Sysctl,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import LocalIpam
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
 
+from tests.fakes.kernel import FakeKernel
 from tests.unit.agent.virtual_time import inline
 from tests.unit.dataplane.drivers import underlay
 
@@ -151,7 +151,7 @@ class Node:
 
 
 def _not_written() -> Exception:
-    from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import IpamNotWritten
+    from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import IpamNotWritten
 
     return IpamNotWritten("the disk is full. Make room.")
 

@@ -10,10 +10,9 @@ import dataclasses
 import errno
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import faults
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Completed, KernelError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState, allow_all
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import failpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Completed, KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     WORKLOAD_ENDPOINT,
     Endpoint,
@@ -22,6 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Rule,
     policy_set,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
 
 from tests.unit.agent.gate import Gate
 from tests.unit.agent.node_under_test import Node, with_state
@@ -329,7 +329,7 @@ def test_of_an_add_whose_agent_was_killed_policy_knows_nothing(tmp_path, monkeyp
         async def nothing(*dummy):
             """A process that is gone undoes nothing."""
 
-        monkeypatch.setattr(faults, "point", kill)
+        monkeypatch.setattr(failpoints, "point", kill)
         monkeypatch.setattr(node.agent.workloads, "_undo", nothing)
         with pytest.raises(Killed):
             await node.add("app", labels={"app": "app"})

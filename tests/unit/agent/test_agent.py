@@ -13,8 +13,8 @@ import re
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import workloads
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import workloads
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain
 
 from tests.unit.agent.gate import Gate

@@ -12,8 +12,8 @@ import shutil
 import tempfile
 
 import hypothesis
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import faults
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import failpoints
 from hypothesis import strategies as st
 
 from tests.unit.agent.model import Add, Call, Delete, Killed, Model, Restart, Resync, Step, Together, sabotage, steps
@@ -115,13 +115,13 @@ def test_the_agent_keeps_to_the_model(todo):
     async def scenario():
         with tempfile.TemporaryDirectory() as folder:
             world, model = World(pathlib.Path(folder)), Model()
-            point, faults.point = faults.point, world.moment
+            point, failpoints.point = failpoints.point, world.moment
             try:
                 await world.start()
                 for step in todo:
                     await world.step(step, model)
                 await world.converges(model)
             finally:
-                faults.point = point
+                failpoints.point = point
 
     run(scenario())

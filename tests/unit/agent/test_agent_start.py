@@ -9,14 +9,18 @@ import asyncio
 import shutil
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import events, faults
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import NewLink, RouteOperation
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.workload import MARK
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Route
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.watch import events
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import failpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers.workload import MARK
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    NewLink,
+    RouteOperation,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route
 
+from tests.fakes.kernel import FakeKernel
 from tests.unit.agent.node_under_test import BLOCK, STATE, Node, with_state
 from tests.unit.agent.virtual_time import run
 from tests.unit.dataplane.drivers import underlay
@@ -51,7 +55,7 @@ def test_a_restart_changes_nothing(tmp_path):
     run(scenario())
 
 
-@pytest.mark.parametrize("point", faults.POINTS)
+@pytest.mark.parametrize("point", failpoints.POINTS)
 def test_killed_at_any_point(tmp_path, monkeypatch, point):
     """The same as tests/integration/agent/test_crashes.py, without a process."""
 
@@ -59,7 +63,7 @@ def test_killed_at_any_point(tmp_path, monkeypatch, point):
         node = Node(tmp_path)
         agent = await node.start()
         await node.add("kept")
-        if point in faults.DELETE:
+        if point in failpoints.DELETE:
             await node.add("web")
 
         def kill(name):
@@ -69,15 +73,15 @@ def test_killed_at_any_point(tmp_path, monkeypatch, point):
         async def nothing(*dummy):
             """A process that is gone undoes nothing."""
 
-        monkeypatch.setattr(faults, "point", kill)
+        monkeypatch.setattr(failpoints, "point", kill)
         monkeypatch.setattr(agent.workloads, "_undo", nothing)
         monkeypatch.setattr(agent.workloads, "_leave", lambda *dummy, **more: None)
-        if point in faults.ADD:
+        if point in failpoints.ADD:
             with pytest.raises(Killed):
                 await agent.add(node.request("web"))
         elif point in ("delete.unlinked", "delete.forgotten"):
             monkeypatch.undo()
-            monkeypatch.setattr(faults, "point", kill)
+            monkeypatch.setattr(failpoints, "point", kill)
             await agent.delete("default/web")
             await asyncio.gather(*node.tasks[1:2], return_exceptions=True)
         else:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pathlib
 import re
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import protocol
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import Methods
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.server import Limits
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import SELECTOR_LIMIT
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.workloads import SELECTOR_LIMIT
 
 from tests.conftest import ROOT
 from tests.unit.agent.node_under_test import Node

@@ -11,9 +11,9 @@ import json
 import hypothesis
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import settings
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.drift import Drift
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.request import AddRequest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.drift import Drift
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import beat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import timer_alignment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,10 +15,10 @@ TIMES = st.floats(0, 1e7)  # seconds: what a monotonic clock may show
 @settings(max_examples=100)
 @given(TIMES, st.sampled_from([0.5, 1.0, 2.0]))
 def test_the_next_beat_is_later_and_within_a_period(now: float, period: float) -> None:
-    assert now < beat.after(now, period) <= now + period
+    assert now < timer_alignment.after(now, period) <= now + period
 
 
 @settings(max_examples=100)
 @given(TIMES, TIMES)
 def test_all_wait_for_the_same_beat(one: float, other: float) -> None:
-    assert (beat.after(one) == beat.after(other)) == (int(one) == int(other))
+    assert (timer_alignment.after(one) == timer_alignment.after(other)) == (int(one) == int(other))

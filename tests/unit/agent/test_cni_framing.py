@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import cni_framing
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.cni_framing import CniRefusal
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import cni_framing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.cni_framing import CniRefusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

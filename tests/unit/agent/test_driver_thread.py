@@ -13,7 +13,7 @@ import sys
 import threading
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.driver_thread import DriverThread
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.driver_thread import DriverThread
 
 
 def test_work_is_done_in_turn_in_one_thread_that_is_not_the_loops():

@@ -11,9 +11,9 @@ import json
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.cni import dispatch
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Block, Pool, Route, Sysctl
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import LocalIpam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Pool, Route, Sysctl
 
 from tests.unit.agent.node_under_test import STATE, Node
 from tests.unit.agent.refusal import refused

@@ -12,26 +12,16 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent_figures import watch_agent
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.agent_metrics import watch_agent
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     Completed,
     Connection,
     KernelError,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
-    PolicySettings,
-    PolicyState,
-    allow_all,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import (
-    Collected,
-    RemoteEndpoints,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import remote_endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.remote_endpoints import Known
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.marks import marks
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import remote_endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.remote_endpoints import Known
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.marks import marks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
     Entity,
@@ -40,6 +30,16 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PortRange,
     Rule,
     policy_set,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
+    PolicySettings,
+    PolicyState,
+    allow_all,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
+    Collected,
+    RemoteEndpoints,
 )
 
 from tests.unit.agent.gate import Gate

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.guards import Guards
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import with_policy
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import WorkloadEndpoint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.policy_compilers import Guards
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
 
 from tests.unit.agent.node_under_test import with_state
 

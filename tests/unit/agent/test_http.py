@@ -11,9 +11,9 @@ import socket
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import exposition
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.http import MetricsServer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import Registry
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import exposition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.http import MetricsServer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.metrics import Registry
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

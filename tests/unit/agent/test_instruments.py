@@ -11,16 +11,16 @@ import pathlib
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import (
-    bgp_figures,
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import (
+    bgp_metrics,
     exposition,
-    process_figures,
+    process_metrics,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.instruments import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.instruments import (
     FREE_RATIO_WARNING,
     Instruments,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import Registry
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.metrics import Registry
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import Usage
 
 from tests.unit.bird.conftest import FakeBird, bird  # noqa: F401  a fixture
@@ -99,7 +99,7 @@ def test_convergence(instruments: Instruments) -> None:
 
 
 def test_the_process(instruments: Instruments) -> None:
-    process_figures.watch_process(instruments)
+    process_metrics.watch_process(instruments)
     exposition.text(instruments.registry)
     assert instruments.open_fds.value() == pytest.approx(len(os.listdir("/proc/self/fd")), abs=2)
     assert 1e6 < instruments.resident.value() <= instruments.resident_max.value()
@@ -113,7 +113,7 @@ def test_a_process_of_any_name(tmp_path: pathlib.Path, instruments: Instruments)
     fields = ["S", *("0" for dummy in range(10)), "250", "50", *("0" for dummy in range(6)), "1200", "0"]
     (tmp_path / "self" / "stat").write_text(f"7 (a) b (c) {' '.join(fields)}\n")
     (tmp_path / "self" / "status").write_text("VmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n")
-    process_figures.watch_process(instruments, str(tmp_path))
+    process_metrics.watch_process(instruments, str(tmp_path))
     exposition.text(instruments.registry)
     ticks = os.sysconf("SC_CLK_TCK")
     assert instruments.cpu.value() == 300 / ticks
@@ -125,7 +125,7 @@ def test_a_process_of_any_name(tmp_path: pathlib.Path, instruments: Instruments)
 
 def test_a_loop_that_is_late(instruments: Instruments) -> None:
     async def run() -> None:
-        task = asyncio.ensure_future(process_figures.watch_loop(instruments, 0.002))
+        task = asyncio.ensure_future(process_metrics.watch_loop(instruments, 0.002))
         await asyncio.sleep(0.001)
         time.sleep(0.02)  # what no callback should do
         await asyncio.sleep(0.001)
@@ -140,17 +140,17 @@ def test_sessions(bird: FakeBird, instruments: Instruments) -> None:  # noqa: F8
     bird.answers["show status"] = [[b"1011-Router ID is 10.0.0.1\n0013 Daemon is up and running\n"]]
     bird.answers["show protocols all"] = [[(BGP % refused).encode()] for refused in (2, 2, 3, 1)]
     figures = instruments.bird_up, instruments.bgp_sessions, instruments.bgp_established, instruments.bgp_refused
-    counted = bgp_figures.Refused()
+    counted = bgp_metrics.Refused()
     for total in (2, 2, 3, 4):  # the last one is of a session that began anew
-        asyncio.run(bgp_figures.look(instruments, bird.path, refused=counted))
+        asyncio.run(bgp_metrics.look(instruments, bird.path, refused=counted))
         assert [figure.value() for figure in figures] == [1, 3, 2, total]
-    asyncio.run(bgp_figures.look(instruments, f"{bird.path}.gone", refused=counted))
+    asyncio.run(bgp_metrics.look(instruments, f"{bird.path}.gone", refused=counted))
     assert [figure.value() for figure in figures] == [0, None, None, 4]
 
 
 def test_a_node_that_is_to_have_no_bird(instruments: Instruments) -> None:
     async def run() -> None:
-        task = asyncio.ensure_future(bgp_figures.watch(instruments, "/nowhere", wanted=lambda: False))
+        task = asyncio.ensure_future(bgp_metrics.watch(instruments, "/nowhere", wanted=lambda: False))
         await asyncio.sleep(0)
         task.cancel()
 

@@ -9,8 +9,8 @@ import math
 import re
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import exposition
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import Registry
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import exposition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.metrics import Registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

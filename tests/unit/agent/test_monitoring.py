@@ -10,11 +10,11 @@ import re
 import typing as t
 
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.instruments import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.instruments import (
     FREE_RATIO_WARNING,
     Instruments,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import Registry
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.metrics import Registry
 
 from tests.conftest import ROOT
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import netlink_filter
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.watch import netlink_filter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

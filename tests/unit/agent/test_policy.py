@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address, NewLink
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState, allow_all
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address, NewLink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import of_machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
@@ -19,6 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Rule,
     policy_set,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
 
 from tests.unit.agent.node_under_test import Node, with_state
 from tests.unit.agent.virtual_time import run

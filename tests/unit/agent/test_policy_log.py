@@ -12,23 +12,16 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import policy_log
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent_figures import watch_agent
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import Methods
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.peer import Peer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log import PolicyLog
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_names import PolicyNames
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.nflog import Record
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import FleetMember, NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import (
-    Collected,
-    RemoteEndpoints,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains import log_prefix
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.log_prefix import Reason
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.agent_metrics import watch_agent
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log import policy_log
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log.policy_log import PolicyLog
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log.policy_names import PolicyNames
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.nflog import Record
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules import log_prefix
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.log_prefix import Reason
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
     Flow,
@@ -37,6 +30,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Rule,
     Tier,
     policy_set,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import FleetMember, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
+    Collected,
+    RemoteEndpoints,
 )
 
 from tests.integration.policy.packets import packet

@@ -10,13 +10,13 @@ import dataclasses
 import errno
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.polling import Polling
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.polling import Polling
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Sysctl, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Sysctl, WorkloadEndpoint
 
 from tests.unit.agent.test_reconcile import Node
 from tests.unit.agent.virtual_time import run

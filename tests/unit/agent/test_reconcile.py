@@ -11,10 +11,9 @@ import dataclasses
 import errno
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import repair
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import Reconciler
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import repair
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.reconcile import Reconciler
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     ForwardingEntry,
     KernelError,
@@ -23,8 +22,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteOperation,
     RuleEntry,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Route, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route, WorkloadEndpoint
 
+from tests.fakes.kernel import FakeKernel
 from tests.unit.agent.virtual_time import inline, run
 from tests.unit.dataplane.drivers import route_to, underlay, write_route
 from tests.unit.dataplane.suite_node import STATE, foreign, state_of

@@ -10,9 +10,13 @@ import struct
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.relevance import YOUNG, Relevance, device
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import rtnetlink as rt
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.event_filter import (
+    YOUNG,
+    Relevance,
+    device,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import rtnetlink as rt
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     UNDERLAY,
     UNDERLAY_GATEWAY,
     Pool,

@@ -15,9 +15,9 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.peer import Peer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.server import Limits, Server, SocketInUse
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Limits, Server, SocketInUse
 
 from tests.unit.agent.live_server import ME, LiveServer, everything
 

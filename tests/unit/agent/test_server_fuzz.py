@@ -11,8 +11,8 @@ import tempfile
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import protocol
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.server import Limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Limits
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

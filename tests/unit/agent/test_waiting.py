@@ -9,9 +9,9 @@ import asyncio
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import daemon
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.commit import GroupCommit, flushing
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.one_at_a_time import OneAtATime
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.turn import Turn
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.commit import GroupCommit, flushing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.keyed_lock import OneAtATime
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.rwlock import Turn
 
 from tests.unit.agent.virtual_time import inline, run
 

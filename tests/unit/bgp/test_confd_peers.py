@@ -13,7 +13,7 @@ import ipaddress
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from tests.unit.bgp import bird_facts, confd_cases
 from tests.unit.bgp.confd_cases import Case

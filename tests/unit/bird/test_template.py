@@ -24,7 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_
     FilterOperation,
     FilterRule,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 
 ROLE = pathlib.Path(__file__).resolve().parents[3] / "roles" / "calico_node"

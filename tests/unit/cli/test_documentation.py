@@ -15,7 +15,8 @@ import re
 import shlex
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import parser, policy_explain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import parser
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import policy_explain
 
 from tests.unit.cli.conftest import WEB, Node
 from tests.unit.cli.test_agent_status import BLOCK, STATUS

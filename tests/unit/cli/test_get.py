@@ -10,16 +10,13 @@ import json
 
 import pytest
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import filters
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import (
-    BirdPeer,
-    Communities,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import kinds
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Ipam
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer, Communities
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import kinds
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import KINDS, parse, parse_flat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Ipam
 
 from tests.unit.cli.conftest import POD, STATE, WEB, Node
 

@@ -11,13 +11,13 @@ import typing as t
 
 import pytest
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources, model
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import Resource, parse
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
     allow_all,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources, model
-from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import Resource, parse
 
 from tests.unit.cli.conftest import STATE, Node
 

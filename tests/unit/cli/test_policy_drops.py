@@ -10,7 +10,7 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import policy_drops
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import policy_drops
 
 from tests.unit.agent.test_policy_log import TO_WEB, Given
 from tests.unit.cli.conftest import Node

@@ -11,29 +11,15 @@ import re
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import age, packet_way, policy_explain, sources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address, NewLink
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
-    FdbEntry,
-    FleetMember,
-    Neighbor,
-    NodeState,
-    Route,
-    TunnelDevice,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
-    ALLOW_ALL,
-    PolicySettings,
-    PolicyState,
-    allow_all,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import (
-    Collected,
-    RemoteEndpoints,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import remote_endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import sources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import policy_explain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow import packet_way
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import age
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address, NewLink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import remote_endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
     Entity,
@@ -43,7 +29,24 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Tier,
     policy_set,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.release import VERSION
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
+    FdbEntry,
+    FleetMember,
+    Neighbor,
+    NodeState,
+    Route,
+    TunnelDevice,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
+    ALLOW_ALL,
+    PolicySettings,
+    PolicyState,
+    allow_all,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
+    Collected,
+    RemoteEndpoints,
+)
 
 from tests.unit.cli.conftest import STATE, Node
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
 
 
 def test_columns_are_those_of_a_tabwriter() -> None:

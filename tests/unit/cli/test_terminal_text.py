@@ -9,9 +9,10 @@ import json
 import logging
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import terminal_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import daemon
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import command, tables, yaml_text
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables, yaml_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import run_results, shown_lines
 

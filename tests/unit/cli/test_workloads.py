@@ -9,7 +9,7 @@ import json
 
 import pytest
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 
 from tests.unit.cli.conftest import WEB, Node
 

@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import yaml_text
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import yaml_text
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

@@ -9,7 +9,8 @@ import contextlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
+
+from tests.fakes.kernel import FakeKernel
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, Change
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     Kernel,
     NewLink,

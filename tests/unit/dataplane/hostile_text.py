@@ -25,17 +25,27 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_
     FilterOperation,
     FilterRule,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import (
-    ipset,
-    iptables,
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables, sysctl
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.encoding import (
     netns_encoding,
-    sysctl,
     sysctl_encoding,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import Guard
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import model
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Endpoint,
+    EndpointPort,
+    Entity,
+    Failsafe,
+    NamedPort,
+    NetworkSet,
+    Policy,
+    PortRange,
+    Profile,
+    Tier,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import Guard
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     FdbEntry,
     FleetMember,
@@ -52,24 +62,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     TunnelDevice,
     WorkloadEndpoint,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import model
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
-    Endpoint,
-    EndpointPort,
-    Entity,
-    Failsafe,
-    NamedPort,
-    NetworkSet,
-    Policy,
-    PortRange,
-    Profile,
-    Tier,
-)
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
+
+from tests.fakes.kernel import FakeKernel
 
 #: What ends a line somewhere, or what some reader takes for an end.
 BREAKS = ("\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\0")

@@ -10,19 +10,20 @@ import errno
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node, workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     KernelError,
     NewLink,
     RouteAttributes,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
     endpoint_routes,
     endpoint_sysctls,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     NodeState,
     Route,
     Sysctl,

@@ -9,9 +9,9 @@ import random
 import re
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import iptables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Hook, IptablesTable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IptablesTable
 
 from tests.unit.dataplane.drivers import converge, lines
 

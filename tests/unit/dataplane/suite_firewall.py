@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import ipset, iptables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Hook, IpSet, IptablesTable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IpSet, IptablesTable
 
 from tests.unit.dataplane.drivers import converge, fail
 

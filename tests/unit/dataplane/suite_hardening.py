@@ -8,24 +8,15 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import (
-    attach,
-    hardening,
-    node,
-    sysctl,
-    tunnel,
-    workload,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, hardening, node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import sysctl, tunnel, workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     NewLink,
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
-    Sysctl,
-    TunnelDevice,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Sysctl, TunnelDevice
 
 from tests.unit.dataplane.drivers import OWN, converge, lines, underlay, write_route
 from tests.unit.dataplane.suite_attach import WEB, host, state

@@ -9,19 +9,17 @@ import dataclasses
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import (
-    attach,
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node, underlay
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ObserveError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import (
     neighbor,
-    node,
     route,
     rule,
     sysctl,
     tunnel,
-    underlay,
     workload,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ObserveError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     NeighborEntry,
     NewLink,
@@ -29,11 +27,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteOperation,
     RuleEntry,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
     endpoint_routes,
     endpoint_sysctls,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     FdbEntry,
     Neighbor,
     NodeState,

@@ -11,14 +11,14 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, ObserveError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     NewLink,
     RouteAttributes,
     RouteOperation,
     RuleEntry,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     UNDERLAY,
     UNDERLAY_GATEWAY,
     Block,

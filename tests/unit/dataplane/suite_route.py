@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import route, rule, sysctl
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import route, rule, sysctl
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     NewLink,
     RouteAttributes,
     RuleEntry,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Route, Rule, Sysctl
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route, Rule, Sysctl
 
 from tests.unit.dataplane.drivers import converge, fail, lines, route_to, underlay, write_route
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import neighbor, tunnel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import neighbor, tunnel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     ForwardingEntry,
     NeighborEntry,
     NewLink,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     FdbEntry,
     Neighbor,
     TunnelDevice,

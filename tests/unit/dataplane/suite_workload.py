@@ -8,13 +8,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     NewLink,
     RouteAttributes,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import WorkloadEndpoint
 
 from tests.unit.dataplane.drivers import converge, fail, route_to, underlay, write_route
 

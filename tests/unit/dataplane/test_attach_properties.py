@@ -12,11 +12,11 @@ import errno
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Pool, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Pool, WorkloadEndpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fakes.kernel import FakeKernel
 from tests.unit.dataplane.suite_attach import host, planned, state
 
 NAMES = ("a", "b", "c")

@@ -10,13 +10,13 @@ import socket
 import struct
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import conntrack, rtnetlink
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import conntrack, rtnetlink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Flow
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes.kernel import FakeKernel
 from tests.unit.dataplane.test_rtnetlink import ERROR, channel, done, message
 
 

@@ -9,9 +9,9 @@ import os
 import pathlib
 import stat
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import file
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, Change
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.file import WantedFile
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import file
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers.file import WantedFile
 
 from tests.unit.dataplane.drivers import converge, fail
 

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, hardening, node, tunnel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, hardening, node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import tunnel
 
+from tests.fakes.kernel import FakeKernel
 from tests.unit.dataplane.drivers import converge
 from tests.unit.dataplane.suite_attach import WEB, host, state
 from tests.unit.dataplane.suite_hardening import VXLAN, settings

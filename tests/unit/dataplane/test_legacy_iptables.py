@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import iptables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Hook, IptablesTable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IptablesTable
 
 from tests.unit.dataplane.suite_chains import *  # noqa: F403
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import WorkloadEndpoint
 
+from tests.fakes.kernel import FakeKernel
 from tests.unit.dataplane.drivers import converge, underlay
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import socket
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import links_packed
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import links_packed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     LinkChange,
     NewLink,

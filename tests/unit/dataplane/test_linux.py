@@ -10,9 +10,12 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import linux, namespaces
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import MissingLibrary, NewLink
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import linux, namespaces
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    MissingLibrary,
+    NewLink,
+)
 
 
 def test_writing_without_pyroute2_says_what_to_install(monkeypatch):

@@ -9,9 +9,9 @@ import errno
 import struct
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import nflog
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.nflog import Record
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import nflog
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.nflog import Record
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -14,8 +14,7 @@ import errno
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     KernelError,
     NeighborEntry,
@@ -23,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RuleEntry,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     UNDERLAY,
     FdbEntry,
     Hook,
@@ -41,6 +40,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fakes.kernel import FakeKernel
 from tests.unit.dataplane.drivers import OWN, underlay, write_route
 
 POOL = Pool("pool", "10.244.0.0/16", 26, "VXLAN", True)

@@ -9,7 +9,7 @@ import ipaddress
 import struct
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import packet_headers
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import packet_headers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Flow
 from hypothesis import given, settings
 from hypothesis import strategies as st

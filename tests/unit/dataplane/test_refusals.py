@@ -8,17 +8,17 @@ from __future__ import annotations
 import errno
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, ObserveError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import (
     ipset,
     iptables,
-    node,
     sysctl,
     tunnel,
     workload,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, ObserveError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Completed
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Sysctl
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Completed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Sysctl
 
 from tests.unit.dataplane.drivers import converge, fail, underlay
 from tests.unit.dataplane.suite_firewall import FILTER, HOSTS, NAT

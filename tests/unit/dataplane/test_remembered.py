@@ -9,15 +9,16 @@ import dataclasses
 import random
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import ipset, iptables, node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.remembered import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (
     TRUSTED,
     Remembered,
     RememberedSets,
     RememberedTables,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Hook, IpSet, IptablesTable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IpSet, IptablesTable
 
 from tests.unit.dataplane.drivers import fail, lines, underlay
 from tests.unit.dataplane.suite_chains import BAD, dispatch, filtering, policies, shown

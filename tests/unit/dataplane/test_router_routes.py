@@ -10,10 +10,10 @@ import dataclasses
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import RouteAttributes
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, Pool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import RouteAttributes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, Pool
 
+from tests.fakes.kernel import FakeKernel
 from tests.unit.dataplane.drivers import OWN, underlay, write_route
 
 FAR, NEAR = "10.244.3.0/26", "10.244.2.0/26"

@@ -10,8 +10,8 @@ import socket
 import struct
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import rtnetlink
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import rtnetlink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     KernelError,
     RouteAttributes,
     RouteOperation,

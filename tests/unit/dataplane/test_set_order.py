@@ -8,13 +8,14 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import ipset, node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.remembered import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (
     RememberedSets,
     RememberedTables,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Hook,
     IpSet,
     IptablesTable,

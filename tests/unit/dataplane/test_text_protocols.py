@@ -13,22 +13,22 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import iptables_encoding, terminal_text
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import exposition
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import Registry
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import exposition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.metrics import Registry
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import iptables_encoding, terminal_text
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import encoding as bird_encoding
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import sysctl
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import KernelError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, Sysctl
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import sysctl
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import unit_encoding
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import file_name
-from ansible_collections.baremetal.host_routing.plugins.module_utils.not_encodable import NotEncodable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import file_name
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, Sysctl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes.kernel import FakeKernel
 from tests.unit.dataplane import hostile_text, protocol_models
 from tests.unit.dataplane.hostile_text import HOSTILE, Path, Written, replaced, texts
 

@@ -10,7 +10,7 @@ import pathlib
 import typing as t
 
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Block, Ipam, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Ipam, NodeState
 
 ALL = """\
 calico_ip_pools:

@@ -9,11 +9,12 @@ import copy
 import json
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 #: name -> calico_node_address, as the lab has them.
 LAB = {

@@ -13,7 +13,7 @@ import functools
 import ipaddress
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     TABLE_MAIN,
     NodeState,
     TunnelDevice,

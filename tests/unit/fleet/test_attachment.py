@@ -11,9 +11,10 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import attachment, compiler
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     FleetMember,
     NodeState,
@@ -255,7 +256,7 @@ def test_going_back_keeps_the_blocks_that_were_granted_since_and_are_in_use() ->
     found = attachment.with_blocks_in_use(before, now, [address, "10.99.0.1", "fd00::1"])
     assert found.ipam.blocks == (*before.ipam.blocks, Block(used, "default"))
     assert set(found.routes) - set(before.routes) == {Route(used, "blackhole")}
-    # Nobody else sends from it: see fleet/local_blocks.py.
+    # Nobody else sends from it: see state/local_blocks.py.
     assert used in next(one.members for one in found.ipsets if one.name == "cali40local-blocks")
     assert found.bird is not None and before.bird is not None
     assert found.bird.blocks == (*before.bird.blocks, used)

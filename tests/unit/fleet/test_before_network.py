@@ -8,15 +8,15 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.before_network import NAME, closed
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import with_policy
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import model
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.names import policy_chain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.before_network import NAME, closed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import model
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.names import policy_chain
 
 OPEN = model.Policy("open", ingress=(model.Rule(model.ALLOW),), selector="all()", order=-1.0)
 

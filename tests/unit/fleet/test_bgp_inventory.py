@@ -9,8 +9,8 @@ import dataclasses
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bfd, Bird
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 
 from tests.unit.fleet.fleets import build, hosts, states
 

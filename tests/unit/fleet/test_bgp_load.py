@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.load import MEASURED
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.simulation import Simulation
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import scale
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import scale
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import bgp_load, compiler
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from tests.unit.fleet.fleets import LAB, build, pool
 

@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import bgp_secrets, variables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host, read
-from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.bgp import BGPPassword, SecretKeyRef
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import bgp_secrets
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host, read
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.kinds.bgp import (
+    BGPPassword,
+    SecretKeyRef,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 POOLS = [{"name": "pool", "cidr": "10.244.0.0/16", "ipipMode": "Always"}]
 

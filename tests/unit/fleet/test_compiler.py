@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 from tests.unit.fleet.fleets import LAB, MODES, WORKLOADS, build, pool, states, workload
 

@@ -10,10 +10,10 @@ import ipaddress
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import with_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
 
 from tests.unit.fleet.fleets import ADDRESSES6, WORKLOADS, build, pool, states, workload
 

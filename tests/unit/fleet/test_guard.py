@@ -9,16 +9,16 @@ import dataclasses
 import random
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import guard
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload, with_workloads
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import Guard, with_policy
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state import node_policy_tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload, with_workloads
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import Guard, with_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     IptablesTable,
     NodeState,
     WorkloadEndpoint,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -123,7 +123,7 @@ def test_endpoints_that_the_inventory_does_not_know_are_an_input() -> None:
 def test_a_host_endpoint_by_address_needs_to_know_the_interfaces() -> None:
     endpoint = {"kind": "HostEndpoint", "name": "e", "node": "node1", "expectedIPs": ["10.10.1.11"]}
     state = fleet_state(policies=[endpoint])
-    assert guard.needs_interfaces(state) and not guard.needs_interfaces(fleet_state())
+    assert node_policy_tables.needs_interfaces(state) and not node_policy_tables.needs_interfaces(fleet_state())
     interfaces = {"eth0": ("10.10.1.11",), "eth1": ("192.0.2.1",)}
     chains = tables(with_policy(state, interfaces))[4, "filter"].chains
     assert "cali-fh-eth0" in chains and "cali-fh-eth1" not in chains
@@ -223,7 +223,7 @@ def test_an_address_that_is_a_workload_s_of_the_plan_is_nobody_else_s() -> None:
     before = meant(state)
     stale = [other("gone", "node2", own, app="gone"), other("gone-too", "node3", planned, "10.244.9.9", app="gone")]
     assert meant(state, *stale) == before | {"10.244.9.9"}
-    names = {one.name: one.addresses for one in guard.all_endpoints(state, state.policy, stale)}
+    names = {one.name: one.addresses for one in node_policy_tables.all_endpoints(state, state.policy, stale)}
     assert "default/gone" not in names and names["default/gone-too"] == ("10.244.9.9",)
 
 
@@ -235,7 +235,11 @@ def test_workloads_of_one_name_on_several_nodes_are_several() -> None:
         other("app", "node4", "10.244.9.3"),
     ]
     assert meant(state, *others) == meant(state) | {"10.244.9.1", "10.244.9.2", "10.244.9.3"}
-    names = [one.name for one in guard.all_endpoints(state, state.policy, others) if one.node in ("node3", "node4")]
+    names = [
+        one.name
+        for one in node_policy_tables.all_endpoints(state, state.policy, others)
+        if one.node in ("node3", "node4")
+    ]
     assert names == ["default/web on node3", "default/app on node3", "default/app on node4"]
 
 

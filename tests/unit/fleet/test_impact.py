@@ -11,7 +11,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, impact
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, Limits, Reset
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 from tests.unit.fleet.fleets import LAB, build, pool, states, stored, workload
 

@@ -14,22 +14,22 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import (
-    endpoints,
-    left_out,
-    limits,
     node_info,
     results,
     shapes,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import FleetMember
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_json import to_plain
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.namespaced_labels import (
+    namespaced_labels,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, EndpointPort
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers import endpoints, left_out, limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import FleetMember
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
     Collected,
     RemoteEndpoints,
     Told,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, EndpointPort
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.namespaced_labels import namespaced_labels
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import session_changes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 
 from tests.unit.fleet.fleets import LAB, build, pool, states

@@ -10,13 +10,13 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import inventory
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_sources import Document
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import Document
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains import settings as chains
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import EndpointPort, Failsafe
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 
 from tests.unit.fleet.fleets import LAB, build, hosts, pool, states, stored, workload
 

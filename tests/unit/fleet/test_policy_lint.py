@@ -10,8 +10,8 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import policy_lint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import Evaluator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import policy_lint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Evaluator
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
     EndpointPort,

@@ -8,21 +8,23 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_json import to_plain
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.namespaced_labels import (
+    namespaced_labels,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, EndpointPort
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
     Collected,
     RemoteEndpoints,
     Told,
     own_endpoints,
     told_of,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, EndpointPort
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.namespaced_labels import namespaced_labels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

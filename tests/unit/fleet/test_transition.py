@@ -10,9 +10,10 @@ import itertools
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import attachment, compiler, transition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     PROBE_MARK,
     TABLE_MAIN,
     TABLE_PROBE,

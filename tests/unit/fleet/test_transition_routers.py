@@ -10,15 +10,11 @@ import ipaddress
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import bearers, session_changes
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import (
-    Bird,
-    BirdPool,
-    BirdRoute,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import route_sources, session_changes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPool, BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import impact, probing, transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import TABLE_PROBE, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import TABLE_PROBE, NodeState
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,7 +91,7 @@ def by_backup(state: NodeState, next_hop: str) -> bool:
 def check_step(fleet: States, name: str, after: NodeState) -> None:
     changes = session_changes.resets(fleet[name].bird, after.bird)
     for route in fleet[name].bird_routes if changes else ():
-        from_router = bearers.by_routers_alone(bird(fleet[name]), route)
+        from_router = route_sources.by_routers_alone(bird(fleet[name]), route)
         assert by_ending_session(after, route, from_router), f"{name} in {after.phase}: {route} of a session that ends"
     if not any(change.external for change in changes):
         return

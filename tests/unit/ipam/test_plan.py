@@ -15,7 +15,7 @@ import typing as t
 
 import netaddr
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import selectors
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import selectors
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
     AllocationPlan,
     NodePlan,

@@ -9,7 +9,6 @@ import dataclasses
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Block, Ipam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
     AllocationPlan,
     BlockGrant,
@@ -24,6 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.inputs
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.plan import plan
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuild import Reconciled, reconcile
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Ipam
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -14,10 +14,10 @@ import os
 import threading
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import Methods
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.server import Server
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import Settings
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import lock
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 
 from tests.unit.agent.virtual_time import inline
 

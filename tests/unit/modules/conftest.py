@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 
+from tests.fakes.kernel import FakeKernel
 from tests.unit.modules.harness import Host
 
 

@@ -11,21 +11,21 @@ import pytest
 from ansible.module_utils import _internal
 from ansible.module_utils.common import warnings as ansible_warnings
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     NewLink,
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import attachment
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import LocalIpam
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import Uptime
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import Uptime
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import module_answer
 
 

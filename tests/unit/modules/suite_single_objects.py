@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     NewLink,
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import lock
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 from ansible_collections.baremetal.host_routing.plugins.modules import (
     interface_sysctl,
     interface_sysctl_info,

@@ -12,16 +12,16 @@ import threading
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Address
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import File, Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Hook,
     IpSet,
     IptablesTable,
     NodeState,
     Route,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import File, Store, Stored
 
 STATE = NodeState("node1", "10.10.1.11/24", routes=(Route("10.244.3.0/26", "blackhole"),))
 

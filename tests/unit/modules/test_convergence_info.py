@@ -16,12 +16,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
     BirdPeer,
     BirdRoute,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, Pool
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, Pool
 from ansible_collections.baremetal.host_routing.plugins.modules import bgp_session_info, convergence_info, tunnel_device
 
 from tests.unit.bird.conftest import FakeBird

@@ -8,12 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import Connection
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
-    PolicySettings,
-    PolicyState,
-    allow_all,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Connection
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Entity,
     Flow,
@@ -21,6 +16,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PortRange,
     Rule,
     policy_set,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
+    PolicySettings,
+    PolicyState,
+    allow_all,
 )
 from ansible_collections.baremetal.host_routing.plugins.modules import node
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, drain
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
 from ansible_collections.baremetal.host_routing.plugins.modules import drain as drain_module
 from ansible_collections.baremetal.host_routing.plugins.modules import node
 

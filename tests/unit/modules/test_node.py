@@ -12,16 +12,19 @@ import pathlib
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdRoute
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import iptables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     RouteAttributes,
     RouteOperation,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import (
     node_info as node_info_answers,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     UNDERLAY,
     UNDERLAY_GATEWAY,
     Block,
@@ -37,13 +40,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     TunnelDevice,
     WorkloadEndpoint,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, bundle, command
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_info
+
+from tests.fakes.kernel import FakeKernel
 
 WORKLOAD = WorkloadEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1480, "pool", netns="web-1")
 BIRD = Bird(

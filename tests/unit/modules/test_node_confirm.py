@@ -11,10 +11,11 @@ import sys
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, Change
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, command, going_back
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ssh_session import Session
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import Uptime, Waiting
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, auto_revert
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.ssh_session import Session
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import Uptime, Waiting
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_confirm, node_status_info
 
 from tests.unit.fleet.fleets import build, pool, states
@@ -67,7 +68,7 @@ def pass_time(host, seconds):
 def wait(host, name):
     """What the process that was left behind does, time passing as it sleeps. Returns what it said."""
     said = []
-    going_back.wait(host.machine, name, sleep=lambda seconds: pass_time(host, seconds), say=said.append)
+    auto_revert.wait(host.machine, name, sleep=lambda seconds: pass_time(host, seconds), say=said.append)
     return said
 
 
@@ -139,7 +140,7 @@ def test_not_before_its_time(settled):
         slept.append(seconds)
         pass_time(settled, seconds)
 
-    going_back.wait(settled.machine, "1st", sleep=sleep, say=lambda text: None)
+    auto_revert.wait(settled.machine, "1st", sleep=sleep, say=lambda text: None)
     assert sum(slept) == 10.0
     assert as_it_is(settled) != after
 

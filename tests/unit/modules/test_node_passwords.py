@@ -12,8 +12,8 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import secrets_file
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, confirmation, going_back
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, auto_revert, confirmation
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_info, teardown
 
 from tests.unit.node.systemctl import Systemctl
@@ -198,7 +198,7 @@ def test_a_node_that_goes_back_has_its_passwords(host):
     new = params(PEERS[2], plan="p2", config="router id 10.10.1.99;\n")
     host.run(node, confirm_timeout=60, change="1st", **new)
     host.uptime = host.uptime._replace(seconds=host.uptime.seconds + 61)
-    going_back.wait(host.machine, "1st")
+    auto_revert.wait(host.machine, "1st")
     assert (host.folder / "bird.cfg").read_text() == CONFIG
     assert secrets_file.current(host.machine.bird_config) == BOTH
 

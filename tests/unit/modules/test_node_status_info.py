@@ -9,9 +9,9 @@ import datetime
 import pathlib
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.modules import node_status_info, tunnel_device
 
 from tests.unit.bird.conftest import FakeBird

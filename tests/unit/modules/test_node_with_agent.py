@@ -12,15 +12,18 @@ import hashlib
 import pathlib
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import hand_over, reconcile
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent_start
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import reconcile
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     NewLink,
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import Block, Route
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import bundle, command, lock, writer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock, writer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Route
 from ansible_collections.baremetal.host_routing.plugins.modules import node, route
 
 from tests.unit.modules.agent_in_process import AgentInProcess
@@ -185,7 +188,7 @@ def test_what_the_agent_could_not_do_fails_the_run_and_is_completed_by_the_next(
 
 
 def test_a_hung_agent_is_said_and_nothing_is_changed(host, monkeypatch):
-    monkeypatch.setattr(hand_over, "_GREETING", 0.05)
+    monkeypatch.setattr(agent_start, "_GREETING", 0.05)
     with AgentInProcess(host, silent=True):
         before = host.snapshot()
         for check in (True, False):
@@ -316,7 +319,7 @@ def test_the_boot_unit_asks_an_agent_that_runs(host):
     gone = "10.244.3.0/26"
     with AgentInProcess(host) as agent:
         remove(host, gone)
-        status, _out, err = boot(host, hand_over.connect)
+        status, _out, err = boot(host, agent_start.connect)
         assert (status, err) == (0, "")
         assert agent.asked == ["plan", "resync"]
     assert gone in dict(host.kernel.routes(protocol=179))

@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import hand_over
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_json import to_plain
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState, allow_all
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import RemoteEndpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import remote_endpoints as disk
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import of_machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import remote_endpoints as disk
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.namespaced_labels import (
+    namespaced_labels,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
     Entity,
@@ -24,7 +23,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Rule,
     policy_set,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.namespaced_labels import namespaced_labels
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import RemoteEndpoints
 from ansible_collections.baremetal.host_routing.plugins.modules import remote_endpoints, remote_endpoints_info
 
 from tests.unit.agent.node_under_test import with_state
@@ -176,7 +178,7 @@ def test_the_agent_is_told_at_once_and_after_its_restart_it_knows(node):
     app = told(node2=[endpoint("app", "node2", "10.244.2.2")])
     for step in range(2):
         with AgentInProcess(node) as running:
-            node.using(hand_over.connect)
+            node.using(agent_start.connect)
             if step == 0:
                 answer = node.run(remote_endpoints, told=app, nodes=NODES)
                 assert answer["changed"] is True, answer

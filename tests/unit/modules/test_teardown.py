@@ -8,11 +8,11 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import TunnelDevice
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import TunnelDevice
 from ansible_collections.baremetal.host_routing.plugins.modules import node, teardown
 
 from tests.unit.modules.agent_in_process import AgentInProcess

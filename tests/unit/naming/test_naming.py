@@ -11,7 +11,7 @@ import json
 import pathlib
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,8 +9,8 @@ import errno
 import os
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import allocation_journal
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.allocation_journal import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam import allocation_journal
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.allocation_journal import (
     AllocationJournal,
     IpamNotWritten,
     IpamUnreadable,

@@ -14,7 +14,8 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import atomic_file, bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import atomic_file
 
 SOURCE = str(pathlib.Path(bundle.__file__).resolve().parent.parent)
 

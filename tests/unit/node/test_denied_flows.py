@@ -10,25 +10,20 @@ import ipaddress
 import random
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     Connection,
     NewLink,
     RouteAttributes,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, WorkloadEndpoint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
-    PolicySettings,
-    PolicyState,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import denied_flows
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.marks import marks
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import denied_flows
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.marks import marks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import (
     FAILSAFE_INBOUND,
     Settings,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import DENIED, Evaluator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import DENIED, Evaluator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import path
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.hooks import HOOKS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
@@ -41,10 +36,15 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Rule,
     policy_set,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.packet_path import path
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
+    PolicySettings,
+    PolicyState,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fakes.kernel import FakeKernel
 from tests.unit.dataplane.drivers import write_route
 from tests.unit.policy.node_between import BY_ETH1, HOST, OWN
 from tests.unit.policy.random_policies import NODE, World, random_flow, random_world

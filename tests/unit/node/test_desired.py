@@ -7,23 +7,27 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload, with_workloads
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import (
+    RecordsUnreadable,
+    desired,
+    of_machine,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import (
+    IpamUnreadable,
+    LocalIpam,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload, with_workloads
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     Ipam,
     NodeState,
     Pool,
     Route,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import (
-    RecordsUnreadable,
-    desired,
-    of_machine,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import IpamUnreadable, LocalIpam
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
+
+from tests.fakes.kernel import FakeKernel
 
 A, B, C = (Block(f"10.0.0.{first}/30", "p") for first in (0, 4, 8))
 STATE = NodeState(

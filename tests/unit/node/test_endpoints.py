@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.endpoints import Endpoints, file_name
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints, file_name
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
 from hypothesis import given
 from hypothesis import strategies as st
 

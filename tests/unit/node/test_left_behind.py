@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import left_behind
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import detached_process
 
 START = (
     "from ansible_collections.baremetal.host_routing.plugins.module_utils.node import left_behind;"
@@ -63,7 +63,7 @@ def host(tmp_path, monkeypatch):
         done = tmp_path / "done"
         os.mkfifo(done)
         reading = os.open(done, os.O_RDONLY | os.O_NONBLOCK)
-        left_behind.start(["sh", "-c", f"echo done > {done}"], proc=str(tmp_path / "proc"))
+        detached_process.start(["sh", "-c", f"echo done > {done}"], proc=str(tmp_path / "proc"))
         by_itself = bool(select.select([reading], [], [], 5 if status or not called.exists() else 0.2)[0])
         os.close(reading)
         return called.read_text() if called.exists() else "", by_itself

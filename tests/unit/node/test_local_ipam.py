@@ -13,26 +13,26 @@ import sys
 import threading
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.attachment import Workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import (
+    AddressTaken,
+    NoAddress,
+    Usage,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import desired
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam import allocation_journal
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import (
+    IpamNotWritten,
+    IpamUnreadable,
+    LocalIpam,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     Ipam,
     NodeState,
     Pool,
     TunnelDevice,
     WorkloadEndpoint,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import (
-    AddressTaken,
-    NoAddress,
-    Usage,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import allocation_journal
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import desired
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import (
-    IpamNotWritten,
-    IpamUnreadable,
-    LocalIpam,
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -13,7 +13,7 @@ import sys
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import lock
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 
 HOLDER = """
 import sys, time

@@ -9,8 +9,8 @@ import base64
 import zlib
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import packed_json
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import packed_state
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import packed_state
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -10,12 +10,13 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply, machine, phases
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, phases
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
+from tests.fakes.kernel import FakeKernel
 from tests.unit.fleet.fleets import MODES, WORKLOADS, build, pool, states, workload
 from tests.unit.modules.harness import Host
 

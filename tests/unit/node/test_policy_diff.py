@@ -8,12 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import (
-    PolicySettings,
-    PolicyState,
-    allow_all,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import policy_diff
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import policy_diff
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
     Entity,
@@ -24,6 +19,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Rule,
     Tier,
     policy_set,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
+    PolicySettings,
+    PolicyState,
+    allow_all,
 )
 from hypothesis import given, settings
 

@@ -9,7 +9,7 @@ import socket
 import struct
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import probing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import probing
 
 RUN = b"01234567"
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import sessions
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import sessions
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 
 def state(*peers: BirdPeer, **fields: object) -> NodeState:

@@ -11,8 +11,8 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import ssh_session
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ssh_session import Session
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import ssh_session
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.ssh_session import Session
 
 SSH = "10.10.1.1 51444 10.10.1.11 22"
 

@@ -11,9 +11,14 @@ import json
 import os
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState, Route
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import atomic_file
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import File, Store, Stored, StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import atomic_file
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import (
+    File,
+    Store,
+    Stored,
+    StoreError,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, Route
 
 
 def stored(block="10.244.3.0/26", plan="p1", phase="converge", **fields):

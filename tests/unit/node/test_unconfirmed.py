@@ -13,8 +13,8 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Stored, StoreError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.unconfirmed import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored, StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import (
     Unconfirmed,
     Uptime,
     Waiting,

@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import probing, watch
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import probing, watch
 
 
 def tally(sent_at, answered):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import fleet_source
 
 from tests.unit.fleet.bad_inventories import ALL, CASES, HOSTS, Case

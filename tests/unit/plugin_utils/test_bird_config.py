@@ -10,7 +10,7 @@ import jinja2
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.action import node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BackupRoute, Bird, BirdPeer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 
 BIRD = Bird(

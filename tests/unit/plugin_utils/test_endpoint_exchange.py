@@ -9,25 +9,23 @@ import json
 import pathlib
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.endpoint_exchange import (
-    Teller,
-    parts,
-    teller,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_json import to_plain
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import (
-    Collected,
-    RemoteEndpoints,
-    told_of,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.endpoint_sync import Teller, parts, teller
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
     AllocationPlan,
     BlockGrant,
     NodePlan,
     PlannedPool,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.namespaced_labels import (
+    namespaced_labels,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.namespaced_labels import namespaced_labels
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
+    Collected,
+    RemoteEndpoints,
+    told_of,
+)
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import exchange_lines, lockfile_store
 from hypothesis import given, settings
 from hypothesis import strategies as st

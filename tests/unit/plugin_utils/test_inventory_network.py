@@ -16,24 +16,24 @@ import typing as t
 
 import pytest
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import policy_explain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import policy_explain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_answer import FlowAnswer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow_question import Asked, question
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.known_network import KnownNetwork
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_answer import FlowAnswer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_question import Asked, question
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.known_network import KnownNetwork
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.sources import Sources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     NewLink,
     RouteAttributes,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.remote_endpoints import RemoteEndpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import RemoteEndpoints
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.inventory_network import known_network
 
+from tests.fakes.kernel import FakeKernel
 from tests.unit.dataplane.drivers import write_route
 from tests.unit.fleet.bad_inventories import ALL, HOSTS, Case
 from tests.unit.fleet.fleets import ADDRESSES6, build, pool, workload

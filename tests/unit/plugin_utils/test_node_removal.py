@@ -9,7 +9,7 @@ import dataclasses
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import node_removal
 
 from tests.unit.fleet.fleets import LAB, hosts, workload

@@ -12,10 +12,10 @@ import typing as t
 
 import pytest
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.document_text import documents_of
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render.document_text import documents_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_sources import Document
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import Document
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.policy_notices import notices
 
 from tests.unit.fleet.fleets import hosts, pool, workload

@@ -14,7 +14,7 @@ import typing as t
 
 import pytest
 from ansible import constants
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import fleet_source, lockfile_store, shared_targets
 
 from tests.unit.fleet import fleets

@@ -10,7 +10,7 @@ import pathlib
 
 import pytest
 from ansible import constants
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import targets
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.targets import Targets
 

@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import hooks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import (
     DENIED,
     UNDECIDED,
     Evaluator,

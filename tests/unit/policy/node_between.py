@@ -8,9 +8,9 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import ALLOWED, Evaluator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import ALLOWED, Evaluator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import Host, path
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Flow
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.packet_path import Host, path
 
 from tests.unit.policy.random_policies import NODE, World
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils import selectors
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import hooks, set_keys
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import Evaluator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import selectors
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import hooks
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Evaluator
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     EGRESS,
     INGRESS,
@@ -23,6 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.node
     NodePolicy,
     TierPolicies,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets import set_keys
 
 
 def node_policy(policy_set: PolicySet, endpoints: t.Sequence[Endpoint], node: str) -> NodePolicy:

@@ -19,8 +19,8 @@ import ipaddress
 import random
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils import selectors
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import Evaluator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import selectors
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Evaluator
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.hooks import NORMAL, applies_at
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     EGRESS,

@@ -16,7 +16,7 @@ import shlex
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.tables import Tables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.ip_sets import IpSet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets.ip_sets import IpSet
 
 NUMBERS = {"icmp": 1, "tcp": 6, "udp": 17}
 #: Protocols of which conditions on ports can be asked, else iptables-restore refuses the rule.

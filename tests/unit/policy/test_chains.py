@@ -10,15 +10,14 @@ import sys
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains import log_prefix, names
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import Compiler, compile_node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.marks import marks
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules import log_prefix, names
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.marks import marks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import (
     Encapsulation,
     Settings,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.tables import Tables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.ip_sets import IpSet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     EGRESS,
     HOST_ENDPOINT,
@@ -37,6 +36,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.node
     NodePolicy,
     TierPolicies,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets.ip_sets import IpSet
 from hypothesis import given
 from hypothesis import strategies as st
 

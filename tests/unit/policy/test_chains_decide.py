@@ -11,10 +11,10 @@ import typing as t
 
 import hypothesis
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains import log_prefix
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import compile_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules import log_prefix
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import Verdict
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Verdict
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.hooks import HOOKS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     DENY,

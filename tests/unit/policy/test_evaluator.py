@@ -9,17 +9,13 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import (
     Evaluator,
     Step,
     Verdict,
     verdict,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.hooks import (
-    FORWARD,
-    PRE_DNAT,
-    UNTRACKED,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.hooks import FORWARD, PRE_DNAT, UNTRACKED
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
     EndpointPort,

@@ -8,9 +8,10 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources, selectors
+from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import selectors
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import verdict
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import verdict
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from_resources import (
     host_endpoint,
     network_set,
@@ -18,6 +19,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from
     policy_set,
     profile,
     workload_endpoint,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.namespaced_labels import (
+    namespaced_labels,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
@@ -33,7 +37,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Rule,
     Tier,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.namespaced_labels import namespaced_labels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import ip_sets
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import NamedPortKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets import ip_sets
 from hypothesis import given
 from hypothesis import strategies as st
 

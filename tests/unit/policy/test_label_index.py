@@ -10,8 +10,8 @@ import pathlib
 import random
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import selectors
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.label_index import LabelIndex, Match
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import selectors
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.label_index import LabelIndex, Match
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.restrictions import demands
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -11,12 +11,13 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import explanation
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import (
     Encapsulation,
     Settings,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import Evaluator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain import explanation
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Evaluator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import Host, Path, path
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.host_endpoints import endpoint_of, governing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     EGRESS,
@@ -32,7 +33,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Tier,
     policy_set,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.packet_path import Host, Path, path
 
 from tests.unit.policy.expected_path import Paths
 from tests.unit.policy.random_policies import NODE, random_flow, random_world

@@ -9,7 +9,12 @@ import dataclasses
 import random
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils import selectors
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import selectors
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.policy_index import (
+    Changes,
+    PolicyIndex,
+    node_policy,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     HOST_ENDPOINT,
     WORKLOAD_ENDPOINT,
@@ -31,12 +36,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.node
     NodePolicy,
     TierPolicies,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.policy_index import (
-    Changes,
-    PolicyIndex,
-    node_policy,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.set_members import MemberChange
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets.set_members import MemberChange
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import ip_sets
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rule_conditions import conditions
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.rule_conditions import (
+    conditions,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Entity,
     Icmp,
@@ -16,6 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PortRange,
     Rule,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets import ip_sets
 
 PORTS = tuple(PortRange(port, port) for port in range(1000, 1032, 2))
 TWO_NETS = ("10.1.0.0/16", "10.2.0.0/16")

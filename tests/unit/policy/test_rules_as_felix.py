@@ -14,14 +14,13 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import ip_sets
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.marks import marks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.policy_chains import (
     Writer,
     marking_chains,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rule import Rule as Written
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rule import jump
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.marks import marks
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.rule import Rule as Written
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.rule import jump
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.tables import Hook, Table, Tables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -38,6 +37,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Rule,
     protocol_number,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets import ip_sets
 
 from tests.unit.policy.simulated_netfilter import Netfilter, Packet
 

@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources, to_resources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.evaluator import Evaluator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Evaluator
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, Policy, policy_set
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import Resource, ResourceError, parse
 from hypothesis import given, settings

@@ -10,7 +10,8 @@ import dataclasses
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge as judging
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Ipam,
     IpSet,
     IptablesTable,
@@ -19,8 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     TunnelDevice,
     WorkloadEndpoint,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_state import PolicyState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge as judging
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 
 WORKLOAD = WorkloadEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1450, "pool")
 IPIP = TunnelDevice("tunl0", "ipip", 1480, "10.10.1.17", "10.244.3.0")

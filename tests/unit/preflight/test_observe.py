@@ -9,7 +9,7 @@ import gzip
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     Completed,
     Link,

@@ -14,10 +14,7 @@ import sys
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.addresses import (
-    parse_address,
-    parse_cidr,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import parse_address, parse_cidr
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import ResourceError, parse, parse_flat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.durations import parse_duration
 from hypothesis import assume, example, given

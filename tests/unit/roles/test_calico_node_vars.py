@@ -12,7 +12,8 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import Settings
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening, tunnel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import tunnel
 from ansible_collections.baremetal.host_routing.plugins.modules import node
 
 from tests.conftest import ROOT

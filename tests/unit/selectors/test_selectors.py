@@ -10,8 +10,8 @@ import json
 import pathlib
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import selectors
-from ansible_collections.baremetal.host_routing.plugins.module_utils.selectors import SelectorError, parse
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import selectors
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.selectors import SelectorError, parse
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .. import protocol
-from ..protocol import AgentError
-from ..request import AddRequest
+from ..api import protocol
+from ..api.protocol import AgentError
+from ..api.request import AddRequest
 from . import identity, result
 from .configuration import Configuration, Wishes
 from .environment import Arguments, Attachment

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...fleet.attachment import Workload
+from ...state.attachment import Workload
 from . import identity, result, versions
 from .configuration import Configuration, Document
 from .environment import Attachment

@@ -18,7 +18,7 @@ import typing as t
 
 from ...resources.errors import Refused
 from ...resources.metadata import LABELS
-from ..request import MTU, is_mac, is_mtu
+from ..api.request import MTU, is_mac, is_mtu
 from . import versions
 from .environment import Arguments
 from .errors import INVALID_CONFIGURATION, INVALID_ENVIRONMENT, NOT_DECODED, UNSUPPORTED_FIELD, CniError, shown

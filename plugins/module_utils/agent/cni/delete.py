@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..protocol import NOT_FOUND, AgentError
+from ..api.protocol import NOT_FOUND, AgentError
 from . import identity
 from .environment import Attachment
 from .port import Agent

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """DELs that the shim took while the agent was down: it wrote the request down, and told the runtime that all is well.
 
-Each is a file of the shim's framing (agent/cni_framing.py) below /var/lib/calico/cni/deleted. A file is there before
-its runtime can send the next ADD of the same container, and the dispatcher completes them before each ADD: so an old
-DEL never takes a newer workload, whatever the clocks say.
+Each is a file of the shim's framing (agent/api/cni_framing.py) below /var/lib/calico/cni/deleted. A file is there
+before its runtime can send the next ADD of the same container, and the dispatcher completes them before each ADD: so
+an old DEL never takes a newer workload, whatever the clocks say.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import contextlib
 import logging
 import os
 
-from .. import cni_framing
-from ..protocol import AgentError
+from ..api import cni_framing
+from ..api.protocol import AgentError
 from . import environment
 from .configuration import Configuration
 from .delete import delete

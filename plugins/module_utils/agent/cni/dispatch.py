@@ -12,7 +12,7 @@ import time
 import traceback
 import typing as t
 
-from ..protocol import AgentError
+from ..api.protocol import AgentError
 from . import add, check, delete, environment, gc, status, versions
 from .configuration import Configuration, decode, version_of
 from .deleted import FOLDER, DeletedWhileDown

@@ -9,7 +9,7 @@ import dataclasses
 import re
 import typing as t
 
-from ... import naming
+from ...base import naming
 from .errors import INVALID_ENVIRONMENT, CniError, shown
 
 COMMANDS = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION")

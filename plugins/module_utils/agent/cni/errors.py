@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import typing as t
 
-from .. import protocol
-from ..protocol import AgentError
+from ..api import protocol
+from ..api.protocol import AgentError
 
 # Of the specification
 INCOMPATIBLE_VERSION = 1

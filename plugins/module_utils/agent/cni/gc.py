@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..protocol import AgentError
+from ..api.protocol import AgentError
 from . import identity
 from .configuration import Configuration
 from .errors import GC_INCOMPLETE, CniError

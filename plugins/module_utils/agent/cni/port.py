@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ...fleet.attachment import Workload
-from ...fleet.node_state import NodeState
 from ...ipam.allocations import Allocation, Usage
-from ..request import AddRequest
+from ...state.attachment import Workload
+from ...state.node_state import NodeState
+from ..api.request import AddRequest
 
 
 class Ipam(t.Protocol):

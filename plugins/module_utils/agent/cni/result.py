@@ -12,10 +12,10 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from ...dataplane.kernel import METRIC_IPV6
-from ...dataplane.workload import GATEWAY, GATEWAY6, wanted_routes
-from ...fleet.attachment import Workload
-from ...fleet.node_state import WorkloadEndpoint
+from ...dataplane.drivers.workload import GATEWAY, GATEWAY6, wanted_routes
+from ...dataplane.kernel.port import METRIC_IPV6
+from ...state.attachment import Workload
+from ...state.node_state import WorkloadEndpoint
 from . import versions
 from .configuration import Document
 from .errors import INVALID_CONFIGURATION, CniError, shown
@@ -129,7 +129,7 @@ def _addresses(workload: Workload, version: str, interface: int) -> list[dict[st
 
 
 def _routes(workload: Workload, version: str) -> list[dict[str, t.Any]]:
-    """Those in the container, which dataplane/workload.py writes."""
+    """Those in the container, which dataplane/drivers/workload.py writes."""
     interface = WorkloadEndpoint(
         workload.name,
         workload.interface,

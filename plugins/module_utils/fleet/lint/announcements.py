@@ -11,7 +11,7 @@ import typing as t
 
 from ...bgp import filters as bgp_filters
 from ...bgp.filter_rules import FilterRule
-from .. import bgp_announcements, bgp_secrets
+from ..inventory import bgp_announcements, bgp_secrets
 from .finding import Odd
 from .network import Network, listed
 

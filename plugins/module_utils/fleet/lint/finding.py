@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..errors import shown
+from ...state.errors import shown
 
 #: An error does not work; a warning works, and breaks easily or is hardly meant.
 ERROR, WARNING = "error", "warning"

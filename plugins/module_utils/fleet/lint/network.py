@@ -14,10 +14,10 @@ from ...bgp.bird_state import BirdPeer
 from ...bgp.peer_definition import PeerDefinition
 from ...bgp.peering import Peering
 from ...bgp.speaker import Speaker
-from .. import node_address
 from ..fleet import Fleet
-from ..inventory import Host
-from ..node_inventory import FleetNode
+from ..inventory import node_address
+from ..inventory.inventory import Host
+from ..inventory.node_inventory import FleetNode
 
 
 @dataclasses.dataclass(frozen=True)

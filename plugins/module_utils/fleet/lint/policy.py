@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ...policy.from_resources import STAGED_PREFIX
-from .. import policy_lint, probe_lint
+from . import policy_lint, probe_lint
 from .finding import Odd
 from .network import Network
 

@@ -13,10 +13,10 @@ import dataclasses
 import re
 import typing as t
 
-from .. import inventory, node_address
-from ..errors import FleetError
-from ..inventory import Host, Inventory
-from ..policy_sources import Document
+from ...state.errors import FleetError
+from ..inventory import inventory, node_address
+from ..inventory.inventory import Host, Inventory
+from ..inventory.policy_sources import Document
 from .finding import ERROR, Finding
 
 #: Each costs another reading of the inventory.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ..errors import FleetError, did_you_mean
-from ..inventory import Host, origin
+from ...state.errors import FleetError, did_you_mean
+from ..inventory.inventory import Host, origin
 from . import announcements, mesh, mtu, placement, policy, pools, reach, reflectors, sessions, timers, tunnels
 from .finding import ERROR, WARNING, Finding, Odd
 from .network import Network

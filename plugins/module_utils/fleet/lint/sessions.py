@@ -9,7 +9,7 @@ import typing as t
 
 from ...bgp.peer_definition import PeerDefinition
 from ...bgp.speaker import Speaker, lies_in
-from ..errors import within
+from ...state.errors import within
 from .finding import Odd
 from .network import Network, Pair, address_of, listed
 

@@ -9,7 +9,7 @@ import typing as t
 
 from ...bgp.bird_state import Bfd
 from ...resources.durations import parse_duration
-from ..errors import within
+from ...state.errors import within
 from .finding import Odd
 from .network import Network
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ... import addresses
+from ...base import addresses
 from ...bgp.bird_state import Bird
 from ...ipam.allocation_plan import ENCAPSULATIONS, TUNNEL_KINDS
-from ..node_state import NodeState, Pool
-from . import limits, shapes
-from .endpoints import single_address
-from .left_out import LeftOut, shown
+from ...state.answers import limits
+from ...state.answers.endpoints import single_address
+from ...state.answers.left_out import LeftOut, shown
+from ...state.node_state import NodeState, Pool
+from . import shapes
 from .shapes import Unreadable
 
 _PHASES = ("converge", "prepare", "links", "divert", "flip", "retire")

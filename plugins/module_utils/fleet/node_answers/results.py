@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import limits
+from ...state.answers import limits
 from .shapes import Reader, Unreadable, by_name, flag, items, maybe, number, one_of, table, text, whole
 
 _COUNT = whole(0, limits.ENTRIES)

@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 import typing as t
 
-from . import limits
-from .left_out import shown
+from ...state.answers import limits
+from ...state.answers.left_out import shown
 
 Reader = t.Callable[[t.Any], t.Any]
 

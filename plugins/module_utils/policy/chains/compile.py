@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ..ip_sets import IpSet, is_of
 from ..node_policy import LocalEndpoint, NodePolicy
+from ..sets.ip_sets import IpSet, is_of
 from . import filter_table, mangle_table, raw_table
-from .marks import marks
 from .memory import Memory
 from .node_chains import NodeChains, member_sets, sorted_out
+from .rules.marks import marks
 from .settings import Settings
 from .tables import Table, Tables
 from .workload_groups import Group, Groups

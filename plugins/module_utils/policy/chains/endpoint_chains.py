@@ -13,10 +13,10 @@ import typing as t
 
 from .. import model
 from ..node_policy import LocalEndpoint, NodePolicy, TierPolicies
-from . import log_prefix, names
-from .log_prefix import Reason
 from .policy_chains import Writer
-from .rule import (
+from .rules import log_prefix, names
+from .rules.log_prefix import Reason
+from .rules.rule import (
     ACCEPT,
     ESTABLISHED,
     INVALID,

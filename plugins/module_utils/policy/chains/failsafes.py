@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ... import iptables_encoding as encoding
-from ..ip_sets import is_of
+from ...base import iptables_encoding as encoding
 from ..model import Failsafe
-from . import names
-from .rule import ACCEPT, Chains, Rule
+from ..sets.ip_sets import is_of
+from .rules import names
+from .rules.rule import ACCEPT, Chains, Rule
 from .settings import Settings
 
 

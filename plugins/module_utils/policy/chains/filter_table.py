@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ..ip_sets import ALL_HOSTS, name_of
 from ..model import EGRESS, INGRESS
-from . import failsafes, host_dispatch, log_prefix, names, settings, workload_groups
+from ..sets.ip_sets import ALL_HOSTS, name_of
+from . import failsafes, host_dispatch, settings, workload_groups
 from .endpoint_chains import EndpointChains
-from .log_prefix import Reason
 from .node_chains import DIRECTIONS, NodeChains
-from .rule import (
+from .rules import log_prefix, names
+from .rules.log_prefix import Reason
+from .rules.rule import (
     ACCEPT,
     DROP,
     ESTABLISHED,

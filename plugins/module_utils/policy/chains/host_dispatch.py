@@ -13,8 +13,8 @@ import typing as t
 
 from .. import model
 from ..node_policy import LocalEndpoint
-from . import names
-from .rule import RETURN, Rule, comes_in_by, goes_out_by, goto
+from .rules import names
+from .rules.rule import RETURN, Rule, comes_in_by, goes_out_by, goto
 
 LOOPBACK = "lo"
 

@@ -9,9 +9,10 @@ Of the latter the table filter sees the interface of before DNAT. It leaves the 
 from __future__ import annotations
 
 from ..model import EGRESS, INGRESS, WILDCARD
-from . import failsafes, host_dispatch, names
+from . import failsafes, host_dispatch
 from .node_chains import NodeChains
-from .rule import ESTABLISHED, RETURN, Chains, Rule, comes_in_by, jump, marked, state
+from .rules import names
+from .rules.rule import ESTABLISHED, RETURN, Chains, Rule, comes_in_by, jump, marked, state
 from .tables import MANGLE, Hook, Table
 
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import typing as t
 
-from .. import ip_sets
-from ..ip_sets import IpSet
 from ..model import EGRESS, HOST_ENDPOINT, INGRESS, Policy, Profile
 from ..node_policy import LocalEndpoint, NodePolicy
-from . import names, workload_groups
+from ..sets import ip_sets
+from ..sets.ip_sets import IpSet
+from . import workload_groups
 from .endpoint_chains import EndpointChains
-from .marks import Marks
 from .memory import Memory
 from .policy_chains import PolicyChain, Writer, marking_chains
-from .rule import Chains, Rule
+from .rules import names
+from .rules.marks import Marks
+from .rules.rule import Chains, Rule
 from .settings import Settings
 from .tables import Hook, Table, reachable, targets
 from .workload_groups import Group

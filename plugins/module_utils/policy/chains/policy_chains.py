@@ -12,23 +12,14 @@ from __future__ import annotations
 
 import typing as t
 
-from .. import ip_sets, model
-from ..ip_sets import IpSet
-from . import log_prefix, names
-from .log_prefix import Reason
-from .marks import Marks
-from .rule import (
-    DROP,
-    REJECT,
-    Chains,
-    Rule,
-    clear_marks,
-    goto,
-    log,
-    marked,
-    set_marks,
-)
-from .rule_conditions import Conditions, conditions
+from .. import model
+from ..sets import ip_sets
+from ..sets.ip_sets import IpSet
+from .rules import log_prefix, names
+from .rules.log_prefix import Reason
+from .rules.marks import Marks
+from .rules.rule import DROP, REJECT, Chains, Rule, clear_marks, goto, log, marked, set_marks
+from .rules.rule_conditions import Conditions, conditions
 from .settings import REJECT as REJECT_ACTION
 from .settings import Settings
 from .tables import FILTER

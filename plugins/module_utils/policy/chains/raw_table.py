@@ -10,9 +10,10 @@ Marks are cleared here, at the first sight of a packet: one that a tunnel delive
 from __future__ import annotations
 
 from ..model import EGRESS, INGRESS, WILDCARD
-from . import failsafes, host_dispatch, names, source_checks
+from . import failsafes, host_dispatch, source_checks
 from .node_chains import DIRECTIONS, NodeChains
-from .rule import ACCEPT, NOTRACK, Chains, Rule, clear_marks, jump, marked, marked_at_all
+from .rules import names
+from .rules.rule import ACCEPT, NOTRACK, Chains, Rule, clear_marks, jump, marked, marked_at_all
 from .tables import RAW, Hook, Table
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ...assigned_ports import VXLAN_PORT
+from ...base.assigned_ports import VXLAN_PORT
 from ..model import Failsafe
-from .marks import DEFAULT_MASK
+from .rules.marks import DEFAULT_MASK
 
 #: Values of `default_endpoint_to_host_action`, `deny_action` and `allow_action`.
 DROP, REJECT, ACCEPT, RETURN = "Drop", "Reject", "Accept", "Return"

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ..ip_sets import LOCAL_BLOCKS, name_of
 from ..model import EGRESS
-from . import log_prefix, names
-from .log_prefix import Reason
+from ..sets.ip_sets import LOCAL_BLOCKS, name_of
 from .policy_chains import Writer
-from .rule import DROP, RETURN, Chains, Rule, comes_in_by, goto, in_set
+from .rules import log_prefix, names
+from .rules.log_prefix import Reason
+from .rules.rule import DROP, RETURN, Chains, Rule, comes_in_by, goto, in_set
 
 #: The source of the packet is not reached by the interface that it came in by.
 _FORGED = "-m rpfilter --validmark --invert"

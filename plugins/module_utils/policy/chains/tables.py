@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..ip_sets import IpSet
-from .rule import Chains, Rule
+from ..sets.ip_sets import IpSet
+from .rules.rule import Chains, Rule
 
 RAW, MANGLE, FILTER = "raw", "mangle", "filter"
 

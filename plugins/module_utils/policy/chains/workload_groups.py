@@ -19,10 +19,10 @@ from __future__ import annotations
 import hashlib
 import typing as t
 
-from .. import ip_sets
 from ..node_policy import LocalEndpoint, TierPolicies
-from .names import chain_name
-from .rule import Rule, goto, in_set
+from ..sets import ip_sets
+from .rules.names import chain_name
+from .rules.rule import Rule, goto, in_set
 
 FAN_OUT = 16
 

@@ -10,10 +10,10 @@ import sys
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import rules
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import Link, counted, listed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from tests.unit.fleet.fleets import ADDRESSES6, LAB, pool
 from tests.unit.fleet.lint.bgp_cases import BGP_CASES

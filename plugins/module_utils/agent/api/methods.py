@@ -1,0 +1,241 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The methods of the agent's API by name: parameters in, calls of the Agent, plain data out."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ...base import release
+from ...dataplane.node import NodePlan
+from ...node.engine import bundle
+from ...node.store import packed_state
+from ...state.node_state import NodeState
+from ..agent import Agent, plain
+from ..reconcile.reconcile import Outcome
+from ..workloads.workloads import not_found, parsed_selector
+from . import protocol
+from .fair_share import give_way
+from .peer import Peer
+from .protocol import AgentError
+from .request import AddRequest
+from .server import Method
+
+Data = dict[str, t.Any]
+
+API = 1
+_CHUNK = 16  # workloads that are looked at between two chances for others
+
+
+class Methods:
+    """`table` is what the server takes. `settings` is the digest of those that the agent was started with. `root` is
+    the uid that may have adds wait."""
+
+    def __init__(self, agent: Agent, settings: str = "", root: int = 0) -> None:
+        self._agent = agent
+        self._root = root
+        self._version = {
+            "version": release.VERSION,
+            "engine": bundle.running_digest(agent.machine.engine) or "",
+            "settings": settings,
+            "api": API,
+        }
+        self.table: dict[str, Method] = {
+            "workload.add": Method(self.add, changes=True),
+            "workload.delete": Method(self.delete, changes=True),
+            "workload.label": Method(self.label, changes=True),
+            "workload.get": Method(self.get),
+            "workload.list": Method(self.list),
+            "workload.check": Method(self.check, slow=True),
+            "node.plan": Method(self.plan, reserved=("state",), slow=True),
+            "node.apply": Method(self.apply, changes=True),
+            "resync": Method(self.resync, changes=True),
+            "remote_endpoints.reload": Method(self.reload_remote_endpoints, changes=True),
+            "status": Method(self.status),
+            "ipam.show": Method(self.ipam_show),
+            "ipam.check": Method(self.ipam_check),
+            "ipam.release": Method(self.ipam_release, changes=True),
+            "policy.drops": Method(self.policy_drops),
+            "watch": Method(self.watch, stream=True),
+            "version": Method(self.version),
+        }
+
+    async def add(self, params: Data, peer: Peer) -> Data:
+        request = AddRequest.of(params)
+        created = self._agent.get(request.id) is None
+        return {"workload": (await self._agent.add(request)).to_dict(), "created": created}
+
+    async def delete(self, params: Data, peer: Peer) -> Data:
+        (id,) = _texts(params, "workload.delete", "id")
+        return {"deleted": await self._agent.delete(id)}
+
+    async def label(self, params: Data, peer: Peer) -> Data:
+        method = "workload.label"
+        _known(params, method, {"id", "labels"})
+        (id,) = _texts({name: params[name] for name in params if name == "id"}, method, "id")
+        labels = params.get("labels")
+        if not isinstance(labels, dict) or not all(text is None or isinstance(text, str) for text in labels.values()):
+            raise _invalid(method, "labels", labels, "must be an object whose values are texts, or null for one to go")
+        return {"workload": (await self._agent.relabel(id, labels)).to_dict()}
+
+    async def get(self, params: Data, peer: Peer) -> Data:
+        (id,) = _texts(params, "workload.get", "id")
+        workload = self._agent.get(id)
+        if workload is None:
+            raise not_found(id)
+        return {"workload": workload.to_dict()}
+
+    async def list(self, params: Data, peer: Peer) -> Data:
+        selector = _optional(params, "workload.list", "selector", str, "a text")
+        selects = None if selector is None else parsed_selector(selector)
+        found: t.List[Data] = []
+        for number, workload in enumerate(self._agent.list()):
+            if selects is None or selects.matches(workload.labels):
+                found.append(workload.to_dict())
+            if number % _CHUNK == _CHUNK - 1:
+                await give_way()
+        return {"workloads": found}
+
+    async def check(self, params: Data, peer: Peer) -> Data:
+        (id,) = _texts(params, "workload.check", "id")
+        return {"problems": await self._agent.check(id)}
+
+    async def plan(self, params: Data, peer: Peer) -> Data:
+        state = _state(params, "node.plan", {"state"})
+        plan = await (self._agent.plan(state) if peer.uid == self._root else self._agent.look())
+        return planned(plan, self._agent.in_sync)
+
+    async def apply(self, params: Data, peer: Peer) -> Data:
+        state = _state(params, "node.apply", {"state", "removals"})
+        removals = params.get("removals", False)
+        if not isinstance(removals, bool):
+            raise _invalid("node.apply", "removals", removals, "must be true or false")
+        return done(await self._agent.node_apply(state, removals))
+
+    async def resync(self, params: Data, peer: Peer) -> Data:
+        _known(params, "resync", set())
+        return done(await self._agent.resync())
+
+    async def reload_remote_endpoints(self, params: Data, peer: Peer) -> Data:
+        _known(params, "remote_endpoints.reload", set())
+        return done(await self._agent.reload_remote_endpoints())
+
+    async def status(self, params: Data, peer: Peer) -> Data:
+        _known(params, "status", set())
+        return {**self._version, **self._agent.status()}
+
+    async def version(self, params: Data, peer: Peer) -> Data:
+        _known(params, "version", set())
+        return dict(self._version)
+
+    async def ipam_show(self, params: Data, peer: Peer) -> Data:
+        _known(params, "ipam.show", set())
+        ipam = self._agent.ipam
+        return {
+            "usage": [usage._asdict() for usage in ipam.usage()],
+            "allocations": [
+                {**allocation._asdict(), "attributes": dict(allocation.attributes)} for allocation in ipam.allocations()
+            ],
+        }
+
+    async def ipam_check(self, params: Data, peer: Peer) -> Data:
+        _known(params, "ipam.check", set())
+        return self._agent.ipam_check()
+
+    async def ipam_release(self, params: Data, peer: Peer) -> Data:
+        (address,) = _texts(params, "ipam.release", "address")
+        await self._agent.release_address(address)
+        return {"released": True}
+
+    async def policy_drops(self, params: Data, peer: Peer) -> Data:
+        _known(params, "policy.drops", {"workload", "since", "after"})
+        workload, since, after = (params.get(name) for name in ("workload", "since", "after"))
+        if workload is not None and not isinstance(workload, str):
+            raise _invalid("policy.drops", "workload", workload, "must be a text")
+        for name in ("since", "after"):
+            value = params.get(name)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+            if value is not None and not number:
+                raise _invalid("policy.drops", name, value, "must be a number that is not negative")
+        log = self._agent.policy_log
+        earliest = None if since is None else time.time() - since
+        return {
+            "drops": [entry.to_dict() for entry in log.entries(workload, earliest, after or 0)],
+            "next": log.order,
+            "group": log.group,
+            "wanted_group": self._agent.policy_log_group(),
+            "policy": self._agent.state is not None and self._agent.state.policy is not None,
+            "lost": log.lost,
+            "unlisted": log.unlisted,
+        }
+
+    async def watch(self, params: Data, peer: Peer) -> t.AsyncIterator[Data]:
+        _known(params, "watch", set())
+        async for event in self._agent.events.watch():
+            yield event
+
+
+def planned(plan: NodePlan, in_sync: bool) -> Data:
+    return {
+        "changes": [plain(change) for change in plan.changes],
+        "expected": [plain(change) for change in plan.expected],
+        "kept": [plain(change) for change in plan.kept],
+        "problems": [change.note for change in plan.problems],
+        "underlay": plan.underlay,
+        "in_sync": in_sync and not plan.changed,
+    }
+
+
+def done(outcome: Outcome) -> Data:
+    return {
+        "changes": [plain(change) for change in outcome.changes],
+        "problems": list(outcome.problems),
+        "waiting": list(outcome.waiting),
+        "in_sync": outcome.in_sync,
+    }
+
+
+def _state(params: Data, method: str, known: set[str]) -> t.Optional[NodeState]:
+    _known(params, method, known)
+    state = params.get("state")
+    if state is None:
+        return None
+    try:
+        return packed_state.unpack(state)
+    except ValueError as error:
+        raise AgentError(
+            protocol.INVALID_PARAMS,
+            f"{method}: state is not one that this agent reads: {error}. Is the collection of the controller of another"
+            " release than the node's engine? Run site.yml, which installs its own.",
+        ) from error
+
+
+def _known(params: Data, method: str, known: t.Collection[str]) -> None:
+    for name in params:
+        if name not in known:
+            takes = f"It takes: {', '.join(sorted(known))}." if known else "It takes none."
+            raise AgentError(protocol.INVALID_PARAMS, f"{method} has no parameter {name[:60]!r}. {takes}")
+
+
+def _texts(params: Data, method: str, *names: str) -> t.List[str]:
+    _known(params, method, names)
+    for name in names:
+        if not isinstance(params.get(name), str) or not params[name]:
+            raise _invalid(method, name, params.get(name), "must be a text")
+    return [params[name] for name in names]
+
+
+def _optional(params: Data, method: str, name: str, kind: type, words: str) -> t.Any:
+    _known(params, method, {name})
+    value = params.get(name)
+    if value is not None and not isinstance(value, kind):
+        raise _invalid(method, name, value, f"must be {words}")
+    return value
+
+
+def _invalid(method: str, name: str, value: object, rule: str) -> AgentError:
+    shown = repr(value)
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    return AgentError(protocol.INVALID_PARAMS, f"{method}: {name} {shown} {rule}.", {"field": name})

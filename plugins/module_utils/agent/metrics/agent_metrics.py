@@ -1,0 +1,37 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the agent knows about its node as figures: looked up whenever the metrics are read."""
+
+from __future__ import annotations
+
+from ...base.release import VERSION
+from ...node.engine import bundle, engine_start
+from ..agent import Agent
+from .instruments import DELETING, DRIVERS, INVENTORY, RUN_TIME, Instruments
+
+
+def watch_agent(instruments: Instruments, agent: Agent) -> None:
+    # What this process runs, whatever is installed later.
+    engine = bundle.running_digest(agent.machine.engine) or ""
+
+    def refresh() -> None:
+        state = agent.state
+        instruments.describe(VERSION, engine, state.node if state else "")
+        instruments.in_sync.set(value=float(agent.in_sync))
+        instruments.engine_altered.set(value=float(bool(engine_start.read_alarm(agent.machine.engine_alarm))))
+        instruments.state_complete.set(value=float(agent.knowledge.complete))
+        instruments.workloads.set(RUN_TIME, value=len(agent.workloads))
+        instruments.workloads.set(INVENTORY, value=len(state.workloads) if state else 0)
+        instruments.workloads.set(DELETING, value=len(agent.workloads.deletion))
+        problems = agent.reconciler.problems
+        for kind in DRIVERS:
+            instruments.problems.set(kind, value=len(problems.get(kind, ())))
+        log = agent.policy_log
+        for labels, packets in log.counted().items():
+            instruments.policy_packets.add(*labels, amount=packets)
+        instruments.policy_log_lost.add(amount=log.lost - instruments.policy_log_lost.value())
+        if "ipam" not in agent.knowledge.broken:
+            instruments.use_of_addresses(agent.ipam.usage())
+
+    instruments.registry.refresh_with(refresh)

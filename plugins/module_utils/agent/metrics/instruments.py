@@ -1,0 +1,279 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All that the agent measures: each metric's name, meaning, labels and Felix's counterpart. Defined here alone.
+
+docs/metrics.md is written from this (`make docs`); the alerts and the dashboard in roles/calico_node/files/monitoring
+are held to it by tests. Who measures does so through the attributes:
+
+    instruments = Instruments(Registry())
+    instruments.drift.add("route")
+    instruments.apply_seconds.observe("route", value=0.012)
+
+Labels have few values, known beforehand: kinds of objects, methods, outcomes, pools and blocks of this node. Nothing is
+counted by workload, and nothing by BGP peer, which over a full mesh would be series by the square of its nodes.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...dataplane import change, node
+from ...ipam.allocations import Usage
+from .metrics import Counter, Gauge, Histogram, Registry
+
+#: Of a pool's addresses on a node; below this there is a warning.
+FREE_RATIO_WARNING = 0.2
+
+_SHORT = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)  # seconds
+
+#: What changes and drift are counted by (Change.kind), and what errors and times are (the drivers' names).
+OBJECTS = tuple(kind for kind in change.KINDS if kind not in ("file", "bird", "unit"))
+DRIVERS = tuple(node.DRIVERS)
+
+RESYNC_REASONS = ("start", "timer", "request", "lost")
+#: What a workload counts as.
+RUN_TIME, INVENTORY, DELETING = "run_time", "inventory", "deleting"
+
+#: Verbs of CNI 1.1; whatever else a runtime may ask counts as `other`.
+CNI_VERBS = frozenset({"ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION"})
+
+
+class Instruments:
+    """`felix` maps the names of metrics to Felix's that say the same, or nearly."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.felix: dict[str, str] = {}
+
+        # the agent itself
+        self.build_info = self._gauge(
+            "calico_agent_build_info",
+            "1, labelled with the release, the digest of the engine and the node's name.",
+            ["version", "engine", "node"],
+            "felix_host",
+        )
+        self.loop_lag = self._histogram(
+            "calico_agent_loop_lag_seconds",
+            "How much later than due the event loop came to a timer. Above 0.1 the agent has too much to do at once.",
+            buckets=_SHORT,
+        )
+        self.resident_max = self._gauge(
+            "calico_agent_resident_memory_max_bytes", "The most memory that the agent has had (VmHWM)."
+        )
+        self.start_time = self._gauge(
+            "process_start_time_seconds",
+            "When the agent was started, in seconds since 1970.",
+            felix="process_start_time_seconds",
+        )
+        self.cpu = self._counter(
+            "process_cpu_seconds", "Processor time that the agent has used.", felix="process_cpu_seconds_total"
+        )
+        self.resident = self._gauge(
+            "process_resident_memory_bytes", "Memory that the agent has.", felix="process_resident_memory_bytes"
+        )
+        self.open_fds = self._gauge("process_open_fds", "Files that the agent has open.", felix="process_open_fds")
+        self.api_seconds = self._histogram(
+            "calico_agent_api_request_seconds",
+            "Requests on the agent's socket, by method and outcome: ok, or the error's code.",
+            ["method", "outcome"],
+        )
+
+        # the node's state
+        self.in_sync = self._gauge(
+            "calico_agent_in_sync",
+            "1 while the node is as it shall be; 0 while something is missing or cannot be done.",
+            felix="felix_resync_state",
+        )
+        self.state_complete = self._gauge(
+            "calico_agent_state_complete",
+            "0 while a run of Ansible has begun to change the node and not finished; nothing is removed then.",
+        )
+        self.engine_altered = self._gauge(
+            "calico_agent_engine_altered",
+            "1 where a file of the engine was not as it was installed when the agent or the boot unit was started.",
+        )
+        self.last_converged = self._gauge(
+            "calico_agent_last_converged_timestamp_seconds",
+            "When the node was last seen to be as it shall be, in seconds since 1970.",
+        )
+        self.resyncs = self._counter(
+            "calico_agent_resyncs",
+            "Looks at everything, by reason: start, timer, request, or lost when events of the kernel were.",
+            ["reason"],
+            "felix_resyncs_started",
+        )
+        self.apply_seconds = self._histogram(
+            "calico_agent_apply_seconds",
+            "Comparing one kind of object with the kernel and correcting it.",
+            ["kind"],
+            "felix_int_dataplane_apply_time_seconds, felix_route_table_list_seconds, "
+            "felix_route_table_per_iface_sync_seconds",
+        )
+        self.changes = self._counter(
+            "calico_agent_changes",
+            "Objects that the agent made, changed or removed in the kernel, by kind; drift among them.",
+            ["kind"],
+            "felix_iptables_lines_executed, felix_ipset_lines_executed",
+        )
+        self.drift = self._counter(
+            "calico_agent_drift",
+            "Objects that somebody else had changed or removed and that the agent put right, by kind.",
+            ["kind"],
+        )
+        self.errors = self._counter(
+            "calico_agent_errors",
+            "What could not be brought to what it shall be, and was tried again, by kind.",
+            ["kind"],
+            "felix_int_dataplane_failures, felix_iptables_restore_errors, felix_ipset_errors",
+        )
+        self.problems = self._gauge(
+            "calico_agent_problems", "What is not as it shall be now, and cannot be corrected, by kind.", ["kind"]
+        )
+        self.events_lost = self._counter(
+            "calico_agent_netlink_overruns",
+            "How often the kernel had more events than the agent could take (ENOBUFS); each time all is looked at.",
+        )
+
+        # workloads
+        self.workloads = self._gauge(
+            "calico_agent_workloads",
+            "Workloads by state: run_time, inventory, or deleting (gone for callers, their links not yet).",
+            ["state"],
+            "felix_active_local_endpoints, felix_cluster_num_workload_endpoints",
+        )
+        self.cni_seconds = self._histogram(
+            "calico_cni_request_seconds",
+            "Requests of the CNI plugin, by verb and result: ok, or the code of the CNI error.",
+            ["verb", "result"],
+        )
+
+        # addresses
+        self.block_addresses = self._gauge(
+            "calico_ipam_block_addresses",
+            "Addresses of the node's blocks, by state: in_use, reserved, cooling (released, resting) or free.",
+            ["pool", "block", "state"],
+            "ipam_allocations_per_node (kube-controllers)",
+        )
+        self.pool_free_ratio = self._gauge(
+            "calico_ipam_pool_free_ratio",
+            "Part of the pool's addresses on this node, blocks in reserve included, that can be given yet: 1 to 0.",
+            ["pool"],
+        )
+        self.blocks = self._gauge(
+            "calico_ipam_blocks",
+            "Blocks of this node, by state: open, or spare while none of its addresses was given.",
+            ["pool", "state"],
+            "ipam_blocks_per_node (kube-controllers)",
+        )
+        self.refused = self._counter(
+            "calico_ipam_refusals", "Workloads that got no address because the node's blocks are full."
+        )
+        self.flush_seconds = self._histogram(
+            "calico_ipam_flush_seconds", "Writing allocations to the disk; one write may serve many requests."
+        )
+
+        # BGP
+        self.bird_up = self._gauge("calico_bird_up", "1 while BIRD answers at its control socket.")
+        self.bgp_sessions = self._gauge("calico_bgp_sessions", "BGP sessions that this node is to have.")
+        self.bgp_established = self._gauge("calico_bgp_sessions_established", "BGP sessions that are Established.")
+        self.bgp_refused = self._counter(
+            "calico_bgp_refused_announcements",
+            "What nodes of the fleet announced and this node refused: its own blocks, and what is no block of a pool.",
+        )
+
+        # policy
+        self.policy_packets = self._counter(
+            "calico_policy_packets",
+            "Packets that policy dropped, would drop (staged, audit mode) or logged, by verdict and by who decided.",
+            ["verdict", "direction", "kind", "tier", "policy"],
+            "calico_denied_packets",
+        )
+        self.policy_log_lost = self._counter(
+            "calico_policy_log_lost_packets",
+            "Packets of which it is not known who dropped or logged them: there were too many at once.",
+        )
+        self.flows_cut = self._counter(
+            "calico_policy_cut_connections",
+            "Connections that a new policy denied and that were cut (calico_policy_cut_denied_flows).",
+        )
+
+        # There as 0 from the beginning: of a counter that appears with its first event, increase() sees none.
+        for reason in RESYNC_REASONS:
+            self.resyncs.declare(reason)
+        for kind in OBJECTS:
+            self.drift.declare(kind)
+            self.changes.declare(kind)
+        for kind in DRIVERS:
+            self.errors.declare(kind)
+            self.problems.set(kind, value=0)
+
+    # --- for those whose words are not these labels
+
+    def describe(self, version: str, engine: str, node: str) -> None:
+        self.build_info.replace({(version, engine, node): 1})
+
+    def answered(self, method: str, outcome: str, seconds: float) -> None:
+        """For Server(observed=...)."""
+        self.api_seconds.observe(method, outcome, value=seconds)
+
+    def answered_cni(self, verb: str, code: int, seconds: float) -> None:
+        """`code` is that of the CNI error, 0 for none."""
+        self.cni_seconds.observe(verb if verb in CNI_VERBS else "other", str(code) if code else "ok", value=seconds)
+
+    def lost_events(self) -> None:
+        """The kernel had more events than were taken, and all is looked at."""
+        self.events_lost.add()
+        self.resyncs.add("lost")
+
+    def converged(self, in_sync: bool, now: float) -> None:
+        """`now` in seconds since 1970."""
+        self.in_sync.set(value=float(in_sync))
+        if in_sync:
+            self.last_converged.set(value=now)
+
+    def use_of_addresses(self, usage: t.Sequence[Usage]) -> None:
+        """All blocks of the node."""
+        addresses: dict[t.Sequence[str], float] = {}
+        blocks: dict[t.Sequence[str], float] = {}
+        left: dict[str, list[int]] = {}
+        for block in usage:
+            for state in ("in_use", "reserved", "cooling", "free"):
+                addresses[(block.pool, block.cidr, state)] = getattr(block, state)
+            for state, is_spare in (("open", False), ("spare", True)):
+                blocks[(block.pool, state)] = blocks.get((block.pool, state), 0) + (block.spare is is_spare)
+            free, usable = left.setdefault(block.pool, [0, 0])
+            free += block.free + block.cooling
+            left[block.pool] = [free, usable + max(block.in_use + block.cooling + block.free, 0)]
+        self.block_addresses.replace(addresses)
+        self.blocks.replace(blocks)
+        self.pool_free_ratio.replace(
+            {(pool,): free / usable if usable else 0.0 for pool, (free, usable) in left.items()}
+        )
+
+    # ---
+
+    def _counter(self, name: str, help: str, labels: t.Sequence[str] = (), felix: str = "") -> Counter:
+        self._note(name, felix)
+        return self.registry.counter(name, help, labels)
+
+    def _gauge(self, name: str, help: str, labels: t.Sequence[str] = (), felix: str = "") -> Gauge:
+        self._note(name, felix)
+        return self.registry.gauge(name, help, labels)
+
+    def _histogram(
+        self,
+        name: str,
+        help: str,
+        labels: t.Sequence[str] = (),
+        felix: str = "",
+        buckets: t.Optional[t.Sequence[float]] = None,
+    ) -> Histogram:
+        self._note(name, felix)
+        if buckets is None:
+            return self.registry.histogram(name, help, labels)
+        return self.registry.histogram(name, help, labels, buckets)
+
+    def _note(self, name: str, felix: str) -> None:
+        if felix:
+            self.felix[name] = felix

@@ -1,0 +1,65 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the kernel knows about the agent's own process (proc(5)), and how late its loop is: figures for Instruments."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import typing as t
+
+from ..reconcile import timer_alignment
+from .instruments import Instruments
+
+PROC = "/proc"
+
+
+def watch_process(instruments: Instruments, proc: str = PROC) -> None:
+    """From now on the figures of this process are looked up whenever the metrics are read."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    counted = 0.0
+
+    def refresh() -> None:
+        nonlocal counted
+        stat = _stat(os.path.join(proc, "self", "stat"))
+        # Fields 14 and 15 of proc(5), of those behind the name
+        used = (int(stat[11]) + int(stat[12])) / ticks
+        instruments.cpu.add(amount=max(0.0, used - counted))
+        counted = max(counted, used)
+        status = _read(os.path.join(proc, "self", "status"))
+        instruments.resident.set(value=_kibibytes(status, "VmRSS"))
+        instruments.resident_max.set(value=_kibibytes(status, "VmHWM"))
+        instruments.open_fds.set(value=len(os.listdir(os.path.join(proc, "self", "fd"))))
+
+    stat = _stat(os.path.join(proc, "self", "stat"))
+    booted = re.search(r"^btime (\d+)$", _read(os.path.join(proc, "stat")), re.MULTILINE)
+    if booted:
+        instruments.start_time.set(value=int(booted.group(1)) + int(stat[19]) / ticks)
+    instruments.registry.refresh_with(refresh)
+
+
+async def watch_loop(instruments: Instruments, period: float = timer_alignment.PERIOD) -> t.NoReturn:
+    """Measures for ever how late the loop is. A task of its own."""
+    loop = asyncio.get_running_loop()
+    while True:
+        now = loop.time()
+        due = timer_alignment.after(now, period)
+        await asyncio.sleep(due - now)
+        instruments.loop_lag.observe(value=max(0.0, loop.time() - due))
+
+
+def _stat(path: str) -> list[str]:
+    """The fields behind the name of the program, which may hold anything."""
+    return _read(path).rpartition(")")[2].split()
+
+
+def _kibibytes(status: str, field: str) -> float:
+    found = re.search(rf"^{field}:\s+(\d+) kB$", status, re.MULTILINE)
+    return 1024.0 * int(found.group(1)) if found else float("nan")
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        return stream.read()

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ends the connections that a new policy or new labels deny, once in force: `calico_policy_cut_denied_flows`.
+
+A thread of its own looks through the connections, while the loop and the drivers go on. Of workloads
+that come meanwhile it knows nothing: what it would cut is judged again by the state of then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import typing as t
+
+from ...dataplane.kernel.port import Kernel, KernelError
+from ...node.change import denied_flows
+from ...state.node_state import NodeState
+from ...state.policy_state import PolicyState
+from ...state.remote_endpoints import RemoteEndpoints
+from ..reconcile.driver_thread import Worker
+
+_log = logging.getLogger("calico.policy")
+
+
+class FlowCutter:
+    """`on_cut` is told how many were cut, if any were."""
+
+    def __init__(self, kernel: Kernel, run: Worker, on_cut: t.Callable[[int], None] = lambda count: None) -> None:
+        self._kernel = kernel
+        self._run = run
+        self._on_cut = on_cut
+        self._turn = asyncio.Lock()
+        self._done_for: t.Optional[_DoneFor] = None
+
+    def due(self, state: t.Optional[NodeState], remote: RemoteEndpoints, labels: int = 0) -> bool:
+        """Whether connections have not been held against this policy yet. `labels` is another number whenever labels of
+        workloads that stand have become others."""
+        if state is None or state.policy is None or not state.policy.settings.cut_denied_flows:
+            return False
+        done = self._done_for
+        if done is None or done.remote is not remote or done.labels != labels:
+            return True
+        return done.policy is not state.policy and done.policy != state.policy
+
+    async def cut(
+        self, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints, labels: int = 0
+    ) -> int:
+        """How many were. `present` is asked on the loop: the state with all workloads that can be reached, the same
+        object while it is the same, and None while its policy is not in force. What fails is tried with the next call,
+        as is what another policy came between."""
+        async with self._turn:
+            state = present()
+            if state is None or not self.due(state, remote, labels):
+                return 0
+            try:
+                count = await self._cut(state, present, remote)
+            except KernelError as error:
+                _log.warning("Connections that policy denies were not cut: %s", error)
+                return 0
+            if count is None:
+                return 0
+            if state.policy is not None:
+                self._done_for = _DoneFor(state.policy, remote, labels)
+            if count:
+                _log.info("%d connection%s that policy denies now %s cut.", count, *_plural(count))
+                self._on_cut(count)
+            return count
+
+    async def _cut(
+        self, before: NodeState, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints
+    ) -> t.Optional[int]:
+        """None where policy became another one. Raises KernelError."""
+        kernel, others = self._kernel, remote.endpoints
+        judged = await self._run(lambda: denied_flows.judged(kernel, before, others))
+        state = present()
+        if state is None or state.policy is not before.policy:
+            return None
+        if not judged.ending and not judged.returning:
+            return 0
+
+        def work() -> int:
+            if state is before:
+                return judged.carry_out(kernel)
+            in_question = (*judged.returning, *judged.ending)
+            return denied_flows.judged(kernel, state, others, in_question).carry_out(kernel)
+
+        return await self._run(work)
+
+
+class _DoneFor(t.NamedTuple):
+    """What connections were held against last."""
+
+    policy: PolicyState
+    remote: RemoteEndpoints
+    labels: int
+
+
+def _plural(count: int) -> tuple[str, str]:
+    return ("", "was") if count == 1 else ("s", "were")

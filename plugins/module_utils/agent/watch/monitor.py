@@ -1,0 +1,222 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The monitor: hears from the kernel that somebody changed something, and marks it for the reconciler.
+
+One netlink socket, with a receive buffer that takes a storm while the loop is busy, and a filter in the kernel
+(netlink_filter.py) that keeps from waking it what is our own doing or BIRD's. When the buffer overflows nevertheless
+(ENOBUFS) nobody knows what was lost: everything is marked. So it is when the socket itself is lost and opened anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import typing as t
+
+from ...dataplane.drivers import tunnel
+from ...dataplane.kernel import rtnetlink as rt
+from ...state.node_state import NodeState
+from ..reconcile import timer_alignment
+from ..reconcile.event_filter import Link, Relevance, device
+from . import netlink_filter
+
+#: Groups of linux/rtnetlink.h: link, neighbour, then address, route and rule of IPv4 and of IPv6, IPv4 netconf.
+GROUPS = (1, 3, 5, 7, 8, 9, 11, 19, 24)
+
+_SOL_NETLINK, _ADD_MEMBERSHIP = 270, 1
+_SO_RCVBUFFORCE = 33
+_BUFFER = 8 * 1024 * 1024
+_READ = 64 * 1024
+_AT_ONCE = 256  # datagrams that one callback reads: a millisecond or so
+_GATHER = 0.02  # seconds between two callbacks: one workload that comes is some twenty datagrams, and few are news
+_REOPEN = 1.0  # seconds until a lost socket is tried again
+
+
+class Marked(t.Protocol):
+    """What the monitor needs of the reconciler."""
+
+    state: t.Optional[NodeState]
+    devices: t.Collection[str]
+
+    def mark(self, kind: t.Optional[str] = None) -> None: ...
+
+
+def open_socket(buffer: int = _BUFFER) -> socket.socket:
+    """A socket of the calling thread's network namespace that hears of nothing yet. Raises OSError."""
+    netlink = socket.socket(
+        socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
+    )
+    try:
+        try:
+            netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer)
+        except OSError:  # without CAP_NET_ADMIN: as much as rmem_max allows
+            netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        netlink.bind((0, 0))
+    except OSError:
+        netlink.close()
+        raise
+    return netlink
+
+
+class Monitor:
+    """`run` is to be a task of the event loop for as long as the agent lives.
+
+    `ports` gives the netlink ports by which this process writes the kernel; `wanted` says whether a host end belongs to
+    a workload now. `opener` opens the socket that listens and `asker` one to ask by, in the network namespace that
+    matters. `on_lost` is called each time notifications were lost, `on_addresses` when some interface's address may be
+    another.
+    """
+
+    def __init__(
+        self,
+        reconciler: Marked,
+        *,
+        ports: t.Callable[[], t.Iterable[int]] = tuple,
+        wanted: t.Callable[[str], bool] = lambda interface: True,
+        opener: t.Callable[[], socket.socket] = open_socket,
+        asker: t.Callable[[], socket.socket] = rt.open_socket,
+        on_lost: t.Callable[[], None] = lambda: None,
+        on_addresses: t.Callable[[], None] = lambda: None,
+    ) -> None:
+        self._reconciler = reconciler
+        self._ports = ports
+        self._opener = opener
+        self._on_lost = on_lost
+        self._on_addresses = on_addresses
+        self._asker = asker
+        self._channel = rt.Channel(asker)
+        self._relevance = Relevance(lambda: reconciler.state, lambda: reconciler.devices, wanted)
+        self._filtered: t.Optional[tuple[frozenset[int], frozenset[int]]] = None
+        self._tunnels: t.Optional[frozenset[int]] = None  # their numbers; None: to be asked for
+        self._alarm: t.Optional[asyncio.TimerHandle] = None
+        self._pause: t.Optional[asyncio.TimerHandle] = None  # until the socket is read again
+        self._learning: t.Optional[asyncio.Future[None]] = None
+        self._broken: t.Optional[OSError] = None
+        self._awake = asyncio.Event()
+        self.datagrams = 0  # that came through the filter
+        self.lost = 0  # times that notifications were lost
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                try:
+                    netlink = self._opener()
+                except OSError:
+                    await asyncio.sleep(_REOPEN)
+                    continue
+                try:
+                    await self._listen(loop, netlink)
+                except OSError:
+                    self._lose()
+                    await asyncio.sleep(_REOPEN)
+                finally:
+                    if self._pause is not None:
+                        self._pause.cancel()
+                    loop.remove_reader(netlink)
+                    netlink.close()
+        finally:
+            for pending in (self._alarm, self._learning):
+                if pending is not None:
+                    pending.cancel()
+            self._channel.close()
+
+    async def _listen(self, loop: asyncio.AbstractEventLoop, netlink: socket.socket) -> None:
+        """Until the socket is lost: raises OSError."""
+        self._broken, self._filtered, self._tunnels = None, None, None
+        self._filter(netlink)
+        for group in GROUPS:
+            netlink.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
+        loop.add_reader(netlink, self._read, loop, netlink)
+        # What happened before is not announced any more.
+        self._reconciler.mark()
+        self._tunnels = None
+        await self._learn()
+        while self._broken is None:
+            self._awake.clear()
+            alarm = loop.call_at(timer_alignment.after(loop.time()), self._awake.set)
+            try:
+                await self._awake.wait()
+            finally:
+                alarm.cancel()
+            self._filter(netlink)
+        raise self._broken
+
+    def _read(self, loop: asyncio.AbstractEventLoop, netlink: socket.socket) -> None:
+        now = loop.time()
+        feed, receive = self._relevance.feed, netlink.recv
+        try:
+            for count in range(_AT_ONCE):  # noqa: B007
+                feed(receive(_READ), now)
+            count = _AT_ONCE
+        except BlockingIOError:
+            loop.remove_reader(netlink)
+            self._pause = loop.call_later(_GATHER, loop.add_reader, netlink, self._read, loop, netlink)
+        except OSError as error:
+            if error.errno == errno.ENOBUFS:
+                self._lose()
+                self._learning = asyncio.ensure_future(self._learn())
+            else:
+                self._broken = error
+                loop.remove_reader(netlink)
+                self._awake.set()
+        self.datagrams += count
+        self._tell(loop)
+
+    def _tell(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        kinds, again = self._relevance.due(loop.time())
+        for kind in kinds:
+            self._reconciler.mark(kind)
+        if "tunnel" in kinds:
+            self._tunnels = None
+        if self._relevance.addresses_changed:
+            self._relevance.addresses_changed = False
+            self._on_addresses()
+        if again is not None:
+            self._alarm = loop.call_at(again, self._tell, loop)
+
+    def _lose(self) -> None:
+        self.lost += 1
+        self._tunnels = None
+        self._relevance.forget()
+        self._on_lost()
+        self._on_addresses()
+        self._reconciler.mark()
+
+    async def _learn(self) -> None:
+        """How the devices are now. Where that cannot be read, whatever comes first of one counts as news."""
+
+        def devices() -> list[tuple[int, Link]]:
+            body = rt.IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + rt.attribute(29, b"\x08\0\0\0")
+            channel = rt.Channel(self._asker)
+            try:
+                return [device(message) for message in channel.dump(rt.RTM_GETLINK, body, "list links")]
+            finally:
+                channel.close()
+
+        with contextlib.suppress(OSError):
+            self._relevance.expect(await asyncio.get_running_loop().run_in_executor(None, devices))
+
+    def _filter(self, netlink: socket.socket) -> None:
+        """Brings the filter to what our ports and tunnel devices are now.
+
+        The devices are asked for when there may be news of them: the kernel lets one wait for that while it makes or
+        deletes any other. That one comes up is announced by the kernel itself, whoever made it, us included.
+        """
+        if self._tunnels is None:
+            try:
+                links = [rt.get_link(self._channel, name) for name in tunnel.NAMES]
+            except OSError:
+                return
+            self._tunnels = frozenset(link.index for link in links if link is not None)
+        wanted = frozenset(self._ports()), self._tunnels
+        if wanted != self._filtered:
+            netlink_filter.attach(netlink, netlink_filter.program(*wanted))
+            self._filtered = wanted

@@ -1,0 +1,118 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A filter that the kernel applies to a netlink socket's notifications, so that what is of no interest wakes nobody.
+
+It is a classic BPF program (linux/filter.h, Documentation/networking/filter.rst), run on each datagram before it is
+queued. rtnetlink sends each notification as a datagram of its own (nlmsg_notify of net/netlink/af_netlink.c), so that
+looking at the first message of a datagram is looking at all of it. What it drops:
+
+- what our own sockets caused, by the port in the message's header;
+- routes of BIRD: a BGP session that comes or goes moves tens of thousands of them;
+- IPv6 routes and link-local addresses of the kernel's own making, several for each device that comes or goes;
+- neighbours of all devices but some: on every other one they come and go with ARP.
+
+What is dropped is not missed: a deletion of ours by somebody else has his port, and our protocol.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+import typing as t
+
+from ...dataplane.kernel import rtnetlink as rt
+from ...dataplane.kernel.port import PROTOCOL_BIRD, PROTOCOL_KERNEL, SCOPE_LINK
+
+# Offsets: linux/netlink.h (struct nlmsghdr), linux/rtnetlink.h (struct rtmsg), linux/neighbour.h (struct ndmsg),
+# linux/if_addr.h (struct ifaddrmsg).
+_TYPE, _PORT, _FAMILY, _ROUTE_PROTOCOL, _NEIGHBOR_INDEX, _ADDRESS_SCOPE = 4, 12, 16, 16 + 5, 16 + 4, 16 + 3
+
+_SO_ATTACH_FILTER = 26
+_INSTRUCTION = struct.Struct("=HBBI")  # struct sock_filter: code, true, false, k
+_LOAD_WORD, _LOAD_HALF, _LOAD_BYTE = 0x20, 0x28, 0x30  # BPF_LD|BPF_ABS, in network order
+_JUMP_IF_EQUAL, _RETURN = 0x15, 0x06
+_ALL, _NOTHING = 0xFFFFFFFF, 0
+
+_MAX = 60  # ports and devices; jumps are a byte
+
+
+class _Program:
+    """Instructions with jumps to labels, which lie further on."""
+
+    def __init__(self) -> None:
+        self._code: list[tuple[int, int, str]] = []
+        self._labels: dict[str, int] = {}
+
+    def load(self, code: int, offset: int) -> None:
+        self._code.append((code, offset, ""))
+
+    def jump_if(self, value: int, label: str) -> None:
+        self._code.append((_JUMP_IF_EQUAL, value, label))
+
+    def end(self, result: int, label: str = "") -> None:
+        if label:
+            self._labels[label] = len(self._code)
+        self._code.append((_RETURN, result, ""))
+
+    def label(self, name: str) -> None:
+        self._labels[name] = len(self._code)
+
+    def assembled(self) -> bytes:
+        return b"".join(
+            _INSTRUCTION.pack(code, self._labels[label] - here - 1 if label else 0, 0, value)
+            for here, (code, value, label) in enumerate(self._code)
+        )
+
+
+def program(ports: t.Collection[int], neighbors_of: t.Collection[int]) -> bytes:
+    """`ports` are those of our own sockets, `neighbors_of` the indexes of the devices whose neighbours count."""
+    made = _Program()
+    made.load(_LOAD_WORD, _PORT)
+    for port in sorted(ports)[:_MAX]:
+        if port:  # 0 is the kernel's own doing
+            made.jump_if(socket.htonl(port), "drop")
+    made.load(_LOAD_HALF, _TYPE)
+    for kind in (rt.RTM_NEWROUTE, rt.RTM_DELROUTE):
+        made.jump_if(socket.htons(kind), "route")
+    for kind in (rt.RTM_NEWNEIGH, rt.RTM_DELNEIGH):
+        made.jump_if(socket.htons(kind), "neighbor")
+    for kind in (rt.RTM_NEWADDR, rt.RTM_DELADDR):
+        made.jump_if(socket.htons(kind), "address")
+    made.end(_ALL, "keep")
+    made.label("address")
+    made.load(_LOAD_BYTE, _FAMILY)
+    made.jump_if(socket.AF_INET6, "address of IPv6")
+    made.end(_ALL)
+    made.label("address of IPv6")
+    made.load(_LOAD_BYTE, _ADDRESS_SCOPE)
+    made.jump_if(SCOPE_LINK, "drop")
+    made.end(_ALL)
+    made.label("route")
+    made.load(_LOAD_BYTE, _ROUTE_PROTOCOL)
+    made.jump_if(PROTOCOL_BIRD, "drop")
+    made.jump_if(PROTOCOL_KERNEL, "kernel's route")
+    made.end(_ALL)
+    made.label("kernel's route")
+    made.load(_LOAD_BYTE, _FAMILY)
+    made.jump_if(socket.AF_INET6, "drop")
+    made.end(_ALL)
+    made.label("neighbor")
+    made.load(_LOAD_WORD, _NEIGHBOR_INDEX)
+    for index in sorted(neighbors_of)[:_MAX]:
+        made.jump_if(socket.htonl(index), "keep neighbor")
+    made.end(_NOTHING, "drop")
+    made.end(_ALL, "keep neighbor")
+    return made.assembled()
+
+
+def attach(netlink: socket.socket, code: bytes) -> None:
+    """Raises OSError."""
+    buffer = ctypes.create_string_buffer(code, len(code))
+    # struct sock_fprog: the number of instructions and a pointer to them
+    netlink.setsockopt(
+        socket.SOL_SOCKET,
+        _SO_ATTACH_FILTER,
+        struct.pack("@HP", len(code) // _INSTRUCTION.size, ctypes.addressof(buffer)),
+    )

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The short way to the kernel: what one workload needs, in a thread with a kernel of its own."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...dataplane import attach
+from ...dataplane.attach import Attached, AttachError
+from ...dataplane.change import ApplyError, ObserveError
+from ...dataplane.drivers import route, workload
+from ...dataplane.kernel.port import Kernel, KernelError, MissingLibrary
+from ...dataplane.node import NodePlan, plan_node
+from ...state.attachment import endpoint_routes
+from ...state.node_state import NodeState, Route, WorkloadEndpoint
+from ..api import protocol
+from ..api.protocol import AgentError
+from ..reconcile.driver_thread import Worker
+from . import failpoints
+
+_T = t.TypeVar("_T")
+
+
+class Plumbing:
+    """All raise AgentError. Who calls holds the turn."""
+
+    def __init__(self, kernel: Kernel, thread: Worker) -> None:
+        self._kernel = kernel
+        self._thread = thread
+
+    async def link(
+        self, endpoint: WorkloadEndpoint, opened: t.Collection[str], ready: t.Callable[[], bool]
+    ) -> tuple[Attached, bool]:
+        """All but the route, of which nothing is left if it fails. If it may be reached by then, for its address is on
+        the disk and policy knows it, the route as well (True): the way back to the loop and here again would take as
+        long as the route itself."""
+        return await self._run(_attach, endpoint, opened, ready)
+
+    async def route(self, endpoint: WorkloadEndpoint, opened: t.Collection[str]) -> None:
+        """Makes it reachable. `opened` are blocks of which this is the first workload: what is not used in them has
+        to end here from now on."""
+        await self._run(_attach_route, endpoint, opened)
+
+    async def again(self, endpoint: WorkloadEndpoint) -> Attached:
+        """Brings what may be there already into order."""
+        return await self._run(attach.attach, endpoint)
+
+    async def unroute(self, endpoint: WorkloadEndpoint) -> None:
+        """It cannot be reached any more."""
+        await self._run(attach.detach_route, endpoint)
+
+    async def adopted(self, endpoint: WorkloadEndpoint) -> str:
+        """The identity of the namespace in which it stands, "" for none."""
+        return await self._run(workload.adopted, endpoint)
+
+    async def plan(self, state: NodeState, endpoint: WorkloadEndpoint) -> NodePlan:
+        """What is wrong with one workload; `state` is to hold nothing but what is its own."""
+        return await self._run(plan_node, state, ("workload", "sysctl", "route"), (endpoint.interface,))
+
+    async def _run(self, work: t.Callable[..., _T], *arguments: t.Any) -> _T:
+        try:
+            return await self._thread(lambda: work(self._kernel, *arguments))
+        except AttachError as error:
+            raise AgentError(error.code, str(error), {"field": error.field} if error.field else None) from error
+        except (ApplyError, ObserveError) as error:
+            raise AgentError(protocol.KERNEL, str(error)) from error
+        except (KernelError, MissingLibrary) as error:
+            raise AgentError(protocol.KERNEL, f"the kernel refused: {error}") from error
+
+
+def _attach(
+    kernel: Kernel, endpoint: WorkloadEndpoint, opened: t.Collection[str], ready: t.Callable[[], bool]
+) -> tuple[Attached, bool]:
+    attached = attach.attach_link(kernel, endpoint)
+    failpoints.point("add.linked")
+    if not ready():
+        return attached, False
+    failpoints.point("add.written")
+    failpoints.point("add.guarded")
+    _attach_route(kernel, endpoint, opened)
+    return attached, True
+
+
+def _attach_route(kernel: Kernel, endpoint: WorkloadEndpoint, opened: t.Collection[str]) -> None:
+    own = {one.destination for one in endpoint_routes(endpoint)}
+    wanted = tuple(Route(cidr, "blackhole") for cidr in opened if cidr not in own)
+    if wanted:
+        changes = route.diff(wanted, route.observe(kernel, wanted))
+        route.apply(kernel, [change for change in changes if change.action != "-"])
+    attach.attach_route(kernel, endpoint)

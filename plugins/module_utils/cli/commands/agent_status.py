@@ -1,0 +1,72 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl status`, `resync` and `plan`: whether the agent has its node as it is to be, and what it would change."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import typing as t
+
+from ...base import terminal_text
+from ...dataplane.change import Change
+from ..errors import DONE, PROBLEMS
+from ..sources import Data, Sources
+
+
+def status(arguments: argparse.Namespace, sources: Sources) -> int:
+    found = sources.agent_status()
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    else:
+        sys.stdout.write(text(found))
+    return DONE if found["in_sync"] and not found["problems"] else PROBLEMS
+
+
+def text(found: Data) -> str:
+    drift = found["drift"]
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(drift["kinds"].items()))
+    deleting = f", {found['deleting']} being deleted" if found["deleting"] else ""
+    plan = found["plan"] or "none"
+    lines = [
+        f"node        {found['node']}",
+        f"agent       {found['version']}, since {found['since']}, process {found['pid']}",
+        f"plan        {plan[:12]}, phase {found['phase']}{'' if found['complete'] else ', not applied completely'}",
+        f"in sync     {'yes' if found['in_sync'] else 'no'}, last full look at {found['last_resync'] or 'none yet'}",
+        f"workloads   {found['workloads']}{deleting}",
+        f"drift       {drift['day']} in 24 h{f' ({kinds})' if kinds else ''}, {drift['total']} since the start",
+        *_problems(found["problems"]),
+    ]
+    return terminal_text.lines(lines)
+
+
+def resync(arguments: argparse.Namespace, sources: Sources) -> int:
+    return _outcome(arguments, sources.ask("resync"), "in sync, nothing to repair")
+
+
+def plan(arguments: argparse.Namespace, sources: Sources) -> int:
+    return _outcome(arguments, sources.ask("node.plan"), "nothing to change")
+
+
+def _outcome(arguments: argparse.Namespace, found: Data, nothing: str) -> int:
+    changes = found["changes"]
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    else:
+        width = max((len(change["subject"]) for change in changes), default=0)
+        lines = [line_of(change, width) for change in changes]
+        lines += [f"  {text}" for text in found.get("waiting", ())]
+        lines += _problems(found["problems"])
+        sys.stdout.write(terminal_text.lines(lines or [nothing]))
+    return PROBLEMS if found["problems"] else DONE
+
+
+def line_of(change: Data, width: int) -> str:
+    fields = ("kind", "action", "subject", "before", "after", "note")
+    return Change(**{name: change[name] for name in fields if name in change}).line(width)
+
+
+def _problems(problems: t.Sequence[str]) -> list[str]:
+    return [f"! {problem}" for problem in problems]

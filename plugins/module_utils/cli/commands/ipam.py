@@ -1,0 +1,139 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl ipam show|check|release`: the addresses of this node's blocks."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import json
+import sys
+import typing as t
+
+from ...base import terminal_text
+from ...ipam.allocations import COOLDOWN
+from ...node.ipam.local_ipam import tunnel_handle
+from ...state.node_state import NodeState
+from ..errors import DONE, PROBLEMS, CommandError, UsageError
+from ..render import tables
+from ..sources import Data, Sources
+
+_HEADING = ("GROUPING", "CIDR", "IPS TOTAL", "IPS IN USE", "IPS RESERVED", "IPS FREE")
+
+
+def show(arguments: argparse.Namespace, sources: Sources) -> int:
+    if arguments.show_configuration:
+        return _configuration(arguments, sources)
+    if arguments.ip:
+        return _address(arguments, sources)
+    found = sources.ipam()
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        return DONE
+    ranges = {pool.name: pool.cidr for pool in sources.state().pools}
+    sys.stdout.write(usage_table(found["usage"], ranges, blocks=arguments.show_blocks))
+    spare = sum(1 for block in found["usage"] if block["spare"])
+    opened = len(found["usage"]) - spare
+    sys.stdout.write(
+        f"Counted are this node's own blocks, {opened} open and {spare} spare; each node knows but its own.\n"
+    )
+    return DONE
+
+
+def usage_table(usage: t.Sequence[Data], ranges: t.Mapping[str, str], *, blocks: bool) -> str:
+    """`ranges` is {pool: its CIDR}. A pool's numbers are those of this node's blocks in it."""
+    rows: list[tuple[str, ...]] = []
+    pools = dict.fromkeys([*ranges, *(block["pool"] for block in usage)])
+    for pool in pools:
+        own = [block for block in usage if block["pool"] == pool]
+        if own or pool in ranges:
+            rows.append(_row("IP Pool", ranges.get(pool, ""), own))
+        if blocks:
+            rows += [_row("Block (spare)" if block["spare"] else "Block", block["cidr"], [block]) for block in own]
+    return tables.boxed(_HEADING, rows)
+
+
+def _row(grouping: str, cidr: str, blocks: t.Sequence[Data]) -> tuple[str, ...]:
+    total = sum(block["size"] for block in blocks)
+    parts = [sum(block[name] for block in blocks) for name in ("in_use", "reserved", "free")]
+    return (grouping, cidr, str(total), *(f"{part} ({_percent(part, total)}%)" for part in parts))
+
+
+def _percent(part: int, total: int) -> str:
+    return f"{100 * part / total:.0f}" if total else "0"
+
+
+def _address(arguments: argparse.Namespace, sources: Sources) -> int:
+    address = _checked(arguments.ip)
+    entries = [*sources.ipam()["allocations"], *_planned(sources.state())]
+    entry = next((entry for entry in entries if entry["address"] == address), None)
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(entry, indent=2) + "\n")
+    elif entry is None:
+        sys.stdout.write(f"{address} is not assigned\n")
+    else:
+        attributes = [f"  {key}: {value}" for key, value in sorted(entry["attributes"].items())]
+        lines = [
+            f"IP {address} is in use",
+            f"Handle ID: {entry['handle']}",
+            *(["Active Owner Attributes:", *attributes] if attributes else ["No Active Owner attributes defined"]),
+        ]
+        sys.stdout.write(terminal_text.lines(lines))
+    return DONE
+
+
+def _planned(state: NodeState) -> t.Iterator[Data]:
+    """Those that the inventory's plan gave this node by name, in the form of allocations."""
+    for kind, address in state.ipam.tunnels.items():
+        handle = tunnel_handle(kind, state.node)
+        yield _entry(address, handle, {"node": state.node, "type": f"{kind}TunnelAddress"})
+    for endpoint in state.workloads:
+        name = f"{endpoint.namespace}/{endpoint.name}"
+        for address in endpoint.addresses:
+            yield _entry(address, name, {"node": state.node, "workload": name, "by": "inventory"})
+
+
+def _entry(address: str, handle: str, attributes: t.Mapping[str, str]) -> Data:
+    return {"address": address, "handle": handle, "attributes": dict(attributes)}
+
+
+def _checked(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise UsageError(f"--ip {text} is not an IP address. Write it as 10.244.3.7.") from None
+
+
+def _configuration(arguments: argparse.Namespace, sources: Sources) -> int:
+    ipam = sources.state().ipam
+    # What Calico lets one configure is fixed here: blocks have one writer, and only the inventory's plan grants them.
+    settings = {
+        "StrictAffinity": "true",
+        "AutoAllocateBlocks": "false",
+        "MaxBlocksPerHost": str(len(ipam.blocks) + len(ipam.spare_blocks)),
+        "IPCooldownSeconds": f"{COOLDOWN:g}",
+    }
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(settings, indent=2) + "\n")
+    else:
+        sys.stdout.write(tables.boxed(("PROPERTY", "VALUE"), settings.items()))
+    return DONE
+
+
+def check(arguments: argparse.Namespace, sources: Sources) -> int:
+    found = sources.ipam_check()
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    else:
+        sys.stdout.write(terminal_text.lines(found["lines"]))
+    return PROBLEMS if found["problems"] else DONE
+
+
+def release(arguments: argparse.Namespace, sources: Sources) -> int:
+    """Only the agent does it, and only for an address that nothing uses: it is the one writer."""
+    address = _checked(arguments.ip)
+    if not sources.ask("ipam.release", address=address)["released"]:
+        raise CommandError(f"IP address {address} is not assigned")
+    sys.stdout.write(f"Successfully released IP address {address}\n")
+    return DONE

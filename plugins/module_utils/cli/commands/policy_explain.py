@@ -1,0 +1,118 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl policy explain`: what policy makes of a flow, who decides, and by which way the packet goes.
+
+Worked out from what this node has, which is what its kernel was told; on a controller from an inventory. Nothing is
+sent and nothing is changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+from ...base import terminal_text
+from ...dataplane.kernel.port import KernelError
+from ...policy.explain.evaluator import DENIED
+from ...policy.model import Endpoint
+from ...state.attachment import with_workloads
+from ...state.node_policy_tables import all_endpoints
+from ...state.node_state import NodeState
+from ...state.policy_state import PolicyState
+from ..errors import DONE, PROBLEMS, NoVerdict
+from ..flow import inventory_question
+from ..flow.flow_answer import FlowAnswer
+from ..flow.flow_question import Asked, question
+from ..flow.known_network import KnownNetwork, Place
+from ..flow.packet_way import HOST, leg_to, member_at
+from ..render.age import dated
+from ..sources import Sources
+
+#: Seconds since 1970, by which knowledge has an age.
+now = time.time
+
+
+def run(arguments: argparse.Namespace, sources: Sources) -> int:
+    asked = Asked(arguments.source, arguments.destination, arguments.port, arguments.source_port)
+    asked.kind()
+    if arguments.inventory:
+        lines, document = inventory_question.ask(arguments.inventory, asked, arguments.all)
+    else:
+        try:
+            known = _known(sources)
+            answer = FlowAnswer(question(known, asked), _doubts(sources, known.who))
+        except KernelError as error:
+            raise NoVerdict(f"the addresses of this host cannot be read: {error}.") from error
+        lines, document = answer.lines(arguments.all), answer.document()
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    else:
+        sys.stdout.write(terminal_text.lines(lines))
+    return PROBLEMS if document["verdict"] == DENIED else DONE
+
+
+def _doubts(sources: Sources, node: str) -> list[str]:
+    """Why the kernel may decide otherwise than what the node is to have: it does not have it, or not yet."""
+    if not sources.agent_runs():
+        return []
+    status = sources.agent_status()
+    if status["in_sync"] and not status["problems"]:
+        return []
+    first = next(iter(status["problems"]), "its agent is bringing it there")
+    more = len(status["problems"]) - 1
+    rest = f" And {more} more: calicoctl status says them." if more > 0 else ""
+    return [f"{node} is not as it is to be, and its kernel may decide otherwise: {first}{rest}"]
+
+
+def _known(sources: Sources) -> KnownNetwork:
+    """What this node knows: its workloads and interfaces as they are, of others what the last run said. Raises
+    CommandError, KernelError."""
+    stored = sources.stored()
+    state = with_workloads(stored.state, sources.workloads(), ())
+    kernel = sources.machine.kernel
+    interfaces: dict[str, list[str]] = {}
+    for held in (*kernel.addresses(), *kernel.addresses(family=6)):
+        if not held.device.startswith("cali"):
+            interfaces.setdefault(held.device, []).append(held.address)
+    own = {address for held in interfaces.values() for address in held}
+    remote = sources.remote_endpoints()
+    run = f"the run of {dated(stored.when, now())}" if stored.when else "a run that is not dated"
+
+    def place(address: str) -> Place:
+        leg = leg_to(state, address)
+        if leg.kind == HOST or address in own:
+            return Place(state.node, True)
+        return Place(leg.node, member_at(state, address) is not None)
+
+    def device_to(address: str) -> str:
+        route = kernel.route_to(address)
+        return (route.device if route else "") or ""
+
+    def since(endpoint: Endpoint) -> str:
+        if endpoint.node == state.node:
+            return ""
+        asked = remote.when(endpoint)
+        collected = f"as playbooks/sync_workloads.yml found it at {dated(asked, now())}" if asked else f"from {run}"
+        return f"on {endpoint.node}, {collected}"
+
+    return KnownNetwork(
+        who=state.node,
+        at=state.node,
+        members=_members(state),
+        states={state.node: state},
+        endpoints=tuple(all_endpoints(state, state.policy or PolicyState(), remote.endpoints)),
+        place=place,
+        interfaces={state.node: {name: tuple(held) for name, held in interfaces.items()}},
+        device_to=device_to,
+        since=since,
+        members6=_members(state, "address6"),
+    )
+
+
+def _members(state: NodeState, held: str = "address") -> dict[str, str]:
+    found = {member.name: getattr(member, held) for member in state.nodes}
+    everybody = {**found, state.node: getattr(state, held)}
+    return {name: address.partition("/")[0] for name, address in everybody.items() if address}

@@ -1,0 +1,52 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verbs that change resources in Calico: here the inventory says what there is, so they say where to change it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import typing as t
+
+from ..errors import PROBLEMS, UsageError
+from ..render import kinds
+from ..render.kind import Kind
+
+_LIMIT = 1 << 20  # bytes of a file
+#: Characters of the names of kinds, unless one is longer.
+_WIDTH = 16
+VERBS = ("apply", "create", "replace", "delete", "patch", "label")
+
+
+#: The kinds of the documents in a file, whether YAML or JSON, without reading all of it as such.
+_KIND = re.compile(r"""^[\s{,-]*["']?kind["']?\s*:\s*["']?(\w+)""", re.MULTILINE)
+
+
+def refuse(verb: str, *rest: str) -> int:
+    """`rest` is what stands behind the verb."""
+    named = dict.fromkeys(kind for word in rest for kind in _kinds(word))
+    sys.stderr.write(
+        f"calicoctl {verb} is not done here: the Ansible inventory says what this node is to have, and the "
+        "next run would undo it. Change it there, and run playbooks/site.yml:\n"
+    )
+    shown = list(named or kinds.KINDS)
+    width = max(_WIDTH, *(len(kind.name) for kind in shown))
+    for kind in shown:
+        sys.stderr.write(f"  {kind.name:<{width}}  {kind.variable}\n")
+    return PROBLEMS
+
+
+def _kinds(word: str) -> t.Iterator[Kind]:
+    """Those that a word of the command line is about: a kind's name, or a file."""
+    if word.startswith("-"):
+        return
+    words = [word]
+    if os.path.isfile(word):
+        with contextlib.suppress(OSError), open(word, encoding="utf-8", errors="replace") as stream:
+            words = _KIND.findall(stream.read(_LIMIT))
+    for name in words:
+        with contextlib.suppress(UsageError):
+            yield kinds.find(name)

@@ -1,0 +1,115 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl scale`: what BGP costs in fleets of several sizes, as a mesh and behind route reflectors.
+
+All nodes are alike there; with -i INVENTORY it is that fleet as it is, as plugin_utils/load_lines.py tells it.
+docs/scaling.md says what the columns mean and what follows from them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import json
+import sys
+import typing as t
+
+from ...bgp.load import MEASURED
+from ...bgp.peer_definition import Unasked
+from ...bgp.simulation import Simulation
+from ...bgp.speaker import Speaker
+from .. import inventory_playbook
+from ..errors import DONE, UsageError
+from ..render.tables import columns
+
+SIZES = (100, 200, 500, 1000, 2000, 5000)
+LARGEST = 20000
+REFLECTORS = 2
+BLOCKS = 2  # of each node: one in use and one spare
+_FIRST = int(ipaddress.ip_address("10.0.0.1"))
+
+
+class Row(t.NamedTuple):
+    """Memory is in MiB. What is a reflector's is None in a mesh."""
+
+    nodes: int
+    topology: str
+    sessions: int
+    reflector_sessions: t.Optional[int]
+    fleet_sessions: int
+    paths: int
+    reflector_paths: t.Optional[int]
+    told_at_start: int
+    told_of_a_block: int
+    memory: float
+    reflector_memory: t.Optional[float]
+
+
+HEADING = (
+    *("NODES", "TOPOLOGY", "SESSIONS", "RR-SESSIONS", "ALL-SESSIONS", "PATHS", "RR-PATHS"),
+    *("START", "BLOCK", "MIB", "RR-MIB"),
+)
+
+
+def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
+    reflectors, blocks = arguments.reflectors, arguments.blocks
+    if arguments.inventory:
+        if arguments.sizes or reflectors is not None or blocks is not None:
+            raise UsageError("NODES, --reflectors and --blocks stand in an inventory (-i INVENTORY). Leave them out.")
+        inventory_playbook.show(inventory_playbook.ask("scale.yml", arguments.inventory, {}), arguments.output)
+        return DONE
+    sizes = arguments.sizes or SIZES
+    reflectors = REFLECTORS if reflectors is None else reflectors
+    blocks = BLOCKS if blocks is None else blocks
+    for name, value, least, most in (
+        *(("NODES", size, 2, LARGEST) for size in sizes),
+        ("--reflectors", reflectors, 1, 100),
+        ("--blocks", blocks, 1, 1000),
+    ):
+        if not least <= value <= most:
+            raise UsageError(f"{name} {value} is out of range. Choose a number from {least} to {most}.")
+    rows = [row(size, count, blocks) for size in sizes for count in (0, reflectors)]
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps([one._asdict() for one in rows], indent=2) + "\n")
+    else:
+        sys.stdout.write(table(rows))
+    return DONE
+
+
+def table(rows: t.Iterable[Row]) -> str:
+    return columns(HEADING, (["-" if cell is None else str(cell) for cell in one] for one in rows))
+
+
+def row(nodes: int, reflectors: int, blocks: int) -> Row:
+    """Of `nodes` with `blocks` each, in a mesh if there are no `reflectors`, which come on top of them."""
+    speakers = [
+        Speaker(f"n{index}", 64512, str(ipaddress.ip_address(_FIRST + index)), **_reflecting(index >= nodes))
+        for index in range(nodes + reflectors)
+    ]
+    announced = {speaker.name: blocks for speaker in speakers[:nodes]}
+    simulation = Simulation(speakers, [], Unasked(mesh=not reflectors), announced)
+    node = simulation.load("n0")
+    reflector = simulation.load(f"n{nodes}") if reflectors else None
+    return Row(
+        nodes,
+        f"{reflectors} reflector{'' if reflectors == 1 else 's'}" if reflectors else "mesh",
+        node.sessions,
+        reflector.sessions if reflector else None,
+        simulation.sessions(),
+        node.paths,
+        reflector.paths if reflector else None,
+        nodes * node.sent + (reflectors * reflector.sent if reflector else 0),
+        simulation.announcements("n0"),
+        mebibytes(MEASURED.of(node)),
+        mebibytes(MEASURED.of(reflector)) if reflector else None,
+    )
+
+
+def _reflecting(reflector: bool) -> dict[str, t.Any]:
+    return {"cluster_id": "244.0.0.1", "reflector": True} if reflector else {}
+
+
+def mebibytes(kibibytes: int) -> float:
+    """As people are told it."""
+    return round(kibibytes / 1024, 1)

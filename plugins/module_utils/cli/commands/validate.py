@@ -1,0 +1,102 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl validate -f FILE`: whether documents are what the inventory takes; every one that is not is named.
+
+With -i INVENTORY it is the whole inventory that is looked at, see inventory_lint.py."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import typing as t
+
+from ...base.document_limits import BeyondLimits
+from ...resources import ResourceError, check_supported, parse
+from ..errors import DONE, PROBLEMS, CommandError, UsageError
+from ..render import document_file
+from ..render.document_text import EXTENSIONS, Lines, NotReadable, documents_of
+from . import inventory_lint
+
+
+class Problem(t.NamedTuple):
+    """`line` is None where it is not known."""
+
+    file: str
+    line: t.Optional[int]
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.text}" if self.line else f"{self.file}: {self.text}"
+
+
+def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
+    if bool(arguments.inventory) == bool(arguments.filename):
+        raise UsageError("say what to check: -f FILE for resources, or -i INVENTORY for a whole inventory.")
+    if arguments.filename and (arguments.strict or arguments.output != "text"):
+        raise UsageError("--strict and -o are about an inventory (-i INVENTORY).")
+    return inventory_lint.run(arguments) if arguments.inventory else _files_of_resources(arguments)
+
+
+def _files_of_resources(arguments: argparse.Namespace) -> int:
+    good = 0
+    problems: list[Problem] = []
+    for path in _files(arguments.filename, arguments.recursive):
+        name = "<stdin>" if path == "-" else path
+        text = _read(path)
+        try:
+            documents = list(documents_of(text, name))
+        except NotReadable as error:
+            problems.append(Problem(name, error.line, str(error)))
+            continue
+        for document, lines in documents:
+            problem = _problem(name, document, lines)
+            if problem:
+                problems.append(problem)
+            else:
+                good += 1
+        if not documents:
+            problems.append(Problem(name, None, "has no document. Write apiVersion, kind, metadata and spec."))
+    for problem in problems:
+        sys.stderr.write(f"{problem}\n")
+    if not problems:
+        sys.stdout.write(f"Successfully validated {good} resource(s)\n")
+    else:
+        sys.stderr.write(f"{len(problems)} of {good + len(problems)} are not valid\n")
+    return PROBLEMS if problems else DONE
+
+
+def _problem(name: str, document: t.Any, lines: Lines) -> t.Optional[Problem]:
+    try:
+        check_supported(parse(document))
+    except ResourceError as error:
+        # A field that is missing has no line of its own: the nearest one around it stands for it.
+        return Problem(name, lines(error.field), str(error))
+    return None
+
+
+def _files(names: t.Sequence[str], recursive: bool) -> t.Iterator[str]:
+    for name in names:
+        if name == "-" or not os.path.isdir(name):
+            yield name
+            continue
+        found = []
+        for folder, folders, entries in os.walk(name):
+            if not recursive:
+                folders.clear()
+            found += [os.path.join(folder, entry) for entry in entries if entry.endswith(EXTENSIONS)]
+        if not found:
+            raise CommandError(f"no resources specified in directory {name}. It has no file *.yaml, *.yml or *.json.")
+        yield from sorted(found)
+
+
+def _read(path: str) -> str:
+    try:
+        return document_file.read_stdin() if path == "-" else document_file.read(path)
+    except BeyondLimits as error:
+        raise CommandError(f"{path} {error}") from error
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path} is not UTF-8 at byte {error.start}. Save it as UTF-8.") from error

@@ -1,0 +1,172 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl workload add|del|label|get|list`: workloads that come and go between runs, through the agent."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import typing as t
+
+from ...base import terminal_text
+from ...state.attachment import Workload
+from ..errors import DONE, PROBLEMS, CommandError, UsageError
+from ..render import tables, yaml_text
+from ..sources import Data, Sources
+from . import add_params
+
+_HEADING = ("NAMESPACE", "NAME", "ADDRESS", "POOL", "INTERFACE", "NETNS", "BY")
+
+
+def add(arguments: argparse.Namespace, sources: Sources) -> int:
+    answer = sources.ask("workload.add", **_wanted(arguments))
+    workload = answer["workload"]
+    if not _write(arguments.output, workload):
+        verb = "Attached" if answer["created"] else "Already attached:"
+        sys.stdout.write(
+            f"{verb} {workload['namespace']}/{workload['name']}: {', '.join(workload['addresses'])} "
+            f"on {workload['interface']}, {workload['peer_interface']} in {workload['netns']}\n"
+        )
+    return DONE
+
+
+def _wanted(arguments: argparse.Namespace) -> Data:
+    if arguments.pid is not None and arguments.netns:
+        raise UsageError("--pid and --netns name the same thing. Give one of them.")
+    return add_params.wishes(
+        arguments.name,
+        arguments.namespace,
+        netns=arguments.netns,
+        pid=arguments.pid,
+        peer_interface=arguments.interface,
+        address=arguments.address,
+        address6=arguments.address6,
+        families=arguments.family,
+        pools=arguments.pool,
+        labels=dict(_label(text) for text in arguments.label),
+        mac=arguments.mac,
+        mtu=arguments.mtu,
+    )
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"invalid label {text}. Write it as key=value.")
+    return key, value
+
+
+def delete(arguments: argparse.Namespace, sources: Sources) -> int:
+    """Of several the rest is deleted in spite of one that fails. What is gone already is no failure."""
+    status = DONE
+    for name in arguments.names:
+        id = identity(arguments.namespace, name)
+        try:
+            gone = sources.ask("workload.delete", id=id)["deleted"]
+        except CommandError as error:
+            sys.stderr.write(f"{id}: {error}\n")
+            status = PROBLEMS
+            continue
+        sys.stdout.write(f"Deleted {id}\n" if gone else f"{id} is not there: nothing to delete\n")
+    return status
+
+
+def label(arguments: argparse.Namespace, sources: Sources) -> int:
+    id = identity(arguments.namespace, arguments.name)
+    labels = dict(_label_or_none(text) for text in arguments.labels)
+    workload = sources.ask("workload.label", id=id, labels=labels)["workload"]
+    if not _write(arguments.output, workload):
+        sys.stdout.write(terminal_text.lines([f"{id}: {_shown(workload['labels']) or 'no labels'}"]))
+    return DONE
+
+
+def _label_or_none(text: str) -> tuple[str, t.Optional[str]]:
+    """As kubectl has it: `key-` takes a label away."""
+    if "=" not in text and len(text) > 1 and text.endswith("-"):
+        return text[:-1], None
+    return _label(text)
+
+
+def identity(namespace: str, name: str) -> str:
+    """The id of a workload that is called `name`; a container's whole id is taken as it is."""
+    return name if "/" in name or name.count(".") > 1 else add_params.identity(namespace, name)
+
+
+def get(arguments: argparse.Namespace, sources: Sources) -> int:
+    workload = sources.ask("workload.get", id=identity(arguments.namespace, arguments.name))["workload"]
+    if not _write(arguments.output, workload):
+        for name, value in workload.items():
+            if value not in (None, "", {}, []):
+                sys.stdout.write(terminal_text.lines([f"{name:<15} {_shown(value)}"]))
+    return DONE
+
+
+def check(arguments: argparse.Namespace, sources: Sources) -> int:
+    id = identity(arguments.namespace, arguments.name)
+    problems = sources.ask("workload.check", id=id)["problems"]
+    if not _write(arguments.output, {"problems": problems}):
+        sys.stdout.write("".join(f"! {problem}\n" for problem in problems) or f"{id} is as it is to be\n")
+    return PROBLEMS if problems else DONE
+
+
+def show(arguments: argparse.Namespace, sources: Sources) -> int:
+    found = listed(sources)
+    if not _write(arguments.output, {"workloads": found}):
+        rows = [
+            (
+                entry["namespace"],
+                entry["name"],
+                ",".join(entry["addresses"]),
+                entry["pool"],
+                entry["interface"],
+                entry["netns"],
+                entry["by"],
+            )
+            for entry in found
+        ]
+        sys.stdout.write(tables.columns(_HEADING, rows))
+    return DONE
+
+
+def listed(sources: Sources) -> list[Data]:
+    """The inventory's workloads and the others, with `by`, who asked for each: inventory, cni or api."""
+    found: list[Data] = [
+        {
+            **Workload(
+                id=f"{endpoint.namespace}/{endpoint.name}",
+                name=endpoint.name,
+                namespace=endpoint.namespace,
+                interface=endpoint.interface,
+                netns=endpoint.netns,
+                netns_owned=endpoint.netns_owned,
+                peer_interface=endpoint.peer_interface,
+                addresses=endpoint.addresses,
+                pool=endpoint.pool or endpoint.pool6,
+                labels=endpoint.labels,
+                mac=endpoint.mac,
+                mtu=endpoint.mtu,
+            ).to_dict(),
+            "by": "inventory",
+        }
+        for endpoint in sources.state().workloads
+    ]
+    found += [{**workload.to_dict(), "by": "cni" if workload.container else "api"} for workload in sources.workloads()]
+    return sorted(found, key=lambda entry: (entry["namespace"], entry["name"], entry["id"]))
+
+
+def _write(output: str, value: Data) -> bool:
+    if output == "json":
+        sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    elif output == "yaml":
+        sys.stdout.write(yaml_text.dump(value))
+    return output in ("json", "yaml")
+
+
+def _shown(value: t.Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{key}={text}" for key, text in sorted(value.items()))
+    if isinstance(value, list):
+        return ", ".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

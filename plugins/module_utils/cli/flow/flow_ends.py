@@ -1,0 +1,127 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who is meant by `--from web-1`: a workload, a node, a HostEndpoint or an address, as far as they are known. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import ipaddress
+import typing as t
+
+from ...policy.model import HOST_ENDPOINT, WILDCARD, WORKLOAD_ENDPOINT, Endpoint
+from ..errors import NoVerdict
+from .known_network import KnownNetwork
+
+_SHOWN = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class FlowEnd:
+    """`node` is where the address is, "" outside the fleet. Without `endpoint` and not `is_node` it is nobody's that is
+    known. `addresses` are all that it may be meant by, `address` among them."""
+
+    label: str
+    address: str
+    node: str = ""
+    endpoint: t.Optional[Endpoint] = None
+    is_node: bool = False
+    addresses: tuple[str, ...] = ()
+
+    def of_version(self, version: int) -> t.Optional[FlowEnd]:
+        """The same by an address of IPv4 or IPv6, None where it has none."""
+        for address in (self.address, *self.addresses):
+            if (":" in address) == (version == 6):
+                return dataclasses.replace(self, address=address)
+        return None
+
+
+class FlowEnds:
+    """Finds them."""
+
+    def __init__(self, known: KnownNetwork) -> None:
+        self._known = known
+        self._workloads = [one for one in known.endpoints if one.kind == WORKLOAD_ENDPOINT and one.addresses]
+
+    def find(self, option: str, text: str) -> FlowEnd:
+        """`text` is a name or an address, `option` where it was written. Raises NoVerdict: unknown, or ambiguous."""
+        try:
+            address = str(ipaddress.ip_address(text))
+        except ValueError:
+            return self._named(option, text)
+        return self._at(address)
+
+    def _at(self, address: str) -> FlowEnd:
+        for one in self._workloads:
+            if address in one.addresses:
+                return FlowEnd(one.name, address, one.node, one)
+        node, is_node = self._known.place(address)
+        return FlowEnd(node if is_node else address, address, node, is_node=is_node)
+
+    def _named(self, option: str, text: str) -> FlowEnd:
+        exact = [one for one in self._workloads if one.name == text]
+        same = exact or [one for one in self._workloads if text in (_plain(one), _plain(one).partition("/")[2])]
+        found = [FlowEnd(one.name, one.addresses[0], one.node, one, addresses=one.addresses) for one in same]
+        nodes = [node for node in self._nodes() if node.label == text]
+        found += nodes or [self._host(option, one) for one in self._host_endpoints() if one.name == text]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            which = ", ".join(f"{'node' if one.is_node else 'workload'} {one.label} ({one.address})" for one in found)
+            raise NoVerdict(f"{option} {text} is ambiguous: {which}. Give a workload's namespace, too, or the address.")
+        raise NoVerdict(self._unknown(option, text))
+
+    def _nodes(self) -> t.Iterator[FlowEnd]:
+        for name in self._known.nodes:
+            underlay = self._known.interfaces.get(name, {}).get(self._known.underlay(name).interface, ())
+            expected = (one for owner in self._known.host_endpoints(name) for one in owner.addresses)
+            address, *planned = self._known.addresses(name)
+            all_of_them = dict.fromkeys((*underlay, *expected, *planned))
+            more = (one for one in all_of_them if not ipaddress.ip_address(one).is_link_local)
+            yield FlowEnd(name, address, name, is_node=True, addresses=(address, *more))
+
+    def _host_endpoints(self) -> t.Iterator[Endpoint]:
+        return (one for one in self._known.endpoints if one.kind == HOST_ENDPOINT)
+
+    def _host(self, option: str, endpoint: Endpoint) -> FlowEnd:
+        """The node, by an address of the endpoint's interface."""
+        known, node = self._known, endpoint.node
+        addresses = endpoint.addresses or known.interfaces.get(node, {}).get(endpoint.interface, ())
+        if not addresses and endpoint.interface in (WILDCARD, known.underlay(node).interface):
+            addresses = known.addresses(node)
+        if not addresses:
+            raise NoVerdict(
+                f"{option} {endpoint.name}: {known.who} does not say which address interface {endpoint.interface} of "
+                f"{node} has. Give the address, or write it into expectedIPs of the HostEndpoint."
+            )
+        return FlowEnd(node, addresses[0], node, is_node=True, addresses=tuple(addresses))
+
+    def _unknown(self, option: str, text: str) -> str:
+        workloads = sorted(one.name for one in self._workloads)
+        nodes = self._known.nodes
+        hosts = sorted(one.name for one in self._host_endpoints())
+        bare = {name.partition("/")[2]: name for name in workloads}
+        near = difflib.get_close_matches(text, [*workloads, *bare, *nodes, *hosts], 1)
+        hint = f" Did you mean {bare.get(near[0], near[0])}?" if near else ""
+        others = f" HostEndpoints: {_listed(hosts)}." if hosts else ""
+        rest = (
+            "Other nodes' workloads are known here if a rule means them; give others by address, or run "
+            "playbooks/sync_workloads.yml."
+            if self._known.at
+            else "Workloads that agents attach between runs are not known to it; give those by address."
+        )
+        return (
+            f"{option} {text} is no workload or node that {self._known.who} knows, and no address.{hint} Workloads: "
+            f"{_listed(workloads)}. Nodes: {_listed(nodes)}.{others} {rest}"
+        )
+
+
+def _plain(endpoint: Endpoint) -> str:
+    """Its name on its own node (see fleet.guard.all_endpoints)."""
+    return endpoint.name.partition(" on ")[0]
+
+
+def _listed(names: t.Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN]) or 'none'}{more}"

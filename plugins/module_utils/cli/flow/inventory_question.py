@@ -1,0 +1,31 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl policy explain -i INVENTORY`."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .. import inventory_playbook
+from .flow_question import Asked
+
+
+class InventoryAnswer(t.NamedTuple):
+    """As people read it, and for programs (see FlowAnswer)."""
+
+    lines: list[str]
+    document: dict[str, t.Any]
+
+
+def ask(inventories: t.Sequence[str], asked: Asked, verbose: bool) -> InventoryAnswer:
+    """Raises NoVerdict."""
+    told = {
+        "from": asked.source,
+        "to": asked.destination,
+        "to_port": asked.port,
+        "source_port": asked.source_port,
+        "verbose": verbose,
+    }
+    answer = inventory_playbook.ask("explain.yml", inventories, told)
+    return InventoryAnswer(answer["lines"], answer["answer"])

@@ -1,0 +1,128 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""By which way a node sends to an address, as its NodeState says: to a workload, through a tunnel, direct. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ...base.cidr import contains
+from ...bgp.bird_state import BirdRoute
+from ...state.node_state import TABLE_MAIN, FleetMember, NodeState, Route
+
+#: Leg.kind.
+WORKLOAD, HOST, TUNNEL, DIRECT, NOWHERE, OUTSIDE = "workload", "host", "tunnel", "direct", "nowhere", "outside"
+
+_NAMES = {"ipip": "IPIP", "vxlan": "VXLAN"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Leg:
+    """What the node does with a packet to an address.
+
+    `kind`: "workload", one of its own behind `device`; "host", the node itself; "tunnel", through `device` to
+    `next_hop`; "direct", over the underlay to `next_hop`; "nowhere", an address in a pool that nobody has; "outside",
+    none of the fleet's. `node` is the one that it leads to, "" outside. `mtu` in bytes, None where nothing limits it.
+    """
+
+    kind: str
+    node: str = ""
+    device: str = ""
+    next_hop: str = ""
+    encapsulation: str = ""  # IPIP or VXLAN
+    gateway: str = ""  # "": the underlay's routing decides
+    destination: str = ""  # CIDR of the route, "" where none of the state's is
+    mtu: t.Optional[int] = None
+
+
+def leg_to(state: NodeState, address: str) -> Leg:
+    """`address` is canonical, of either family. What a node does with one of a family that it has no address of is not
+    known: it is outside."""
+    if not own_address(state, address):
+        return Leg(OUTSIDE)
+    own = {own_address(state, address), *(device.address for device in state.devices)}
+    if address in own:
+        return Leg(HOST, state.node)
+    member = member_at(state, address)
+    if member is not None:
+        return Leg(DIRECT, member.name, next_hop=address, gateway=address, mtu=state.underlay_mtu)
+    routes: list[t.Union[Route, BirdRoute]] = [route for route in state.routes if route.table == TABLE_MAIN]
+    routes += state.bird_routes
+    leading = [route for route in routes if contains(route.destination, address)]
+    if leading:
+        return _leg(state, max(leading, key=lambda route: int(route.destination.partition("/")[2])))
+    if any(contains(pool.cidr, address) for pool in state.pools):
+        return Leg(NOWHERE)
+    return Leg(OUTSIDE, mtu=state.underlay_mtu)
+
+
+def _leg(state: NodeState, route: t.Union[Route, BirdRoute]) -> Leg:
+    if isinstance(route, Route) and route.type != "unicast":
+        return Leg(NOWHERE, state.node, destination=route.destination)
+    workload = next((one for one in state.workloads if one.interface == route.device), None)
+    if workload is not None:
+        return Leg(WORKLOAD, state.node, workload.interface, destination=route.destination, mtu=workload.mtu)
+    gateway = route.gateway or ""
+    if gateway.startswith("{"):  # UNDERLAY_GATEWAY: the underlay's way to an address
+        next_hop, gateway = gateway[1:-1].rpartition(" ")[2], ""
+    else:
+        next_hop = (route.next_hop if isinstance(route, BirdRoute) else "") or gateway
+    device = next((one for one in state.devices if one.name == route.device), None)
+    if device is None:
+        node = _name(member_at(state, next_hop))
+        mtu = route.mtu or state.underlay_mtu
+        return Leg(DIRECT, node, "", next_hop, gateway=gateway, destination=route.destination, mtu=mtu)
+    remote = _far_end(state, device.name, gateway)
+    return Leg(
+        TUNNEL,
+        _name(member_at(state, remote)),
+        device.name,
+        remote,
+        _NAMES.get(device.kind, device.kind),
+        gateway,
+        route.destination,
+        min(route.mtu or device.mtu, device.mtu),
+    )
+
+
+def _far_end(state: NodeState, device: str, gateway: str) -> str:
+    """The underlay address to which packets for `gateway` are encapsulated: of VXLAN by neighbour and FDB entry."""
+    mac = next((one.mac for one in state.neighbors if (one.device, one.address) == (device, gateway)), "")
+    return next((one.destination for one in state.fdb if mac and (one.device, one.mac) == (device, mac)), gateway)
+
+
+def member_at(state: NodeState, address: str) -> t.Optional[FleetMember]:
+    """The node of the fleet whose address this is."""
+    held = "address6" if ":" in address else "address"
+    return next((member for member in state.nodes if getattr(member, held).partition("/")[0] == address), None)
+
+
+def own_address(state: NodeState, like: str) -> str:
+    """The node's own, of the family of the address `like`; "" without one."""
+    return (state.address6 if ":" in like else state.address).partition("/")[0]
+
+
+def _name(member: t.Optional[FleetMember]) -> str:
+    return member.name if member else ""
+
+
+def masqueraded(state: NodeState, source: str, destination: str) -> bool:
+    """Whether the node puts its own address in place of `source`: natOutgoing, and `destination` is in no pool."""
+    pools = [pool for pool in state.pools if contains(pool.cidr, source)]
+    outside = not any(contains(pool.cidr, destination) for pool in state.pools)
+    return outside and any(pool.nat_outgoing for pool in pools)
+
+
+def hop_text(leg: Leg, device: str = "", back_to: str = "") -> str:
+    """The step between two nodes: `tunl0 (IPIP to 10.10.2.14)`, `eth0 (direct to 10.10.1.12)`.
+
+    `device` is the underlay's where it is known. `back_to`: the same step of what comes from there to that address.
+    """
+    if leg.kind == TUNNEL:
+        return f"{leg.device} ({leg.encapsulation} to {back_to or leg.next_hop})"
+    how = f"direct to {back_to or leg.next_hop}"
+    if not leg.gateway:
+        how = f"by the underlay's routing to {back_to or leg.next_hop}"
+    return f"{device} ({how})" if device and not back_to else how

@@ -1,0 +1,42 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reading files with documents, whatever lies there: pipes without a writer, endless devices, other encodings."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import typing as t
+
+from ...base.document_limits import RESOURCES, BeyondLimits, Limits, too_large
+
+#: Pipes that the caller has opened itself, as shells do for <(command).
+_DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
+_KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+
+
+def read(path: str, limits: Limits = RESOURCES) -> str:
+    """Return the text of a file. Raises OSError, UnicodeDecodeError, and BeyondLimits for a pipe or a large file."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    with os.fdopen(handle, "rb") as stream:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISFIFO(mode) and path.startswith(_DESCRIPTORS):
+            os.set_blocking(handle, True)
+        elif not stat.S_ISREG(mode):
+            kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "a device")
+            raise BeyondLimits(f"is {kind}, no file.", "Give the path of a file.")
+        return _decoded(stream, limits)
+
+
+def read_stdin(limits: Limits = RESOURCES) -> str:
+    """Return the text of standard input. Raises like `read`."""
+    return _decoded(getattr(sys.stdin, "buffer", sys.stdin), limits)
+
+
+def _decoded(stream: t.Any, limits: Limits) -> str:
+    content = stream.read(limits.size + 1)
+    if len(content) > limits.size:
+        raise too_large(limits)
+    return content if isinstance(content, str) else content.decode("utf-8-sig")

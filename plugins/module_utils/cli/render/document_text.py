@@ -1,0 +1,148 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documents out of files as calicoctl and kubectl take them, YAML or JSON, with the lines on which things stand."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+
+from ...base.document_limits import BeyondLimits, check_yaml, read_json, repeated
+from ...resources import KINDS
+from ..errors import CommandError
+
+EXTENSIONS = (".yaml", ".yml", ".json")
+
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+#: Finds the line on which a path into a document stands ("spec.cidr", "" for its beginning).
+Lines = t.Callable[[str], t.Optional[int]]
+
+
+class NotReadable(Exception):
+    """A text that is neither YAML nor JSON. `line` is None where it is not known."""
+
+    def __init__(self, text: str, line: t.Optional[int] = None) -> None:
+        super().__init__(text)
+        self.line = line
+
+
+def documents_of(text: str, name: str) -> t.Iterator[tuple[t.Any, Lines]]:
+    """Each document of a text, and its lines; `name` says whether it is JSON. Lists (kind List, IPPoolList...) are
+    taken apart. Raises NotReadable, and CommandError where PyYAML is needed and missing."""
+    for document, lines in _json(text) if name.endswith(".json") else _yaml(text):
+        if isinstance(document, dict) and _is_list(document):
+            for index, item in enumerate(document["items"]):
+                yield item, _below(lines, f"items[{index}]")
+        elif document is not None:
+            yield document, lines
+
+
+def _is_list(document: t.Mapping[str, t.Any]) -> bool:
+    kind = document.get("kind")
+    names = {"List", *(f"{name}List" for name in KINDS)}
+    return isinstance(kind, str) and kind in names and isinstance(document.get("items"), list)
+
+
+def _below(lines: Lines, prefix: str) -> Lines:
+    return lambda path: lines(f"{prefix}.{path}" if path else prefix)
+
+
+def _json(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
+    try:
+        yield read_json(text), lambda dummy: None
+    except json.JSONDecodeError as error:
+        raise NotReadable(f"is not JSON: {error.msg}.", error.lineno) from error
+    except BeyondLimits as error:
+        raise NotReadable(str(error), error.line) from error
+
+
+def _yaml(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
+    try:
+        import yaml
+    except ImportError:
+        raise CommandError(
+            "PyYAML is not installed here, so only files *.json can be validated. Install python3-yaml, "
+            "or validate on the controller."
+        ) from None
+    fast = getattr(yaml, "CSafeLoader", None)
+    if fast is not None:
+        try:
+            found = _loaded(text, _loader(fast))
+        except yaml.YAMLError:
+            pass  # the other parser says more clearly what is wrong
+        else:
+            yield from found
+            return
+    try:
+        yield from _loaded(text, _loader(yaml.SafeLoader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        why = error.problem or error.context
+        raise NotReadable(f"is not YAML: {why}.", mark.line + 1 if mark else None) from error
+    except yaml.YAMLError as error:
+        raise NotReadable(f"is not YAML: {error}.") from error
+
+
+def _loaded(text: str, kind: t.Any) -> list[tuple[t.Any, Lines]]:
+    """Raises yaml.YAMLError and NotReadable."""
+    try:
+        check_yaml(text, kind)
+        loader, found = kind(text), []
+        while loader.check_node():
+            node = loader.get_node()
+            found.append((loader.construct_document(node), _lines_of(node)))
+        return found
+    except BeyondLimits as error:
+        raise NotReadable(str(error), error.line) from error
+    except ValueError as error:
+        raise NotReadable(f"is not YAML: {error}.") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:  # from constructors of PyYAML
+        raise NotReadable("is not YAML: a value does not fit its tag.") from error
+
+
+def _loader(kind: t.Any) -> t.Any:
+    """Return a loader class like `kind` that refuses a key that stands twice; YAML would take the last."""
+
+    class Loader(kind):  # type: ignore[misc]
+        def __init__(self, text: str) -> None:
+            super().__init__(text)
+            self._checked: dict[int, t.Any] = {}
+
+        def flatten_mapping(self, node: t.Any) -> None:
+            """Look at the keys before those that are merged (<<) stand among them."""
+            if id(node) not in self._checked:
+                self._checked[id(node)] = node
+                seen = set()
+                for key, dummy in node.value:
+                    if key.id == "scalar" and (key.tag, key.value) in seen and key.value != "<<":
+                        raise repeated(key.value, key.start_mark.line + 1)
+                    seen.add((key.tag, key.value) if key.id == "scalar" else None)
+            super().flatten_mapping(node)
+
+    return Loader
+
+
+def _lines_of(root: t.Any) -> Lines:
+    """Walks the tree of YAML's nodes as far as a path goes."""
+
+    def find(path: str) -> int:
+        node, line = root, root.start_mark.line
+        for key, index in _STEP.findall(path):
+            inner = None
+            if index and node.id == "sequence" and int(index) < len(node.value):
+                inner = node.value[int(index)]
+                line = inner.start_mark.line
+            elif key and node.id == "mapping":
+                for name, value in node.value:
+                    if name.value == key:
+                        inner = value
+                        line = name.start_mark.line
+            if inner is None:
+                break
+            node = inner
+        return int(line) + 1
+
+    return find

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a kind of resources is to `get`: its names, its columns, and where its documents come from."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ...resources.resource import API_VERSION
+from ...state.attachment import Workload
+from ...state.node_state import NodeState
+
+Document = dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """What the documents are made from. `workloads` are those beside the inventory's."""
+
+    state: NodeState
+    workloads: t.Sequence[Workload] = ()
+
+    @property
+    def as_number(self) -> t.Optional[int]:
+        return self.state.bird.as_number if self.state.bird else None
+
+
+Cell = t.Callable[[Document, View], str]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Kind:
+    """`names` are all that the user may write; the first one is the plural. `columns` is {heading: cell}, in the order
+    of the wide table; `short` are the headings of the ordinary one. `variable` is where the inventory says it.
+    `of_workloads`: what came between runs counts as well."""
+
+    name: str
+    names: tuple[str, ...]
+    columns: t.Mapping[str, Cell]
+    short: tuple[str, ...]
+    documents: t.Callable[[View], list[Document]]
+    variable: str
+    namespaced: bool = False
+    of_workloads: bool = False
+
+    @property
+    def wide(self) -> tuple[str, ...]:
+        return tuple(self.columns)
+
+
+def spec_field(*path: str, default: str = "") -> Cell:
+    def cell(document: Document, dummy: View) -> str:
+        value: t.Any = document["spec"]
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is None:
+            return default
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    return cell
+
+
+def name_of(document: Document, dummy: t.Optional[View] = None) -> str:
+    return str(document["metadata"]["name"])
+
+
+def spec_list(key: str, limit: int = 80) -> Cell:
+    def cell(document: Document, dummy: View) -> str:
+        text = ",".join(document["spec"].get(key, ()))
+        return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+    return cell
+
+
+def document_of(kind: str, metadata: Document, spec: Document) -> Document:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}

@@ -1,0 +1,333 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kinds of resources that `get` knows."""
+
+from __future__ import annotations
+
+import difflib
+import typing as t
+
+from ...base import naming
+from ...base.cidr import host
+from ...bgp import filters as bgp_filters
+from ...bgp.bird_state import BirdPeer
+from ...bgp.filter_rules import FilterFunction
+from ...policy import to_resources
+from ...policy.model import Endpoint
+from ...resources import parse_flat
+from ...state.attachment import Workload
+from ...state.node_state import WorkloadEndpoint
+from ..errors import UsageError
+from .kind import Document, Kind, View, document_of, name_of, spec_field, spec_list
+from .policy_kinds import POLICY_KINDS
+
+# --- nodes ----------------------------------------------------------------------------------------------------------
+
+
+def _nodes(view: View) -> list[Document]:
+    state = view.state
+    documents = []
+    for member in state.nodes:
+        families = {"ipv4Address": member.address, "ipv6Address": member.address6}
+        bgp: Document = {field: address for field, address in families.items() if address}
+        if member.as_number != view.as_number:
+            bgp["asNumber"] = member.as_number
+        if member.reflector and member.name == state.node and state.bird and state.bird.cluster_id:
+            bgp["routeReflectorClusterID"] = state.bird.cluster_id
+        spec: Document = {"bgp": bgp}
+        if member.name == state.node:
+            if "ipip" in state.ipam.tunnels:
+                bgp["ipv4IPIPTunnelAddr"] = state.ipam.tunnels["ipip"]
+            if "vxlan" in state.ipam.tunnels:
+                spec["ipv4VXLANTunnelAddr"] = state.ipam.tunnels["vxlan"]
+                spec["vxlanTunnelMACAddr"] = naming.vtep_mac(state.node)
+            if "vxlan6" in state.ipam.tunnels:
+                spec["ipv6VXLANTunnelAddr"] = state.ipam.tunnels["vxlan6"]
+                spec["vxlanTunnelMACAddrV6"] = naming.vtep_mac(state.node)
+        metadata: Document = {"name": member.name}
+        if member.labels:
+            metadata["labels"] = dict(member.labels)
+        documents.append(document_of("Node", metadata, spec))
+    return documents
+
+
+def _as_number(document: Document, view: View) -> str:
+    """In parentheses where it is the fleet's."""
+    own = document["spec"]["bgp"].get("asNumber")
+    return str(own) if own else f"({view.as_number})" if view.as_number else ""
+
+
+# --- pools, reservations --------------------------------------------------------------------------------------------
+
+
+def _pools(view: View) -> list[Document]:
+    return [
+        parse_flat(
+            "IPPool",
+            {
+                "name": pool.name,
+                "cidr": pool.cidr,
+                "blockSize": pool.block_size,
+                "encapsulation": pool.encapsulation,
+                "natOutgoing": pool.nat_outgoing,
+                "disabled": pool.disabled,
+                "disableBGPExport": pool.disable_bgp_export,
+                "nodeSelector": pool.node_selector,
+                "allowedUses": list(pool.allowed_uses),
+                "assignmentMode": pool.assignment_mode,
+            },
+        ).to_document()
+        for pool in view.state.pools
+    ]
+
+
+def _reservations(view: View) -> list[Document]:
+    cidrs = list(view.state.ipam.reservations)
+    return [document_of("IPReservation", {"name": "calico-ip-reservations"}, {"reservedCIDRs": cidrs})] if cidrs else []
+
+
+# --- BGP ------------------------------------------------------------------------------------------------------------
+
+
+def _bgp_configuration(view: View) -> list[Document]:
+    bird = view.state.bird
+    if bird is None:
+        return []
+    meshed = any(peer.kind == "mesh" for peer in bird.peers) and bird.cluster_id is None
+    flat = {
+        "name": "default",
+        "asNumber": bird.as_number,
+        "listenPort": bird.listen_port,
+        "logSeverityScreen": "Fatal" if bird.log_severity == "None" else bird.log_severity,
+        "nodeToNodeMeshEnabled": meshed or not bird.peers,
+        "bindMode": "NodeIP" if bird.strict_bind else "None",
+        "ignoredInterfaces": list(bird.ignored_interfaces),
+    }
+    if bird.communities:
+        flat["prefixAdvertisements"] = [
+            {
+                "cidr": entry.cidr,
+                "communities": [":".join(map(str, numbers)) for numbers in (*entry.standard, *entry.large)],
+            }
+            for entry in bird.communities
+        ]
+    return [parse_flat("BGPConfiguration", flat).to_document()]
+
+
+def _bgp_filters(view: View) -> list[Document]:
+    """Those that sessions of this node go by, as far as they concern them."""
+    bird = view.state.bird
+    if bird is None:
+        return []
+    by_name: dict[str, list[FilterFunction]] = {}
+    for function in bird.filters:
+        by_name.setdefault(function.filter, []).append(function)
+    return [
+        parse_flat("BGPFilter", {"name": name, **bgp_filters.spec(found)}).to_document()
+        for name, found in by_name.items()
+    ]
+
+
+def _bgp_peers(view: View) -> list[Document]:
+    """Sessions of this node beside the node-to-node mesh, which is no resource in Calico either."""
+    bird = view.state.bird
+    if bird is None:
+        return []
+    return [_bgp_peer(view.state.node, peer) for peer in bird.peers if peer.kind != "mesh"]
+
+
+def _bgp_peer(node: str, peer: BirdPeer) -> Document:
+    """What Calico has a field for; timers and BFD of a session are not among them."""
+    address = f"[{peer.address}]" if peer.family == 6 and peer.port else peer.address
+    name, dummy, key = peer.password.partition(":")
+    flat: Document = {
+        "name": peer.name.lower().strip("_").replace("_", "-"),
+        "node": node,
+        "peerIP": f"{address}:{peer.port}" if peer.port else address,
+        "asNumber": peer.as_number,
+        "localASNumber": peer.local_as,
+        "sourceAddress": "None" if peer.source_address == "" else None,
+        "password": {"secretKeyRef": {"name": name, "key": key}} if peer.password else None,
+        "ttlSecurity": peer.ttl_security,
+        "maxRestartTime": None if peer.graceful_restart_time is None else f"{peer.graceful_restart_time}s",
+        "nextHopMode": {"self": "Self", "keep": "Keep"}.get(peer.next_hop),
+        "numAllowedLocalASNumbers": peer.allow_local_as,
+        "reachableBy": peer.reachable_by or None,
+        "filters": list(peer.filters) or None,
+    }
+    return parse_flat("BGPPeer", {field: value for field, value in flat.items() if value is not None}).to_document()
+
+
+# --- workload endpoints ---------------------------------------------------------------------------------------------
+
+
+def _workload_endpoints(view: View) -> list[Document]:
+    policy = view.state.policy
+    known = {one.name: one for one in policy.endpoints if one.node == view.state.node} if policy else {}
+    found = [
+        _of_inventory(view.state.node, endpoint, known.get(f"{endpoint.namespace}/{endpoint.name}"))
+        for endpoint in view.state.workloads
+    ]
+    profiles = policy.settings.workload_profiles if policy else ()
+    found += [_of_workload(view.state.node, workload, profiles) for workload in view.workloads]
+    return sorted(found, key=lambda document: (document["metadata"]["namespace"], name_of(document)))
+
+
+def _of_inventory(node: str, endpoint: WorkloadEndpoint, known: t.Optional[Endpoint]) -> Document:
+    """`known` is what policy has of it, None where there is no policy."""
+    return _workload_endpoint(
+        node,
+        "ansible",
+        {
+            "workload": endpoint.name,
+            "namespace": endpoint.namespace,
+            "labels": endpoint.labels,
+            "endpoint": endpoint.peer_interface,
+            "ipNetworks": [host(address) for address in endpoint.addresses],
+            "profiles": list(known.profiles) if known else [],
+            "ports": to_resources.ports(known.ports) if known else [],
+            "interfaceName": endpoint.interface,
+            "mac": endpoint.mac,
+        },
+    )
+
+
+def _of_workload(node: str, workload: Workload, profiles: tuple[str, ...]) -> Document:
+    return _workload_endpoint(
+        node,
+        "cni" if workload.container else "calicoctl",
+        {
+            "workload": workload.name,
+            "namespace": workload.namespace,
+            "labels": workload.labels,
+            "endpoint": workload.peer_interface,
+            "ipNetworks": [host(address) for address in workload.addresses],
+            "profiles": list(profiles),
+            "interfaceName": workload.interface,
+            "containerID": workload.container,
+            "mac": workload.mac,
+        },
+    )
+
+
+def _workload_endpoint(node: str, orchestrator: str, about: Document) -> Document:
+    namespace, labels = about.pop("namespace"), about.pop("labels")
+    # Calico's form of the name: its parts joined by '-', and a '-' inside of a part doubled.
+    parts = (node, orchestrator, about["workload"], about["endpoint"])
+    metadata: Document = {"name": "-".join(part.replace("-", "--") for part in parts), "namespace": namespace}
+    if labels:
+        metadata["labels"] = dict(labels)
+    spec = {"node": node, "orchestrator": orchestrator, **{key: value for key, value in about.items() if value}}
+    return document_of("WorkloadEndpoint", metadata, spec)
+
+
+KINDS = (
+    Kind(
+        "Node",
+        ("nodes", "node", "no", "nos"),
+        {
+            "NAME": name_of,
+            "ASN": _as_number,
+            "IPV4": spec_field("bgp", "ipv4Address"),
+            "IPV6": spec_field("bgp", "ipv6Address"),
+        },
+        ("NAME",),
+        _nodes,
+        "calico_node_address and calico_node_labels of the host (host_vars)",
+    ),
+    Kind(
+        "IPPool",
+        ("ippools", "ippool", "ipp", "ipps", "pool", "pools"),
+        {
+            "NAME": name_of,
+            "CIDR": spec_field("cidr"),
+            "NAT": spec_field("natOutgoing"),
+            "IPIPMODE": spec_field("ipipMode"),
+            "VXLANMODE": spec_field("vxlanMode"),
+            "DISABLED": spec_field("disabled"),
+            "DISABLEBGPEXPORT": spec_field("disableBGPExport"),
+            "SELECTOR": spec_field("nodeSelector"),
+            "ASSIGNMENTMODE": spec_field("assignmentMode"),
+        },
+        ("NAME", "CIDR", "SELECTOR"),
+        _pools,
+        "calico_ip_pools (group_vars)",
+    ),
+    Kind(
+        "BGPPeer",
+        ("bgppeers", "bgppeer", "bgpp", "bgpps", "bp", "bps"),
+        {
+            "NAME": name_of,
+            "PEERIP": spec_field("peerIP"),
+            "NODE": spec_field("node", default="(global)"),
+            "ASN": spec_field("asNumber"),
+        },
+        ("NAME", "PEERIP", "NODE", "ASN"),
+        _bgp_peers,
+        "calico_bgp_peers (group_vars) or calico_node_bgp_peers (host_vars)",
+    ),
+    Kind(
+        "BGPFilter",
+        ("bgpfilters", "bgpfilter", "bgpf"),
+        {"NAME": name_of},
+        ("NAME",),
+        _bgp_filters,
+        "calico_bgp_filters (group_vars)",
+    ),
+    Kind(
+        "BGPConfiguration",
+        ("bgpconfigurations", "bgpconfiguration", "bgpconfig", "bgpconfigs"),
+        {
+            "NAME": name_of,
+            "LOGSEVERITY": spec_field("logSeverityScreen", default="-"),
+            "MESHENABLED": spec_field("nodeToNodeMeshEnabled", default="-"),
+            "ASNUMBER": spec_field("asNumber", default="-"),
+        },
+        ("NAME", "LOGSEVERITY", "MESHENABLED", "ASNUMBER"),
+        _bgp_configuration,
+        "calico_bgp_as_number, calico_bgp_node_to_node_mesh, calico_bgp_listen_port, calico_bgp_log_severity, "
+        "calico_bgp_prefix_advertisements or calico_bgp_ignored_interfaces (group_vars)",
+    ),
+    Kind(
+        "IPReservation",
+        ("ipreservations", "ipreservation", "ipr"),
+        {"NAME": name_of, "CIDRS": spec_list("reservedCIDRs")},
+        ("NAME",),
+        _reservations,
+        "calico_ip_reservations (group_vars)",
+    ),
+    Kind(
+        "WorkloadEndpoint",
+        ("workloadendpoints", "workloadendpoint", "wep", "weps"),
+        {
+            "NAME": name_of,
+            "WORKLOAD": spec_field("workload"),
+            "NODE": spec_field("node"),
+            "NETWORKS": spec_list("ipNetworks"),
+            "INTERFACE": spec_field("interfaceName"),
+            "PROFILES": spec_list("profiles"),
+            "NATS": spec_list("ipNATs"),
+        },
+        ("WORKLOAD", "NODE", "NETWORKS", "INTERFACE"),
+        _workload_endpoints,
+        "calico_workloads (group_vars) or calico_node_workloads (host_vars); for one that comes and goes, use "
+        "`calicoctl workload add` and `calicoctl workload del`",
+        namespaced=True,
+        of_workloads=True,
+    ),
+    *POLICY_KINDS,
+)
+
+
+def find(word: str) -> Kind:
+    """By any of its names, in any case. Raises UsageError."""
+    names = {name: kind for kind in KINDS for name in (kind.name.lower(), *kind.names)}
+    kind = names.get(word.lower())
+    if kind is None:
+        near = difflib.get_close_matches(word.lower(), names, 1)
+        hint = f"Did you mean {near[0]}? " if near else ""
+        raise UsageError(
+            f"resource type '{word}' is not supported. {hint}Here are: {', '.join(kind.names[0] for kind in KINDS)}."
+        )
+    return kind

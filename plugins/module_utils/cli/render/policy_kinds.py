@@ -1,0 +1,152 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kinds of policy resources that `get` knows, out of what the fleet's policy is to this node.
+
+A node has policy as values: selectors in their canonical form, and of network sets and other nodes' HostEndpoints those
+that some rule means.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...policy import model, to_resources
+from ...resources import Resource, ResourceError
+from ..errors import CommandError
+from .kind import Cell, Document, Kind, View, name_of, spec_field, spec_list
+
+_WHERE = "calico_policies or calico_policy_files (group_vars), calico_policies_<group> or calico_node_policies"
+_V = t.TypeVar("_V")
+
+
+def _documents(values: t.Iterable[_V], to_resource: t.Callable[[_V], Resource]) -> list[Document]:
+    """By namespace and name. Raises CommandError for what an engine of another release stored."""
+    try:
+        found = [to_resource(value).to_document() for value in values]
+    except ResourceError as error:
+        raise CommandError(f"state.json has policy that this release does not know: {error}") from error
+    return sorted(found, key=lambda document: (document["metadata"].get("namespace", ""), name_of(document)))
+
+
+def _policy_set(view: View) -> model.PolicySet:
+    return view.state.policy.policy_set if view.state.policy else model.PolicySet()
+
+
+def _policies(kind: str, staged: bool) -> t.Callable[[View], list[Document]]:
+    def documents(view: View) -> list[Document]:
+        chosen = (one for one in _policy_set(view).policies if (one.kind, one.staged) == (kind, staged))
+        return _documents(chosen, to_resources.policy)
+
+    return documents
+
+
+def _network_sets(namespaced: bool) -> t.Callable[[View], list[Document]]:
+    def documents(view: View) -> list[Document]:
+        chosen = (one for one in _policy_set(view).network_sets if bool(one.namespace) is namespaced)
+        return _documents(chosen, to_resources.network_set)
+
+    return documents
+
+
+def _host_endpoints(view: View) -> list[Document]:
+    endpoints = view.state.policy.endpoints if view.state.policy else ()
+    return _documents((one for one in endpoints if one.kind == model.HOST_ENDPOINT), to_resources.host_endpoint)
+
+
+def _tiers(view: View) -> list[Document]:
+    """In the order in which they are asked."""
+    return [document for tier in _policy_set(view).tiers for document in _documents([tier], to_resources.tier)]
+
+
+def _order(document: Document, dummy: View) -> str:
+    """As Go prints a number: 1e+06."""
+    order = document["spec"].get("order")
+    return "" if order is None else f"{order:g}"
+
+
+def _labels(document: Document, dummy: View) -> str:
+    labels = document["spec"].get("labelsToApply", {})
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+_OF_POLICIES: t.Mapping[str, Cell] = {
+    "NAME": name_of,
+    "TIER": spec_field("tier"),
+    "ORDER": _order,
+    "SELECTOR": spec_field("selector"),
+}
+
+
+def _policy_kind(kind: str, names: tuple[str, ...], namespaced: bool, staged: bool) -> Kind:
+    name = f"Staged{kind}" if staged else kind
+    where = f"{_WHERE}; calico_staged_policies" if staged else _WHERE
+    return Kind(name, names, _OF_POLICIES, ("NAME", "TIER"), _policies(kind, staged), where, namespaced)
+
+
+POLICY_KINDS = (
+    _policy_kind(
+        "GlobalNetworkPolicy",
+        ("globalnetworkpolicies", "globalnetworkpolicy", "gnp", "gnps"),
+        namespaced=False,
+        staged=False,
+    ),
+    _policy_kind(
+        "NetworkPolicy",
+        ("networkpolicies", "networkpolicy", "np", "nps", "policy", "policies", "pol"),
+        namespaced=True,
+        staged=False,
+    ),
+    _policy_kind(
+        "GlobalNetworkPolicy",
+        ("stagedglobalnetworkpolicies", "stagedglobalnetworkpolicy", "sgnp", "sgnps"),
+        namespaced=False,
+        staged=True,
+    ),
+    _policy_kind(
+        "NetworkPolicy",
+        ("stagednetworkpolicies", "stagednetworkpolicy", "snp", "snps"),
+        namespaced=True,
+        staged=True,
+    ),
+    Kind("Tier", ("tiers", "tier"), {"NAME": name_of, "ORDER": _order}, ("NAME", "ORDER"), _tiers, _WHERE),
+    Kind(
+        "Profile",
+        ("profiles", "profile", "pro", "pros"),
+        {"NAME": name_of, "LABELS": _labels},
+        ("NAME",),
+        lambda view: _documents(_policy_set(view).profiles, to_resources.profile),
+        _WHERE,
+    ),
+    Kind(
+        "GlobalNetworkSet",
+        ("globalnetworksets", "globalnetworkset", "gnetset", "gnetsets"),
+        {"NAME": name_of, "NETS": spec_list("nets")},
+        ("NAME",),
+        _network_sets(False),
+        _WHERE,
+    ),
+    Kind(
+        "NetworkSet",
+        ("networksets", "networkset", "netset", "netsets"),
+        {"NAME": name_of, "NETS": spec_list("nets")},
+        ("NAME",),
+        _network_sets(True),
+        _WHERE,
+        namespaced=True,
+    ),
+    Kind(
+        "HostEndpoint",
+        ("hostendpoints", "hostendpoint", "hep", "heps"),
+        {
+            "NAME": name_of,
+            "NODE": spec_field("node"),
+            "INTERFACE": spec_field("interfaceName"),
+            "IPS": spec_list("expectedIPs"),
+            "PROFILES": spec_list("profiles"),
+        },
+        ("NAME", "NODE"),
+        _host_endpoints,
+        _WHERE,
+    ),
+)

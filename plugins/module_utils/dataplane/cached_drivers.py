@@ -1,0 +1,358 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The drivers of iptables and IP sets for a process that stays: they remember what they saw last, and wrote since.
+
+Reading 30,000 rules again takes longer than writing the ten that changed. nftables number their generations: as long as
+the number is the one that our own writes have led to, nobody else has written, and what is remembered is what is there.
+Of the legacy tables the kernel tells the sizes, which do not show everything, and of sets nothing of the kind. They are
+read again after TRUSTED seconds (tables that take long after more), and at once after `doubt`, which is for who learns
+by other means that somebody else may have written.
+
+A chain that was refused is not tried again before it, or a set, is another one, or `retry` says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import time
+import typing as t
+
+from ..state.node_state import IpSet, IptablesTable
+from .change import ApplyError, Change
+from .drivers import ipset, iptables
+from .drivers.iptables_backend import Observed
+from .drivers.iptables_restore import ChainDelete, ChainWrite, Write
+from .drivers.iptables_saved import Chains, Place, Rule, commented
+from .kernel.port import Kernel
+
+TRUSTED = 10.0
+_SHARE = 100.0  # of the time, one part is for reading legacy tables
+
+Clock = t.Callable[[], float]
+
+
+class _Refused(t.NamedTuple):
+    """`hashes` are those of the rules that were to be written; None: the chain was to go."""
+
+    hashes: t.Optional[tuple[str, ...]]
+    reason: str
+
+
+class RememberedTables:
+    """Of one kernel; for one thread at a time. `clock` gives seconds that do not go back."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._observed: t.Optional[Observed] = None
+        self._sign: t.Hashable = None  # of the tables, as of `_observed`
+        self._read = 0.0
+        self._trusted = TRUSTED
+        self.backend = ""  # nft or legacy: the one that is written; "" while nothing was read
+        self._digests = _Digests()
+        self._refused: dict[str, _Refused] = {}  # by the chain's subject
+        self._equal: tuple[tuple[IptablesTable, ...], t.Optional[Observed]] = ((), None)  # what was not different
+
+    @property
+    def set_aside(self) -> tuple[str, ...]:
+        """Why chains are other ones than desired, as of the last `diff`."""
+        return tuple(f"iptables {subject}: {found.reason}" for subject, found in self._refused.items())
+
+    def forget(self) -> None:
+        """The next `observe` reads."""
+        self._observed = None
+
+    def doubt(self) -> None:
+        """The next `observe` reads, unless it is known that nobody else has written."""
+        if self.backend != "nft" or self._sign is None:
+            self._observed = None
+
+    def mark(self, kernel: Kernel) -> t.Hashable:
+        """Another one when somebody may have written since, and now and then where that cannot be told for certain.
+        None while nothing was read. Costs next to nothing."""
+        if not self.backend:
+            return None
+        period = None if self.backend == "nft" else int(self._clock() // self._trusted)
+        return self._signed(kernel, self.backend), period
+
+    def _signed(self, kernel: Kernel, backend: str) -> t.Hashable:
+        return kernel.ruleset_mark() if backend == "nft" else kernel.legacy_mark()
+
+    def retry(self) -> None:
+        """What was refused is tried again."""
+        self._refused = {}
+        self._equal = (), None
+
+    def observe(self, kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
+        """As iptables.observe."""
+        if self._observed is not None and self._is_current(kernel, self._observed):
+            return self._observed
+        self._observed = None
+        # Asked first: what comes in between is then found to be newer, and read again.
+        signs, self._read = {name: self._signed(kernel, name) for name in ("nft", "legacy")}, self._clock()
+        observed = iptables.observe(kernel, desired)
+        self._observed, self.backend = observed, observed.backend
+        self._sign = signs.get(observed.backend)
+        self._trusted = max(TRUSTED, _SHARE * (self._clock() - self._read))
+        return observed
+
+    def _is_current(self, kernel: Kernel, observed: Observed) -> bool:
+        if observed.backend == "nft" and self._sign is not None:
+            return kernel.ruleset_mark() == self._sign
+        fresh = self._clock() - self._read < self._trusted
+        return fresh and (observed.backend != "legacy" or kernel.legacy_mark() == self._sign)
+
+    def diff(self, desired: t.Iterable[IptablesTable], observed: Observed) -> list[Change]:
+        """As iptables.diff, without what was refused. Quick for chains whose rules are the very tuples of the last
+        time."""
+        desired = tuple(desired)
+        tables, equal = self._equal
+        if equal is observed and len(tables) == len(desired) and all(map(operator.is_, tables, desired)):
+            return []
+        self._digests.begin()
+        changes = iptables.diff(desired, observed, self._digests)
+        refused = {change.subject for change in changes if self._is_refused(change)}
+        self._refused = {subject: found for subject, found in self._refused.items() if subject in refused}
+        left = [change for change in changes if change.subject not in refused]
+        if not left:
+            self._equal = desired, observed
+        return left
+
+    def differences(self, desired: t.Iterable[IptablesTable], observed: Observed) -> list[Change]:
+        """As `diff`, for another state than the one that is kept up: nothing is remembered of it."""
+        changes = iptables.diff(desired, observed, self._digests)
+        return [change for change in changes if not self._is_refused(change)]
+
+    def _is_refused(self, change: Change) -> bool:
+        """Of a chain that is not there at all others depend: it is tried whatever came of it."""
+        found = self._refused.get(change.subject)
+        return found is not None and change.action != "+" and found.hashes == _wanted_hashes(change)
+
+    def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
+        """As iptables.apply."""
+        try:
+            self._apply(kernel, changes)
+        except iptables.SetAside as error:
+            for change, reason in error.failures:
+                self._refused[change.subject] = _Refused(_wanted_hashes(change), reason)
+            raise
+
+    def _apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
+        observed, self._observed = self._observed, None  # whatever fails, it is not known what is there then
+        before = self._signed(kernel, self.backend)
+        moved = observed is None or (bool(observed.backend) and before != self._sign)
+        if moved:
+            # Lines may have other numbers than when the changes were planned.
+            changes = [_anew(change) for change in changes]
+        tables = iptables.apply_each_table(kernel, changes)
+        if moved or observed is None:
+            return
+        after = self._signed(kernel, self.backend)
+        if observed.backend == "nft" and isinstance(before, int) and after != before + tables:
+            return  # one transaction each, and one of somebody else's
+        self._sign = after
+        self._observed = _after(observed, [iptables.written(change) for change in changes if change.action in "+~-"])
+
+
+def _wanted_hashes(change: Change) -> t.Optional[tuple[str, ...]]:
+    return tuple(digest for digest, _rule in change.new.rules) if isinstance(change.new, ChainWrite) else None
+
+
+def _anew(change: Change) -> Change:
+    if isinstance(change.new, ChainWrite):
+        return change._replace(new=change.new._replace(delta=()))
+    return change
+
+
+def _after(observed: Observed, writes: t.Iterable[Write]) -> Observed:
+    """What is there once these are written."""
+    tables: dict[Place, Chains] = dict(observed.tables)
+    own: set[Place] = set()
+    for write in writes:
+        if write.place not in own:
+            own.add(write.place)
+            tables[write.place] = dict(tables.get(write.place, {}))
+        chains = tables[write.place]
+        if isinstance(write, ChainWrite):
+            chains[write.chain] = tuple(Rule(digest, rule) for digest, rule in write.rules)
+        elif isinstance(write, ChainDelete):
+            del chains[write.chain]
+        else:
+            first, last = (
+                [Rule(digest, commented(digest, rule)) for digest, rule in rules] for rules in (write.first, write.last)
+            )
+            theirs = [rule for rule in chains.get(write.chain, ()) if not rule.hash]
+            chains[write.chain] = (*first, *theirs, *last)
+    return dataclasses.replace(observed, tables=tables)
+
+
+class _Digests:
+    """The hashes of chains, made once for each tuple of rules. What a round does not ask for is forgotten after it."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[str, int], tuple[t.Sequence[str], tuple[str, ...]]] = {}
+        self._now: dict[tuple[str, int], tuple[t.Sequence[str], tuple[str, ...]]] = {}
+
+    def begin(self) -> None:
+        self._before, self._now = self._now, {}
+
+    def __call__(self, chain: str, rules: t.Sequence[str]) -> tuple[str, ...]:
+        key = chain, id(rules)  # which is nobody else's as long as the rules are kept here
+        found = self._now.get(key) or self._before.get(key)
+        if found is None:
+            found = rules, iptables.hashes(chain, rules)
+        self._now[key] = found
+        return found[1]
+
+
+class RememberedSets:
+    """Of one kernel; for one thread at a time. `clock` gives seconds that do not go back; `on_new` is told when `diff`
+    found that a set is missing."""
+
+    def __init__(self, clock: Clock = time.monotonic, on_new: t.Callable[[], None] = lambda: None) -> None:
+        self._clock = clock
+        self._on_new = on_new
+        self._observed: t.Optional[dict[str, ipset.Observed]] = None
+        self._read = 0.0
+        self._wanted: dict[str, tuple[IpSet, ipset.Observed]] = {}
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What sets are without although it was desired, and why, as of the last `diff`."""
+        found = ((name, ipset.left_out(name, want)) for name, (_one, want) in self._wanted.items() if want.refused)
+        return tuple(f"ipset {name}: {words}" for name, words in found)
+
+    def forget(self) -> None:
+        """The next `observe` reads."""
+        self._observed = None
+
+    def observe(self, kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, ipset.Observed]:
+        """As ipset.observe."""
+        if self._observed is None or self._clock() - self._read >= TRUSTED:
+            self._observed = None
+            read = self._clock()
+            self._observed, self._read = ipset.observe(kernel, desired), read
+        return self._observed
+
+    def differences(self, desired: t.Iterable[IpSet], observed: t.Mapping[str, ipset.Observed]) -> list[Change]:
+        """As `diff`, for another state than the one that is kept up: nothing is remembered of it."""
+
+        def want(one: IpSet) -> ipset.Observed:
+            known = self._wanted.get(one.name)
+            return known[1] if known is not None and known[0] == one else _wanted(one, known)
+
+        return ipset.diff(desired, observed, want)
+
+    def diff(self, desired: t.Iterable[IpSet], observed: t.Mapping[str, ipset.Observed]) -> list[Change]:
+        """As ipset.diff. Quick for sets whose members are the very tuples of the last time."""
+        before, self._wanted = self._wanted, {}
+
+        def want(one: IpSet) -> ipset.Observed:
+            known = before.get(one.name)
+            if known is None or known[0] != one:
+                known = one, _wanted(one, known)
+            self._wanted[one.name] = known
+            return known[1]
+
+        changes = ipset.diff(desired, observed, want)
+        if any(change.action == "+" for change in changes):
+            self._on_new()
+        if observed is self._observed:
+            self._know_again({change.subject for change in changes if change.action != "="})
+        return changes
+
+    def _know_again(self, different: t.Container[str]) -> None:
+        """What was read and is as wanted has the very members from now on that are wanted, which nobody need compare
+        again: with thousands of them that is most of the time of a `diff`."""
+        observed = t.cast("dict[str, ipset.Observed]", self._observed)
+        for name, (_one, want) in self._wanted.items():
+            if name not in different and observed[name].members is not want.members:
+                observed[name] = observed[name]._replace(members=want.members)
+
+    def fill(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
+        """As ipset.fill."""
+        self._written(kernel, changes, ipset.fill, "+~", ipset.filled)
+
+    def drain(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
+        """As ipset.drain."""
+        self._written(kernel, changes, ipset.drain, "~", ipset.drained)
+
+    def _written(
+        self,
+        kernel: Kernel,
+        changes: t.Sequence[Change],
+        step: t.Callable[[Kernel, t.Sequence[Change]], None],
+        actions: str,
+        after: t.Callable[[Change], ipset.Observed],
+    ) -> None:
+        observed, self._observed = self._observed, None  # whatever fails, it is not known what is there then
+        step(kernel, changes)
+        if observed is not None:
+            known = {change.subject: after(change) for change in changes if change.action in actions}
+            self._observed = {**observed, **known}
+
+    def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
+        """As ipset.apply."""
+        observed, self._observed = self._observed, None
+        try:
+            ipset.apply(kernel, changes)
+        except ApplyError as error:
+            if any(change.action != "-" for change, _reason in error.failures):
+                raise
+            # Sets that are still in use: they are there, and all else is done.
+            kept = {change.subject for change, _reason in error.failures}
+            self._observed = _sets_after(observed, changes, kept)
+            raise
+        self._observed = _sets_after(observed, changes, ())
+
+
+def _sets_after(
+    observed: t.Optional[t.Mapping[str, ipset.Observed]], changes: t.Iterable[Change], kept: t.Container[str]
+) -> t.Optional[dict[str, ipset.Observed]]:
+    if observed is None:
+        return None
+    after = dict(observed)
+    for change in changes:
+        if change.action in ("+", "~"):
+            after[change.subject] = ipset.drained(change)
+        elif change.action == "-" and change.subject not in kept:
+            after.pop(change.subject, None)
+    return after
+
+
+def _wanted(one: IpSet, known: t.Optional[tuple[IpSet, ipset.Observed]]) -> ipset.Observed:
+    """As ipset.wanted. Members that the set had before, and that were good then, are not looked at again."""
+    if known is None or known[0].type != one.type:
+        return ipset.wanted(one)
+    return ipset.wanted(one, known[1].members)
+
+
+class Remembered:
+    """Both, as `plan_node` takes them; for one thread at a time."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self.tables = RememberedTables(clock)
+        self.sets = RememberedSets(clock, self.tables.retry)  # a chain may have been refused for want of the set
+        #: Of the state that is kept up.
+        self.drivers: t.Mapping[str, t.Any] = {"ipset": self.sets, "iptables": self.tables}
+        #: For plans of other states, which are not applied.
+        self.others: t.Mapping[str, t.Any] = {"ipset": _Other(self.sets), "iptables": _Other(self.tables)}
+
+    def forget(self) -> None:
+        """All is read again."""
+        self.sets.forget()
+        self.tables.forget()
+
+    def doubt(self, kinds: t.Container[str]) -> None:
+        """Somebody else may have changed something of these kinds."""
+        if "ipset" in kinds:
+            self.sets.forget()
+        if "iptables" in kinds:
+            self.tables.doubt()
+
+
+class _Other:
+    def __init__(self, driver: t.Union[RememberedSets, RememberedTables]) -> None:
+        self.observe = driver.observe
+        self.diff = driver.differences

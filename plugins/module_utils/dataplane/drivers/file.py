@@ -1,0 +1,115 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files with a given content and mode: written beside and renamed, so that a reader meets the old or the new one."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import stat
+import tempfile
+import typing as t
+
+from ..change import Change, Failures
+from ..kernel.port import Kernel
+
+
+class WantedFile(t.NamedTuple):
+    """`content` None: no such file. `secret` files show no content in a plan."""
+
+    path: str
+    content: t.Optional[str]
+    mode: int = 0o644
+    secret: bool = False
+
+
+class Observed(t.NamedTuple):
+    content: str
+    mode: int
+
+
+def observe(kernel: t.Optional[Kernel], desired: t.Iterable[WantedFile]) -> dict[str, Observed]:
+    """Of the desired paths, those that exist. A symbolic link counts as what it points to."""
+    observed: dict[str, Observed] = {}
+    for wanted in desired:
+        try:
+            with open(wanted.path, "rb") as stream:
+                mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+                observed[wanted.path] = Observed(stream.read().decode("utf-8", errors="surrogateescape"), mode)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+    return observed
+
+
+def _text(content: str, mode: int) -> str:
+    return f"{len(content.splitlines())} lines, mode {mode:04o}"
+
+
+def diff(desired: t.Iterable[WantedFile], observed: t.Mapping[str, Observed]) -> list[Change]:
+    changes: list[Change] = []
+    for wanted in desired:
+        have = observed.get(wanted.path)
+        if wanted.content is None:
+            if have is not None:
+                changes.append(Change("file", "-", wanted.path, _text(*have), None, "", wanted))
+            continue
+        want = Observed(wanted.content, wanted.mode)
+        if have == want:
+            continue
+        old = have.content if have else ""
+        detail = "" if wanted.secret else unified_diff(wanted.path, old, wanted.content, have is not None)
+        after = _text(*want)
+        if have is None:
+            changes.append(Change("file", "+", wanted.path, None, after, "", None, wanted, detail))
+        else:
+            changes.append(Change("file", "~", wanted.path, _text(*have), after, "", have, wanted, detail))
+    return changes
+
+
+def unified_diff(path: str, old: str, new: str, existed: bool = True) -> str:
+    return "".join(
+        difflib.unified_diff(
+            old.splitlines(keepends=True), new.splitlines(keepends=True), path if existed else "/dev/null", path, n=3
+        )
+    )
+
+
+def apply(kernel: t.Optional[Kernel], changes: t.Iterable[Change]) -> None:
+    failures = Failures()
+    for change in changes:
+        try:
+            if change.action == "-":
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(change.subject)
+            elif change.action in ("+", "~"):
+                write(change.new.path, change.new.content, change.new.mode)
+        except OSError as error:
+            reason = f"It could not be written: {error.strerror or error}. See that its folder exists and is writable."
+            failures.add(change, reason)
+    failures.raise_if_any()
+
+
+def write(path: str, content: str, mode: int) -> None:
+    """On disk, whole, with its mode, before its name is; the folder is made if missing."""
+    path = os.path.realpath(path)
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o755, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content.encode("utf-8", errors="surrogateescape"))
+            stream.flush()
+            os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

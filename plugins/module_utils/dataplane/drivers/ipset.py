@@ -1,0 +1,394 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""IP sets. Ours are named `cali40...`, those of IPv6 `cali60...`; `cali4t...` and `cali6t...` while being filled.
+
+Two steps, between which a node's chains are written: `fill` makes sets and adds members, `drain` takes members out. So
+chains find all that they refer to, and a member that moves from one set to another is in one of them at every moment.
+Where most of a set goes, or it has become too small, a second set is filled and swapped in. Each step is one `ipset
+restore`, or a few messages to the kernel; a set that is refused does not keep the others from being written, and a new
+one is not left half filled.
+
+What cannot be a member (ipset_encoding.py) is left out of its set, and said so by a change `=`: no packet has such an
+address, so the set means the same without it, and whoever brought it keeps nothing else from being done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import socket
+import time
+import typing as t
+
+from ...base.not_encodable import NotEncodable
+from ...state.node_state import IpSet
+from ..change import ApplyError, Change, Failures, ObserveError
+from ..encoding import ipset_encoding
+from ..kernel.port import Completed, Kernel, KernelError
+from . import ipset_members
+
+PREFIX = "cali40"
+PREFIX_IPV6 = "cali60"
+TEMPORARY = "cali4t"
+TEMPORARY_IPV6 = "cali6t"
+_OURS = (PREFIX, PREFIX_IPV6, TEMPORARY, TEMPORARY_IPV6)
+
+_MAX_ELEMENTS = 1048576  # the default of 65536 is reached by fleets
+_FEW = 64  # members that may always go one by one
+_MOST_REFUSED = 50  # sets, before the rest is given up
+
+#: Seconds between the attempts to delete a set. The kernel lets go of it some time after the rule that referred to it.
+_PATIENCE = (0.01, 0.04, 0.15)
+
+_ERROR_LINE = re.compile(r"Error in line (\d+): ?(.*)")
+_NAMED = 5  # of the members that are left out of a set, in a message
+
+
+class Observed(t.NamedTuple):
+    """`refused` are texts that were wanted as members and cannot be; none of a set that was read."""
+
+    type: str
+    members: frozenset[str]
+    max_elements: int = _MAX_ELEMENTS
+    refused: tuple[str, ...] = ()
+
+
+def canonical(member: str, ipv6: bool = False) -> str:
+    """As `ipset save` prints it: a host without its prefix length. `member` may go on with `,tcp:80` or `,cali1`."""
+    address, comma, rest = member.partition(",")
+    if not ipv6:
+        return address[:-3] + comma + rest if address.endswith("/32") else member
+    host, _slash, length = address.partition("/")
+    try:
+        host = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, host))
+    except OSError:
+        return member  # ipset will say so
+    return host + (f"/{length}" if length not in ("", "128") else "") + comma + rest
+
+
+def is_ipv6(name: str) -> bool:
+    return name.startswith((PREFIX_IPV6, TEMPORARY_IPV6))
+
+
+def wanted(ipset: IpSet, known: frozenset[str] = frozenset()) -> Observed:
+    """What `observe` finds once the set is there. A set of networks cannot hold everything, but both halves of it.
+
+    `known` are members that this set was wanted with before. Raises NotEncodable for a name or type that no set has.
+    """
+    ipset_encoding.name(ipset.name)
+    found = ipset_encoding.members(ipset_encoding.type_of(ipset.type), is_ipv6(ipset.name), ipset.members, known)
+    return Observed(ipset.type, found.good, _maximum(found.good), found.refused)
+
+
+def left_out(name: str, want: Observed) -> str:
+    """Return a sentence about what was left out of a set; "" if nothing was."""
+    if not want.refused:
+        return ""
+    named = [str(ipset_encoding.refusal(want.type, is_ipv6(name), one)) for one in want.refused[:_NAMED]]
+    more = len(want.refused) - len(named)
+    rest = f" And {more} more." if more else ""
+    count = f"{len(want.refused)} member{'' if len(want.refused) == 1 else 's'}"
+    return f"{count} left out: {' '.join(named)}{rest} Correct what has that address; the rest of the set is in force."
+
+
+def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
+    """Our sets. Raises ObserveError when sets are desired and the kernel or the program cannot do them."""
+    done = kernel.run(["ipset", "save"])
+    if done.code != 0:
+        # A host without the program has no sets either; applying says what to install.
+        if done.code == 127 or not desired:
+            return {}
+        raise ObserveError(
+            f"IP sets cannot be read (ipset save): {_first_line(done)}. The fleet's firewall rules need them."
+            " Install a kernel with the module ip_set (Debian: linux-image-amd64), then run again."
+        )
+    return parse(done.output)
+
+
+def parse(output: str) -> dict[str, Observed]:
+    """Our sets in what `ipset save` printed."""
+    created: dict[str, tuple[str, int]] = {}
+    members: dict[str, list[str]] = {}
+    for line in output.splitlines():
+        command, name, rest = (line.split(None, 2) + ["", ""])[:3]
+        if not name.startswith(_OURS):
+            continue
+        if command == "create":
+            kind, *options = rest.split()
+            most = options[options.index("maxelem") + 1] if "maxelem" in options else "0"
+            created[name] = kind, int(most)
+            members[name] = []
+        elif command == "add":
+            members[name].append(canonical(rest, is_ipv6(name)))
+    return {name: Observed(kind, frozenset(members[name]), most) for name, (kind, most) in created.items()}
+
+
+def _text(kind: str, count: int) -> str:
+    return f"{kind}  {count} member{'' if count == 1 else 's'}"
+
+
+def diff(
+    desired: t.Iterable[IpSet],
+    observed: t.Mapping[str, Observed],
+    want: t.Callable[[IpSet], Observed] = wanted,
+) -> list[Change]:
+    """`want` is `wanted`, or remembers it."""
+    changes: list[Change] = []
+    names = set()
+    for ipset in desired:
+        names.add(ipset.name)
+        try:
+            new = want(ipset)
+        except NotEncodable as error:
+            note = f"left out: {error} Rules that refer to it are refused, too. Correct it, then run again."
+            changes.append(Change("ipset", "=", ipset.name, None, None, note))
+            continue
+        if new.refused:
+            changes.append(Change("ipset", "=", ipset.name, None, None, left_out(ipset.name, new)))
+        have = observed.get(ipset.name)
+        if have is None:
+            after = _text(ipset.type, len(new.members))
+            changes.append(Change("ipset", "+", ipset.name, None, after, "", None, (ipset.name, new)))
+        elif have is not new and (have[:2] != new[:2] or have.max_elements < len(new.members)):
+            gone, come = sorted(have.members - new.members), sorted(new.members - have.members)
+            detail = "\n".join([f"-{member}" for member in gone] + [f"+{member}" for member in come])
+            before, after = _text(have.type, len(have.members)), _text(new.type, len(new.members))
+            note = f"{len(come)} in, {len(gone)} out"
+            if have.type != new.type:
+                note = "deleted and made anew, for the type of a set cannot change"
+            elif have.max_elements < len(new.members):
+                note += f", made anew with room for {new.max_elements}"
+            changes.append(Change("ipset", "~", ipset.name, before, after, note, have, (ipset.name, new), detail))
+    for name, have in observed.items():
+        if name not in names:
+            changes.append(Change("ipset", "-", name, _text(have.type, len(have.members)), None, "", (name, have)))
+    return changes
+
+
+class _Line(t.NamedTuple):
+    text: str
+    change: Change
+
+
+def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float], None] = time.sleep) -> None:
+    """Raises ApplyError with each set that was refused; all others are as they should be."""
+    failures = Failures()
+    for step in (fill, drain):
+        try:
+            step(kernel, changes)
+        except ApplyError as error:
+            failures.extend(error)
+    _delete(kernel, [change for change in changes if change.action == "-"], failures, sleep)
+    failures.raise_if_any()
+
+
+def fill(kernel: Kernel, changes: t.Sequence[Change]) -> None:
+    """Makes sets, and adds members to those that change. Raises ApplyError."""
+    failures = Failures()
+    for change in _write(kernel, [change for change in changes if change.action in ("+", "~")], _fill, failures):
+        kernel.run(["ipset", "destroy", _made(change)])
+    failures.raise_if_any()
+
+
+def drain(kernel: Kernel, changes: t.Sequence[Change]) -> None:
+    """Takes out of the sets that change, and were filled, the members that they shall not have. Raises ApplyError."""
+    failures = Failures()
+    _write(kernel, [change for change in changes if change.action == "~"], _drain, failures)
+    failures.raise_if_any()
+
+
+def filled(change: Change) -> Observed:
+    """What a set is after `fill`."""
+    _name, want = change.new
+    have: t.Optional[Observed] = change.old
+    if have is None or have.type != want.type:
+        return t.cast(Observed, want)
+    return Observed(have.type, have.members | want.members, _room(have, want))
+
+
+def drained(change: Change) -> Observed:
+    """What it is after `drain`."""
+    _name, want = change.new
+    have: t.Optional[Observed] = change.old
+    if have is None or have.type != want.type or _room(have, want) == want.max_elements:
+        return t.cast(Observed, want)
+    return t.cast(Observed, want._replace(max_elements=_room(have, want)))
+
+
+def _room(have: Observed, want: Observed) -> int:
+    """For the members of both: what there is, or if that is not enough, more."""
+    if len(have.members) + len(want.members) <= have.max_elements:
+        return have.max_elements
+    both = have.members | want.members
+    return have.max_elements if len(both) <= have.max_elements else _maximum(both)
+
+
+def _maximum(members: t.Sized) -> int:
+    most = _MAX_ELEMENTS
+    while most < len(members):
+        most *= 2
+    return most
+
+
+def _write(
+    kernel: Kernel, changes: t.Sequence[Change], text_of: t.Callable[[Change], list[str]], failures: Failures
+) -> list[Change]:
+    """Again without the set at which it was refused: every line may be repeated. Those of which a half may be done."""
+    left = list(changes)
+    halves: list[Change] = []
+    while left:
+        lines = [_Line(text, change) for change in left for text in text_of(change)]
+        if not lines or _one_by_one(kernel, lines):
+            break
+        # A member that is already there, or already gone, is no reason to stop.
+        done = kernel.run(["ipset", "-exist", "restore"], stdin="".join(f"{line.text}\n" for line in lines))
+        if done.code == 0:
+            break
+        found = _ERROR_LINE.search(done.errors)
+        number = int(found.group(1)) if found else 0
+        if found is None or not 0 < number <= len(lines) or len(changes) - len(left) >= _MOST_REFUSED:
+            failures.add(left[-1], _reason(done, len(lines)))
+            return [*halves, *left] if done.code != 127 else halves
+        bad = lines[number - 1]
+        failures.add(bad.change, _refused(bad, found.group(2).rstrip(".")))
+        halves.append(bad.change)
+        left = [change for change in left if change is not bad.change]
+    return halves
+
+
+def _one_by_one(kernel: Kernel, lines: t.Sequence[_Line]) -> bool:
+    """Whether a few members were put in and taken out without the program. If not, some of them may have been."""
+    members = ipset_members.of_lines([line.text for line in lines]) if len(lines) <= _FEW else None
+    if members is None:
+        return False
+    try:
+        for (action, name, member), line in zip(members, lines):
+            kernel.ipset_member(action, name, line.change.new[1].type, member)
+    except (KernelError, ValueError):
+        return False  # the program says what is wrong
+    return True
+
+
+def _fill(change: Change) -> list[str]:
+    name, want = change.new
+    have: t.Optional[Observed] = change.old
+    if have is None:
+        return [_create(name, want), *_add(name, want.members)]
+    if have.type != want.type:
+        return [f"destroy {name}", _create(name, want), *_add(name, want.members)]
+    if _room(have, want) != have.max_elements:
+        return _swap(name, filled(change))
+    return _add(name, want.members - have.members)
+
+
+def _drain(change: Change) -> list[str]:
+    name, want = change.new
+    have: Observed = change.old
+    if have.type != want.type:
+        return []
+    gone = have.members - want.members
+    if len(gone) > _FEW and len(gone) * 2 > len(have.members):
+        return _swap(name, drained(change))
+    try:
+        addresses = {ipset_encoding.saved(member) for member in gone}
+    except NotEncodable:
+        return _swap(name, drained(change))
+    # `add -exist` took the option from a member that stands there as one with `nomatch`: that member stays.
+    return [f"del {name} {address}" for address in sorted(addresses - want.members)]
+
+
+def _made(change: Change) -> str:
+    """The set that `fill` makes for a change, to which nothing refers before it has come through."""
+    name, want = change.new
+    have: t.Optional[Observed] = change.old
+    return name if have is None or have.type != want.type else _temporary(name)
+
+
+def _temporary(name: str) -> str:
+    return (TEMPORARY_IPV6 if is_ipv6(name) else TEMPORARY) + hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def _swap(name: str, want: Observed) -> list[str]:
+    temporary = _temporary(name)
+    return [
+        _create(temporary, want),
+        f"flush {temporary}",
+        *_add(temporary, want.members),
+        f"swap {temporary} {name}",
+        f"destroy {temporary}",
+    ]
+
+
+def _create(name: str, want: Observed) -> str:
+    family = "inet6" if is_ipv6(name) else "inet"
+    return f"create {ipset_encoding.name(name)} {want.type} family {family} maxelem {want.max_elements}"
+
+
+def _add(name: str, members: t.Iterable[str]) -> list[str]:
+    return [f"add {name} {member}" for member in sorted(members)]
+
+
+def _delete(kernel: Kernel, changes: t.Sequence[Change], failures: Failures, sleep: t.Callable[[float], None]) -> None:
+    refused = _destroy(kernel, [(change, "") for change in changes])
+    for pause in _PATIENCE:
+        if not refused:
+            return
+        sleep(pause)
+        refused = _destroy(kernel, refused)
+    for change, words in refused:
+        failures.add(
+            change,
+            f"The set {change.old[0]} could not be deleted: {words}."
+            " A rule that is not ours may refer to it (iptables-save | grep it); the next run tries again.",
+        )
+
+
+def _destroy(kernel: Kernel, left: t.Sequence[tuple[Change, str]]) -> list[tuple[Change, str]]:
+    """Those that could not be, and why. Each line is done or not by itself, and the first that is not ends it."""
+    refused: list[tuple[Change, str]] = []
+    while left:
+        text = "".join(f"destroy {change.old[0]}\n" for change, _words in left)
+        done = kernel.run(["ipset", "restore"], stdin=text)
+        if done.code == 0:
+            break
+        found = _ERROR_LINE.search(done.errors)
+        number = int(found.group(1)) if found else 0
+        if found is None or not 0 < number <= len(left):
+            return [*refused, *((change, _first_line(done)) for change, _words in left)]
+        if "does not exist" not in found.group(2):
+            refused.append((left[number - 1][0], found.group(2).rstrip(".")))
+        left = left[number:]
+    return refused
+
+
+def _first_line(done: Completed) -> str:
+    text = (done.errors or done.output).strip()
+    return text.splitlines()[0].rstrip(".") if text else f"it ended with status {done.code}"
+
+
+def _refused(line: _Line, words: str) -> str:
+    name, want = line.change.new
+    if line.text == f"destroy {name}":
+        return (
+            f"The set {name} exists with type {line.change.old.type}, and {want.type} is needed; the kernel cannot"
+            f" change a type in place, and the set is in use: {words}. Delete what refers to the set and the set"
+            f" (ipset destroy {name}), then run again."
+        )
+    module = "ip_set_" + want.type.replace(":", "_").replace(",", "")
+    return (
+        f"ipset restore refused {line.text!r}: {words}. The set is not as it should be, all others are."
+        f" See that the kernel has the modules ip_set and {module}, then run again."
+    )
+
+
+def _reason(done: Completed, lines: int) -> str:
+    if done.code == 127:
+        return (
+            "The program ipset is not installed, and the fleet's firewall rules need its sets."
+            " Install it with `apt-get install ipset` (Debian), then run again."
+        )
+    return (
+        f"ipset restore refused the sets: {_first_line(done)}. Its input had {lines} lines."
+        " See that the kernel has the modules ip_set and ip_set_hash_net, then run again."
+    )

@@ -1,0 +1,75 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One member of a set, in or out, by a message to the kernel, where a process of `ipset` takes milliseconds.
+
+Attributes as in linux/netfilter/ipset/ip_set.h. A member is what `ipset save` prints of one: `10.0.0.0/24`,
+`10.0.0.1,tcp:80`, `10.0.0.1,cali1`.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import typing as t
+
+from ..kernel import rtnetlink as rt
+
+_SUBSYSTEM = 6 << 8  # NFNL_SUBSYS_IPSET
+_COMMANDS = {"add": _SUBSYSTEM | 9, "del": _SUBSYSTEM | 10}
+_PROTOCOL_VERSION = 6
+_NFGENMSG = struct.Struct("!BBH")  # family, version, resource
+_NESTED, _NETWORK_ORDER = 0x8000, 0x4000
+_PROTOCOL, _SETNAME, _DATA = 1, 2, 7
+_IP, _CIDR, _PORT, _PROTO, _IFACE = 1, 3, 4, 7, 23
+_PROTOCOLS = {"tcp": socket.IPPROTO_TCP, "udp": socket.IPPROTO_UDP, "sctp": socket.IPPROTO_SCTP}
+
+
+def change(channel: rt.Channel, action: str, name: str, kind: str, member: str) -> None:
+    """`action` is add or del, `kind` the set's type. One that is there already, or not there, is as well.
+
+    Raises ValueError for a member of another form than these, and KernelError.
+    """
+    version, entry = data(kind, member)
+    family = socket.AF_INET6 if version == 6 else socket.AF_INET
+    body = _NFGENMSG.pack(family, 0, 0) + rt.attribute(_PROTOCOL, bytes((_PROTOCOL_VERSION,)))
+    body += rt.attribute(_SETNAME, name.encode() + b"\0") + rt.attribute(_DATA | _NESTED, entry)
+    channel.request(_COMMANDS[action], 0, body, f"{action} {name} {member}")
+
+
+def data(kind: str, member: str) -> tuple[int, bytes]:
+    """IP version, and what is in the message. Raises ValueError."""
+    network, comma, rest = member.partition(",")
+    address, slash, length = network.partition("/")
+    version = 6 if ":" in address else 4
+    try:
+        packed = socket.inet_pton(socket.AF_INET6 if version == 6 else socket.AF_INET, address)
+    except OSError as error:
+        raise ValueError(f"{member} has no address") from error
+    found = rt.attribute(_IP | _NESTED, rt.attribute((2 if version == 6 else 1) | _NETWORK_ORDER, packed))
+    if slash:
+        found += rt.attribute(_CIDR, bytes((int(length),)))
+    if kind == "hash:net,iface" and comma:
+        return version, found + rt.attribute(_IFACE, rest.encode() + b"\0")
+    if kind == "hash:ip,port" and comma:
+        return version, found + _port(rest)
+    if kind in ("hash:net", "hash:ip") and not comma:
+        return version, found
+    raise ValueError(f"{member} is no member of a {kind}")
+
+
+def _port(text: str) -> bytes:
+    """`tcp:80`"""
+    protocol, _colon, port = text.partition(":")
+    if protocol not in _PROTOCOLS:
+        raise ValueError(f"{text} has another protocol than {', '.join(_PROTOCOLS)}")
+    number = struct.pack("!H", int(port))
+    return rt.attribute(_PORT | _NETWORK_ORDER, number) + rt.attribute(_PROTO, bytes((_PROTOCOLS[protocol],)))
+
+
+def of_lines(lines: t.Sequence[str]) -> t.Optional[list[tuple[str, str, str]]]:
+    """(action, set, member) of lines of `ipset restore`; None if one of them is something else."""
+    words = [line.split() for line in lines]
+    if any(len(found) != 3 or found[0] not in _COMMANDS for found in words):
+        return None
+    return [(found[0], found[1], found[2]) for found in words]

@@ -1,0 +1,226 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""iptables: our chains `cali-*`, and our rules in chains of others (hooks), kept first there, or last.
+
+Only what differs is written: chains whose hashes differ, and of a long one with few differences only those lines.
+See iptables_saved for the hashes, iptables_backend for nft and legacy, iptables_restore for the writing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import typing as t
+
+from ...state.node_state import Hook, IptablesTable
+from ..change import ApplyError, Change, Failures
+from ..kernel.port import Kernel
+from .iptables_backend import Backends, Observed, backends, observe
+from .iptables_restore import ChainDelete, ChainWrite, HookWrite, Outcome, Rules, Write, restore
+from .iptables_saved import COMMENT, PREFIX, Chains, Place, Rule, bare, commented, hashes
+
+__all__ = [
+    "COMMENT",
+    "PREFIX",
+    "Backends",
+    "Observed",
+    "SetAside",
+    "apply",
+    "backends",
+    "bare",
+    "diff",
+    "hashes",
+    "observe",
+]
+
+_LONG = 16  # rules from which on lines are written singly, if they are few: they keep the counters of all others
+_FEW = 4  # one in so many
+
+_JUMP = re.compile(r"-[jg] (\S+)")
+
+#: chain, its rules -> their hashes
+Digests = t.Callable[[str, t.Sequence[str]], tuple[str, ...]]
+
+
+class SetAside(ApplyError):
+    """Chains that the kernel refused. They are closed or as they were before, and all others stand."""
+
+
+def _count(rules: t.Sized) -> str:
+    return f"{len(rules)} rule{'' if len(rules) == 1 else 's'}"
+
+
+def _subject(place: Place, chain: str) -> str:
+    """`filter cali-INPUT`, `filter cali-INPUT (IPv6)`, `filter cali-INPUT (IPv6, legacy)`."""
+    words = ["IPv6"] if place.program.startswith("ip6") else []
+    words += place.program.split("-")[1:]
+    return f"{place.table} {chain}" + (f" ({', '.join(words)})" if words else "")
+
+
+def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digests = hashes) -> list[Change]:
+    """`digests` makes the hashes of a chain, or remembers them."""
+    changes: list[Change] = []
+    wanted = {
+        Place(observed.programs[table.family], table.name): table
+        for table in desired
+        if table.family in observed.families
+    }
+    for place, table in wanted.items():
+        have = observed.tables.get(place, {})
+        hooked = {name for hook in table.hooks for name in _JUMP.findall(hook.rule)}
+        for chain, rules in table.chains.items():
+            change = _chain(place, chain, rules, digests(chain, rules), have.get(chain))
+            if change is not None:
+                write = change.new._replace(hooked=chain in hooked, title=table.titles.get(chain, ""))
+                changes.append(change._replace(new=write, note=write.title))
+    for place in dict.fromkeys([*wanted, *observed.tables]):
+        hooks = wanted[place].hooks if place in wanted else ()
+        changes += _hooks(place, hooks, observed.tables.get(place, {}))
+    for place, chains in observed.tables.items():
+        keep = wanted[place].chains if place in wanted else {}
+        for chain, found in chains.items():
+            # A chain of this prefix with rules, none of them ours, belongs to a real Calico.
+            ours = chain.startswith(PREFIX) and (not found or any(rule.hash for rule in found))
+            if ours and chain not in keep:
+                detail = "\n".join(f"--A {chain} {rule.text}" for rule in found)
+                delete = ChainDelete(place, chain)
+                subject = _subject(place, chain)
+                changes.append(Change("iptables", "-", subject, _count(found), None, "", delete, None, detail))
+    return changes
+
+
+def _chain(
+    place: Place, chain: str, rules: tuple[str, ...], wanted: tuple[str, ...], have: t.Optional[tuple[Rule, ...]]
+) -> t.Optional[Change]:
+    if have is not None and tuple([rule.hash for rule in have]) == wanted:
+        return None
+    write = ChainWrite(place, chain, tuple(zip(wanted, rules)), exists=have is not None)
+    found = have or ()
+    present, remain = {rule.hash for rule in found}, set(wanted)
+    lines = [f"--A {chain} {rule.text}" for rule in found if rule.hash not in remain]
+    lines += [f"+-A {chain} {rule}" for digest, rule in write.rules if digest not in present]
+    subject, detail = _subject(place, chain), "\n".join(lines)
+    if have is None:
+        return Change("iptables", "+", subject, None, _count(rules), "", None, write, detail)
+    write = write._replace(delta=_delta(chain, write.rules, [rule.hash for rule in have]))
+    return Change("iptables", "~", subject, _count(have), _count(rules), "", have, write, detail)
+
+
+def _delta(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
+    """The lines that make a chain what it should be, where that is less than writing it anew: where rules only come,
+    and in a long chain with a few differences. Empty for all others.
+
+    A rule that goes has the kernel wait until no packet can be at it any more (nf_tables: 10 to 20 ms, whatever the
+    size), so that a chain which is emptied and filled again takes ten times as long as one to which a rule comes.
+    """
+    if len(wanted) > len(have):
+        insertions = _insertions(chain, wanted, have)
+        if insertions:
+            return insertions
+    most = len(wanted) // _FEW
+    if len(wanted) < _LONG or abs(len(wanted) - len(have)) > most:
+        return ()
+    digests = [digest for digest, _rule in wanted]
+    ends = 0  # equal ones on both ends are cut off: most often there is one difference
+    shorter = min(len(have), len(digests))
+    while ends < shorter and have[ends] == digests[ends]:
+        ends += 1
+    tail = 0
+    while tail < shorter - ends and have[-1 - tail] == digests[-1 - tail]:
+        tail += 1
+    old, new = have[ends : len(have) - tail], digests[ends : len(digests) - tail]
+    if len(set(new).difference(old)) > most:
+        return ()
+    # From the end to the beginning, so that the numbers of those to come stay right.
+    lines: list[str] = []
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for tag, first, end, begin, stop in reversed(matcher.get_opcodes()):
+        if tag == "equal":
+            continue
+        first, end, begin, stop = first + ends, end + ends, begin + ends, stop + ends
+        both = min(end - first, stop - begin)
+        lines += [f"-D {chain} {number + 1}" for number in range(end - 1, first + both - 1, -1)]
+        for offset in range(stop - begin):
+            command = "-R" if offset < both else "-I"
+            lines.append(f"{command} {chain} {first + offset + 1} {commented(*wanted[begin + offset])}")
+        if len(lines) > most:
+            return ()
+    return tuple(lines)
+
+
+def _insertions(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
+    """From the beginning to the end. Empty where something would have to go or to change its place."""
+    lines: list[str] = []
+    known = 0
+    for number, (digest, rule) in enumerate(wanted, start=1):
+        if known < len(have) and have[known] == digest:
+            known += 1
+        else:
+            command = f"-A {chain}" if known == len(have) else f"-I {chain} {number}"
+            lines.append(f"{command} {commented(digest, rule)}")
+    return tuple(lines) if known == len(have) else ()
+
+
+def _hooks(place: Place, hooks: t.Sequence[Hook], have: Chains) -> list[Change]:
+    changes: list[Change] = []
+    stale = [chain for chain, rules in have.items() if not chain.startswith(PREFIX) and any(r.hash for r in rules)]
+    for chain in dict.fromkeys([*(hook.chain for hook in hooks), *stale]):
+        first = _hashed(f"hook {chain}", [hook.rule for hook in hooks if hook.chain == chain and not hook.last])
+        last = _hashed(f"hook {chain} last", [hook.rule for hook in hooks if hook.chain == chain and hook.last])
+        found = [rule.hash for rule in have.get(chain, ())]
+        wanted = [digest for digest, _rule in (*first, *last)]
+        ours = [rule for rule in have.get(chain, ()) if rule.hash]
+        same = [rule.hash for rule in ours] == wanted
+        theirs = len(found) - len(ours)
+        if same and found == [*wanted[: len(first)], *[""] * theirs, *wanted[len(first) :]]:
+            continue
+        write = HookWrite(place, chain, first, last, tuple(rule.text for rule in ours))
+        before = "; ".join(bare(rule.text) for rule in ours)
+        after = "; ".join(rule for _digest, rule in (*first, *last))
+        where = " and ".join(name for name, rules in (("first", first), ("last", last)) if rules)
+        subject = _subject(place, chain)
+        if not ours:
+            changes.append(Change("iptables", "+", subject, None, after, f"{where} in the chain", None, write))
+        elif not wanted:
+            changes.append(Change("iptables", "-", subject, before, None, "", None, write))
+        else:
+            note = f"{where} in the chain again" if same else ""
+            changes.append(Change("iptables", "~", subject, before, after, note, None, write))
+    return changes
+
+
+def _hashed(chain: str, rules: t.Sequence[str]) -> Rules:
+    return tuple(zip(hashes(chain, rules), rules))
+
+
+def written(change: Change) -> Write:
+    """What applying a change writes."""
+    return t.cast(Write, change.new if change.new is not None else change.old)
+
+
+def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
+    """One iptables-restore per table. Raises ApplyError, and SetAside if that concerns single chains alone."""
+    apply_each_table(kernel, changes)
+
+
+def apply_each_table(kernel: Kernel, changes: t.Sequence[Change]) -> int:
+    """As `apply`; says how many tables were written."""
+    tables: dict[Place, list[Change]] = {}
+    for change in changes:
+        if change.action in ("+", "~", "-"):
+            tables.setdefault(written(change).place, []).append(change)
+    failures = Failures()
+    whole = False
+    for place, group in tables.items():
+        outcome: Outcome = restore(kernel, place, [written(change) for change in group])
+        if outcome.failure:
+            whole = True
+            failures.add(group[0], outcome.failure)
+        for position, reason in outcome.refused.items():
+            failures.add(group[position], reason)
+    if failures.failures and not whole:
+        (change, reason), *more = failures.failures
+        raise SetAside(change, reason, more)
+    failures.raise_if_any()
+    return len(tables)

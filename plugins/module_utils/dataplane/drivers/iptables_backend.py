@@ -1,0 +1,153 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The two kernel parts behind iptables, nft and legacy: which of them is ours to write, and what both hold.
+
+Packets pass through both. Ours is the one that the host's `iptables` writes, unless clearly more rules of others stand
+in the other one: then that is where the host's packet filter lives, and rules of ours beside it would be seen by nobody
+who looks there. (Calico compares the numbers alone, and so takes legacy on a clean host, where both are 0.)
+What stands of ours in the other backend, from before a switch, is read too, and so found superfluous and removed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ...state.node_state import IptablesTable
+from ..change import ObserveError
+from ..kernel.port import Completed, Kernel
+from .iptables_saved import Chains, Place, Saved, parse
+
+FAMILIES: t.Mapping[int, str] = {4: "iptables", 6: "ip6tables"}
+
+_HAS_IPV6 = "net/ipv6/conf/all/disable_ipv6"
+
+#: So many rules of others make a backend the host's own against the word of its `iptables`; Calico has the same number.
+CLEARLY = 10
+
+#: iptables-nft-save gives up when somebody writes while it reads.
+_ATTEMPTS = 3
+
+_OTHER = {"nft": "legacy", "legacy": "nft"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Observed:
+    """`programs` {family: the program that is to write}; `backend` is theirs, "" while iptables is not installed.
+
+    `families`: those that the kernel has, for it may be without IPv6. Tables of others are neither read nor written.
+    """
+
+    programs: t.Mapping[int, str] = dataclasses.field(default_factory=lambda: FAMILIES)
+    tables: t.Mapping[Place, Chains] = dataclasses.field(default_factory=dict)
+    backend: str = ""
+    families: tuple[int, ...] = tuple(FAMILIES)
+
+    def table(self, name: str, family: int = 4) -> Chains:
+        """{} for one that is not there."""
+        return self.tables.get(Place(self.programs[family], name), {})
+
+    def only(self, name: str, family: int = 4) -> Observed:
+        """The same with this table alone, in whichever backends it is."""
+        tables = {
+            place: chains
+            for place, chains in self.tables.items()
+            if place.table == name and place.program.startswith(FAMILIES[family])
+        }
+        return dataclasses.replace(self, tables=tables)
+
+
+def default(kernel: Kernel) -> str:
+    """nft or legacy: what the host's `iptables` writes; "" where it is not installed."""
+    done = kernel.run(["iptables", "-V"])
+    if done.code != 0:
+        return ""
+    return "nft" if "nf_tables" in done.output else "legacy"
+
+
+def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
+    """Both families, both backends. Raises ObserveError when a desired table cannot be read, or not by iptables."""
+    families = tuple(FAMILIES) if kernel.sysctl_read(_HAS_IPV6) is not None else (4,)
+    desired = [table for table in desired if table.family in families]
+    used = default(kernel)
+    other = _OTHER.get(used, "")
+    saved = {name: _read(kernel, name, family, desired) for family, name in FAMILIES.items()}
+    if other:
+        for name in FAMILIES.values():
+            done = kernel.run([f"{name}-{other}-save"])
+            if done.code == 0:
+                saved[f"{name}-{other}"] = parse(done.output)
+    tables = {Place(program, name): chains for program, found in saved.items() for name, chains in found.tables.items()}
+    programs = dict(FAMILIES)
+    if other and _foreign(saved, f"-{other}") >= max(CLEARLY, _foreign(saved, "") + 1):
+        programs = {family: f"{name}-{other}" for family, name in FAMILIES.items()}
+    for table in desired:
+        words = saved[programs[table.family]].incompatible.get(table.name)
+        if words is not None:
+            raise ObserveError(
+                f"Table {table.name} of iptables has rules that this host's iptables cannot read: {words}."
+                " Something writes it with `nft` directly."
+                " Move those rules to a table of their own, then run again."
+            )
+    return Observed(programs, tables, used if programs == FAMILIES else other, families)
+
+
+def _read(kernel: Kernel, program: str, family: int, desired: t.Sequence[IptablesTable]) -> Saved:
+    for _attempt in range(_ATTEMPTS):
+        done = kernel.run([f"{program}-save"])
+        if done.code == 0:
+            return parse(done.output)
+        if done.code == 127:
+            break
+    # Not installed yet: applying says so.
+    if done.code == 127 or not any(table.family == family for table in desired):
+        return Saved({}, {})
+    raise ObserveError(
+        f"The {program} rules cannot be read ({program}-save): {first_line(done)}."
+        " See that the kernel has nf_tables or iptables (Debian: linux-image-amd64), then run again."
+    )
+
+
+def _foreign(saved: t.Mapping[str, Saved], suffix: str) -> int:
+    """Rules of others in a backend, of both families."""
+    return sum(
+        not rule.hash
+        for name in FAMILIES.values()
+        for chains in saved.get(name + suffix, Saved({}, {})).tables.values()
+        for rules in chains.values()
+        for rule in rules
+    )
+
+
+def first_line(done: Completed) -> str:
+    """What a program said first, without its warnings."""
+    lines = [line for line in (done.errors or done.output).splitlines() if line.strip() and "Warning" not in line]
+    return lines[0].rstrip(".") if lines else f"it ended with status {done.code}"
+
+
+class Backends(t.NamedTuple):
+    """`used` is nft or legacy, as the host's iptables says; `rules` counts those in each backend, None: unknown."""
+
+    used: str
+    version: str
+    rules: t.Mapping[str, t.Optional[int]]
+
+    @property
+    def mixed(self) -> bool:
+        return all(self.rules.get(name) for name in ("nft", "legacy"))
+
+
+def backends(kernel: Kernel) -> t.Optional[Backends]:
+    """None where iptables is not installed."""
+    done = kernel.run(["iptables", "-V"])
+    if done.code != 0:
+        return None
+    used = "nft" if "nf_tables" in done.output else "legacy"
+    rules: dict[str, t.Optional[int]] = {}
+    for name in ("nft", "legacy"):
+        saved = kernel.run([f"iptables-{name}-save"])
+        rules[name] = None
+        if saved.code == 0:
+            rules[name] = sum(line.startswith("-A ") for line in saved.output.splitlines())
+    return Backends(used, done.output.split()[1].lstrip("v") if len(done.output.split()) > 1 else "", rules)

@@ -1,0 +1,308 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One table written by one `iptables-restore --noflush`, which is one transaction: no packet meets half of it.
+
+When it is refused, the chain in which the reason lies is set aside and the others are written: one bad policy must not
+keep all others from being enforced. The program names the line in most cases; where it does not (the legacy kernel
+refuses a table as a whole), the rules are tried in halves, in a chain to which nothing leads. Of a chain that is set
+aside the former rules stay; a new one gets the rules in front of the bad one, and drops what reaches its end.
+
+What would not be one rule (iptables_encoding.py) is set aside in the same way, before the program sees any of it.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ...base import iptables_encoding as encoding
+from ...base.not_encodable import NotEncodable, shown
+from ..kernel.port import Completed, Kernel
+from .iptables_saved import Place, commented
+
+_LOCK_WAIT = 10  # seconds for the lock of the legacy tables (/run/xtables.lock)
+_TIMEOUT = 120.0
+_ATTEMPTS = 3  # when somebody else wrote the table between the program's reading and its writing
+_MOST_REFUSED = 50  # chains set aside before the table is given up
+_MOST_TRIALS = 400
+_TRIAL = "cali-trial"
+
+_NAMED_LINE = re.compile(r"\bline:? (\d+)")
+_PROGRAM = re.compile(r"^ip6?tables\S*(?: v[\d.]+ \(\w+\))?: ?")
+
+#: (hash, rule)
+Rules = tuple[tuple[str, str], ...]
+
+
+class ChainWrite(t.NamedTuple):
+    """A chain of ours with its rules. `delta` are the lines that make it of what stands; without any it is emptied and
+    filled anew, in the same transaction. `hooked`: rules of chains that are not ours lead to it."""
+
+    place: Place
+    chain: str
+    rules: Rules
+    exists: bool = False
+    delta: tuple[str, ...] = ()
+    hooked: bool = False
+    title: str = ""
+
+    @property
+    def set_aside(self) -> bool:
+        """Whether the others can do without. A new chain that all packets pass may not drop what reaches its end."""
+        return self.exists or not self.hooked
+
+
+class ChainDelete(t.NamedTuple):
+    place: Place
+    chain: str
+
+    @property
+    def set_aside(self) -> bool:
+        return True
+
+
+class HookWrite(t.NamedTuple):
+    """What a foreign chain must begin and end with, and which of our rules in it go before."""
+
+    place: Place
+    chain: str
+    first: Rules = ()
+    last: Rules = ()
+    old: tuple[str, ...] = ()  # texts, as iptables-save prints them
+
+    @property
+    def set_aside(self) -> bool:
+        return False
+
+
+Write = t.Union[ChainWrite, ChainDelete, HookWrite]
+
+
+class Outcome(t.NamedTuple):
+    """`refused` {position among the writes: reason} of what was set aside; `failure` is why nothing at all was done, ""
+    for success."""
+
+    refused: t.Mapping[int, str]
+    failure: str = ""
+
+
+class _Line(t.NamedTuple):
+    text: str
+    write: int = -1  # position among the writes; -1: none
+
+
+def restore(kernel: Kernel, place: Place, writes: t.Sequence[Write]) -> Outcome:
+    """All writes are to `place`."""
+    current: dict[int, Write] = dict(enumerate(writes))
+    refused: dict[int, str] = {}
+    tried = False
+    try:
+        refused.update(_without_bad_names(place, current))
+    except _NothingWritten as error:
+        return Outcome({}, str(error))
+    while current:
+        lines = _input(place, current)
+        unfit = _unfit(lines)
+        if unfit:
+            try:
+                for line, unencodable in unfit:
+                    refused[line.write] = _set_aside(current, line, place, unencodable.allowed, given=False)
+            except _NothingWritten as failure:
+                return Outcome({}, str(failure))
+            continue
+        done = _run(kernel, place, [line.text for line in lines])
+        if done.code == 0:
+            return Outcome(refused)
+        named = [lines[number - 1] for number in _numbers(done) if 0 < number <= len(lines)]
+        bad = [line for line in named if line.write >= 0 and current[line.write].set_aside]
+        if not bad and not tried and all(line.write < 0 for line in named) and _about_the_input(done):
+            tried = True
+            bad = _search(kernel, place, current)
+        elif bad:
+            bad = bad[-1:]  # the kernel names the jumps to a chain that it does not like before the rule in it
+        if not bad or len(refused) + len(bad) > _MOST_REFUSED:
+            return Outcome({}, _reason(done, place, named))
+        for line in bad:
+            if line.write in current:
+                refused[line.write] = _set_aside(current, line, place, said(done))
+    return Outcome(refused)
+
+
+def _input(place: Place, writes: t.Mapping[int, Write]) -> list[_Line]:
+    """Lines in the order in which one may refer to the other."""
+    declare: list[_Line] = []
+    rules: list[_Line] = []
+    unhook: list[_Line] = []
+    hook: list[_Line] = []
+    flush: list[_Line] = []
+    delete: list[_Line] = []
+    for number, write in writes.items():
+        if isinstance(write, HookWrite):
+            # By the full text, not by number: others insert rules between reading and writing.
+            unhook += [_Line(f"-D {write.chain} {text}", number) for text in write.old]
+            for position, (digest, rule) in enumerate(write.first, start=1):
+                hook.append(_Line(f"-I {write.chain} {position} {commented(digest, rule)}", number))
+            hook += [_Line(f"-A {write.chain} {commented(digest, rule)}", number) for digest, rule in write.last]
+        elif isinstance(write, ChainDelete):
+            flush.append(_Line(f"-F {write.chain}", number))
+            delete.append(_Line(f"-X {write.chain}", number))
+        elif write.delta:
+            rules += [_Line(text, number) for text in write.delta]
+        else:
+            declare.append(_Line(f":{write.chain} - [0:0]", number))  # which also empties it
+            rules += [_Line(f"-A {write.chain} {commented(digest, rule)}", number) for digest, rule in write.rules]
+    return [_Line(f"*{place.table}"), *declare, *rules, *unhook, *hook, *flush, *delete, _Line("COMMIT")]
+
+
+class _NothingWritten(Exception):
+    """Something cannot be encoded without which the table must not be written."""
+
+
+def _without_bad_names(place: Place, writes: dict[int, Write]) -> dict[int, str]:
+    """Take out of `writes` those to chains whose names are none; return {position: reason}. Raises _NothingWritten."""
+    reasons: dict[int, str] = {}
+    for number, write in list(writes.items()):
+        try:
+            encoding.check_table(place.table)
+            encoding.check_chain(write.chain, ours=not isinstance(write, HookWrite))
+        except NotEncodable as error:
+            if place.table not in encoding.TABLES or isinstance(write, HookWrite):
+                words = f"Nothing of table {place.table} was changed: {error} Correct it, then run again."
+                raise _NothingWritten(words) from error
+            del writes[number]
+            reasons[number] = f"{error} The chain was left out, everything else is applied. Correct it, then run again."
+    return reasons
+
+
+def _unfit(lines: t.Sequence[_Line]) -> list[tuple[_Line, NotEncodable]]:
+    """Return, of each write, the first line that would not be one rule, and why. Raises _NothingWritten."""
+    if encoding.are_good([line.text for line in lines]):
+        return []
+    found: dict[int, tuple[_Line, NotEncodable]] = {}
+    for line in lines:
+        try:
+            encoding.check_line(line.text)
+        except NotEncodable as error:
+            found.setdefault(line.write, (line, error))
+    return list(found.values())
+
+
+def _run(kernel: Kernel, place: Place, lines: t.Sequence[str]) -> Completed:
+    command = [f"{place.program}-restore", "--noflush", "-w", str(_LOCK_WAIT)]
+    text = "\n".join([*lines, ""])
+    for _attempt in range(_ATTEMPTS):
+        done = kernel.run(command, stdin=text, timeout=_TIMEOUT)
+        if done.code == 0 or "temporarily unavailable" not in done.errors:
+            break
+    return done
+
+
+def _numbers(done: Completed) -> list[int]:
+    return [int(number) for number in _NAMED_LINE.findall(done.errors)]
+
+
+def said(done: Completed) -> str:
+    """What the program or, through it, the kernel said of the last line that it names."""
+    found = [line for line in done.errors.splitlines() if _NAMED_LINE.match(line)]
+    if not found:
+        found = [_PROGRAM.sub("", line) for line in done.errors.splitlines() if "Warning" not in line]
+    words = [line.strip().rstrip(".") for line in found if line.strip()]
+    if not words:
+        return f"it ended with status {done.code}"
+    return words[-1] if _NAMED_LINE.match(words[-1]) else words[0]
+
+
+def _about_the_input(done: Completed) -> bool:
+    """Not a missing program, the lock or the time."""
+    return done.code not in (124, 127) and "xtables lock" not in done.errors
+
+
+def _search(kernel: Kernel, place: Place, writes: t.Mapping[int, Write]) -> list[_Line]:
+    """The lines that are refused by themselves, as far as they are in a chain that can be set aside."""
+    chains = {number: write for number, write in writes.items() if isinstance(write, ChainWrite)}
+    new = [write.chain for write in chains.values() if not write.exists]
+    declared = [f"*{place.table}", f":{_TRIAL} - [0:0]", *(f":{chain} - [0:0]" for chain in new)]
+    trials = 0
+
+    def refused(rules: t.Sequence[_Line]) -> list[_Line]:
+        nonlocal trials
+        trials += 1
+        text = [*declared, *(f"-A {_TRIAL} {line.text}" for line in rules), "COMMIT"]
+        if trials > _MOST_TRIALS or _run(kernel, place, text).code == 0:
+            return []
+        if len(rules) == 1:
+            return list(rules)
+        half = len(rules) // 2
+        return refused(rules[:half]) + refused(rules[half:])
+
+    everything = [
+        _Line(commented(digest, rule), number)
+        for number, write in chains.items()
+        if write.set_aside
+        for digest, rule in write.rules
+    ]
+    try:
+        found = refused(everything) if everything else []
+    finally:
+        for chain in (_TRIAL, *new):
+            _run(kernel, place, [f"*{place.table}", f"-F {chain}", f"-X {chain}", "COMMIT"])
+    first: dict[int, _Line] = {}
+    for line in found:
+        first.setdefault(line.write, line)
+    return [line._replace(text=f"-A {chains[line.write].chain} {line.text}") for line in first.values()]
+
+
+def _set_aside(writes: dict[int, Write], line: _Line, place: Place, words: str, given: bool = True) -> str:
+    """Takes out of `writes` what the line belongs to, or what is bad of it. The reason, for people.
+
+    `given` False: iptables-restore was not given the line. Raises _NothingWritten.
+    """
+    write = writes[line.write]
+    words = words.rstrip(".")
+    if not given and not write.set_aside:
+        raise _NothingWritten(
+            f"Nothing of table {place.table} was changed, for chain {write.chain} cannot be written: {words}."
+            " Correct it, then run again."
+        )
+    del writes[line.write]
+    if isinstance(write, ChainDelete):
+        return (
+            f"The chain {write.chain} of table {place.table} could not be deleted: {words}."
+            f" A rule that is not ours may refer to it ({place.program}-save | grep it); the next run tries again."
+        )
+    if not isinstance(write, ChainWrite):  # a hook is not set aside: its table fails as a whole
+        raise TypeError(f"{write!r} cannot be set aside")
+    name = f"{write.title} (chain {write.chain})" if write.title else f"chain {write.chain}"
+    rule = shown(encoding.without_refused(line.text))
+    doing = "refused" if given else "was not given"
+    text = f"{place.program}-restore {doing} {name} of table {place.table} at {rule}: {words}."
+    if write.exists:
+        return f"{text} Its former rules stay in force, and everything else is applied. Correct it, then run again."
+    bodies = [f"-A {write.chain} {commented(digest, rule)}" for digest, rule in write.rules]
+    good = write.rules[: bodies.index(line.text)] if line.text in bodies else ()
+    end: Rules = () if place.table == "nat" else (("0" * 16, "-j DROP"),)
+    writes[line.write] = write._replace(rules=good + end, hooked=True)
+    fate = "it changes nothing" if place.table == "nat" else "it drops"
+    return (
+        f"{text} Until that is right the chain has the {len(good)} rules before it, and what they leave {fate};"
+        " everything else is applied. Correct it, then run again."
+    )
+
+
+def _reason(done: Completed, place: Place, named: t.Sequence[_Line]) -> str:
+    if done.code == 127:
+        return (
+            f"The program {place.program}-restore is not installed; NAT and the guard of the tunnels need it."
+            " Install it with `apt-get install iptables` (Debian), then run again."
+        )
+    if "xtables lock" in done.errors:
+        return (
+            f"Another program has held the lock of iptables (/run/xtables.lock) for {_LOCK_WAIT} s, so table"
+            f" {place.table} was not written. See which one it is (lsof /run/xtables.lock), then run again."
+        )
+    where = f" at {shown(named[-1].text)}" if named else ""
+    return (
+        f"{place.program}-restore refused table {place.table}{where}: {said(done)}. Nothing of the table was changed."
+        " See that the kernel has the modules which the rule names (xt_set, xt_comment, nf_nat), then run again."
+    )

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Permanent neighbour and forwarding entries on our VXLAN device: where each remote node's VTEP is.
+
+Only permanent entries count, and only on devices that are desired to have some or carry our alias: everything on those
+is ours.
+"""
+
+from __future__ import annotations
+
+import errno
+import typing as t
+
+from ...state.node_state import FdbEntry, Neighbor
+from ..change import Change, apply_each, refused
+from ..kernel.port import ForwardingEntry, Kernel, KernelError, NeighborEntry
+from .tunnel import MARK
+
+Entry = t.Union[Neighbor, FdbEntry]
+#: ("neighbor", device, address) -> MAC, ("fdb", device, MAC, destination) -> destination
+Observed = dict[tuple[str, ...], str]
+
+_NO_MAC = "00:00:00:00:00:00"
+
+
+def observe(kernel: Kernel, desired: t.Iterable[Entry]) -> Observed:
+    devices = {entry.device for entry in desired}
+    devices |= {link.name for link in kernel.links("vxlan") if link.alias.startswith(MARK)}
+    observed: Observed = {}
+    for device in sorted(devices):
+        for neighbor in kernel.neighbors(device):
+            if neighbor.permanent:
+                observed["neighbor", device, neighbor.address] = neighbor.mac
+        for entry in kernel.fdb(device):
+            if entry.permanent and entry.destination and entry.mac != _NO_MAC:
+                observed["fdb", device, entry.mac, entry.destination] = entry.destination
+    return observed
+
+
+def diff(desired: t.Iterable[Entry], observed: t.Mapping[tuple[str, ...], str]) -> list[Change]:
+    changes: list[Change] = []
+    wanted: set[tuple[str, ...]] = set()
+    fdb: list[FdbEntry] = []
+    for entry in desired:
+        if isinstance(entry, FdbEntry):
+            wanted.add(("fdb", entry.device, entry.mac, entry.destination))
+            fdb.append(entry)
+            continue
+        key: tuple[str, ...] = ("neighbor", entry.device, entry.address)
+        wanted.add(key)
+        have = observed.get(key)
+        if have != entry.mac:
+            before = f"lladdr {have} dev {entry.device}" if have else None
+            after = f"lladdr {entry.mac} dev {entry.device}"
+            new = NeighborEntry(entry.device, entry.address, entry.mac)
+            changes.append(Change("neighbor", "~" if have else "+", entry.address, before, after, new=new))
+    stale = [key for key in observed if key not in wanted]
+    for entry in fdb:
+        if ("fdb", entry.device, entry.mac, entry.destination) in observed:
+            continue
+        # Entries of one MAC form a list in the kernel; a replacement takes the place of its first.
+        old = next((key for key in stale if key[:3] == ("fdb", entry.device, entry.mac)), None)
+        if old:
+            stale.remove(old)
+        before = f"dst {old[3]} dev {entry.device}" if old else None
+        after = f"dst {entry.destination} dev {entry.device}"
+        new_entry = ForwardingEntry(entry.device, entry.mac, entry.destination)
+        changes.append(Change("fdb", "~" if old else "+", entry.mac, before, after, new=new_entry))
+    for key in stale:
+        if key[0] == "neighbor":
+            neighbor = NeighborEntry(key[1], key[2], observed[key])
+            changes.append(Change("neighbor", "-", key[2], f"lladdr {observed[key]} dev {key[1]}", None, old=neighbor))
+        else:
+            forwarding = ForwardingEntry(key[1], key[2], key[3])
+            changes.append(Change("fdb", "-", key[2], f"dst {key[3]} dev {key[1]}", None, old=forwarding))
+    return changes
+
+
+def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
+    apply_each(changes, lambda change: _write(kernel, change), _reason)
+
+
+def _write(kernel: Kernel, change: Change) -> None:
+    if change.action in ("+", "~"):
+        if change.kind == "fdb":
+            kernel.fdb_replace(change.new)
+        else:
+            kernel.neighbor_replace(change.new)
+    elif change.action == "-":
+        if change.kind == "fdb":
+            kernel.fdb_delete(change.old)
+        else:
+            kernel.neighbor_delete(change.old)
+
+
+def _reason(change: Change, error: KernelError) -> t.Optional[str]:
+    gone = change.action == "-" and error.errno in (errno.ENOENT, errno.ENODEV)
+    return None if gone else refused(error)

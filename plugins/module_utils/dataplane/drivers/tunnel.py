@@ -1,0 +1,347 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tunnel devices: `tunl0` (ipip), `vxlan.calico` and, over IPv6, `vxlan-v6.calico`, with the node's own tunnel address
+on them.
+
+Our mark is the device's alias, `calico: tunnel <addresses>`: it names the addresses that are ours, and is written
+before the first of them is added. Addresses of others are never touched.
+
+`tunl0` is the fallback device of the kernel's ipip module and cannot be deleted: absent means down and without our
+address. An address stays while sockets use it: the host's own connections through the tunnel have it as their source.
+A new address is added before the old one goes. `vxlan-v6.calico` has IPv6 addresses alone; its link-local one, which
+the kernel makes of its MAC, is nobody's. Nothing that is advertised through a tunnel is taken by it (hardening.py).
+"""
+
+from __future__ import annotations
+
+import errno
+import typing as t
+
+from ...state.node_state import TunnelDevice
+from .. import hardening
+from ..change import Change, apply_each, refused
+from ..kernel.port import SCOPE_LINK, Address, Kernel, KernelError, Link, NewLink
+
+MARK = "calico: tunnel"
+NAMES = ("tunl0", "vxlan.calico", "vxlan-v6.calico")
+
+
+class Observed(t.NamedTuple):
+    link: Link
+    addresses: tuple[Address, ...]
+    recorded: tuple[str, ...]  # our addresses, as the alias names them
+    sockets: t.Mapping[str, int]  # {our address that is no longer desired: sockets}
+    advertised: t.Optional[hardening.Advertised] = None  # what advertisements left on it
+
+    @property
+    def ours(self) -> bool:
+        return self.link.alias.startswith(MARK)
+
+    @property
+    def own(self) -> list[Address]:
+        return [address for address in self.addresses if address.address in self.recorded]
+
+    @property
+    def foreign(self) -> list[Address]:
+        return [address for address in self.addresses if address.address not in self.recorded]
+
+
+def observe(kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence[str] = NAMES) -> dict[str, Observed]:
+    """Those of `names` and of the desired ones that exist."""
+    wanted = {device.name: device for device in desired}
+    observed: dict[str, Observed] = {}
+    for name in dict.fromkeys([*names, *wanted]):
+        link = kernel.link(name)
+        if link is None:
+            continue
+        recorded = tuple(_recorded(link))
+        addresses = tuple(_addresses(kernel, link))
+        keep = wanted[name].address if name in wanted else None
+        sockets = {
+            address.address: kernel.sockets_using(address.address)
+            for address in addresses
+            if address.address in recorded and address.address != keep
+        }
+        observed[name] = Observed(link, addresses, recorded, sockets)
+    for name, left in hardening.advertised(kernel, [name for name in observed if name in wanted]).items():
+        observed[name] = observed[name]._replace(advertised=left)
+    return observed
+
+
+def _addresses(kernel: Kernel, link: Link) -> list[Address]:
+    """Those of the family that the tunnel carries, without what was advertised."""
+    if link.local is None or ":" not in link.local:
+        return kernel.addresses(link.name)
+    found = kernel.addresses(link.name, 6)
+    return [address for address in found if address.scope != SCOPE_LINK and address.permanent]
+
+
+def _identity(link: t.Union[Link, TunnelDevice]) -> str:
+    if link.kind != "vxlan":
+        return ""
+    return f"vni {link.vni} port {link.port} local {link.local}"
+
+
+def _state(link: Link) -> str:
+    words = [_identity(link), f"mtu {link.mtu}", "up" if link.up else "down"]
+    return "  ".join(word for word in words if word)
+
+
+def diff(desired: t.Iterable[TunnelDevice], observed: t.Mapping[str, Observed]) -> list[Change]:
+    changes: list[Change] = []
+    wanted = {device.name: device for device in desired}
+    for device in wanted.values():
+        changes += _present(device, observed.get(device.name))
+    for name, have in observed.items():
+        if name not in wanted and have.ours:
+            changes += _absent(have)
+    return changes
+
+
+def _present(device: TunnelDevice, have: t.Optional[Observed]) -> list[Change]:
+    after = "  ".join(word for word in (_identity(device), f"mtu {device.mtu}", "up") if word)
+    length = 128 if ":" in device.local else 32
+    address = Address(device.name, device.address, length) if device.address else None
+    if have is None:
+        changes = [Change("device", "+", device.name, None, after, new=device)]
+        if address:
+            changes.append(_address_change(address, device))
+        return changes
+    link = have.link
+    problem = _in_the_way(device, have)
+    if problem:
+        return [Change("device", "!", device.name, _state(link), after, problem, link, device)]
+    changes = []
+    recreate = device.kind == "vxlan" and (
+        (link.vni, link.port, link.local, link.learning) != (device.vni, device.port, device.local, False)
+    )
+    if recreate:
+        before = _state(link) + ("  learning" if link.learning else "")
+        note = "made anew: its identity cannot be changed in place"
+        changes.append(Change("device", "~", device.name, before, after, note, link, device))
+        if address:
+            changes.append(_address_change(address, device))
+        return changes
+    wanted_mac = device.mac if device.mac and device.mac != link.mac else None
+    closing = hardening.differing(link, have.advertised)
+    if link.mtu != device.mtu or not link.up or wanted_mac or closing:
+        before = _state(link) + (f"  mac {link.mac}" if wanted_mac else "")
+        mac = f"  mac {wanted_mac}" if wanted_mac else ""
+        before = "  ".join([before, *(have for have, _want in closing)])
+        closed = "  ".join([after + mac, *(want for _have, want in closing)])
+        changes.append(Change("device", "~", device.name, before, closed, "", link, device))
+    present = {entry.address for entry in have.addresses}
+    if address and address.address not in present:
+        changes.append(_address_change(address, device))
+    elif not changes and not _recorded_well(device, have):
+        changes.append(Change("device", "~", device.name, f"alias {link.alias!r}", f"alias {MARK!r}", "", link, device))
+    changes += _addresses_absent(have, keep=device.address)
+    return changes
+
+
+def _address_change(address: Address, device: TunnelDevice) -> Change:
+    subject = f"{address.address}/{address.prefix_length}"
+    return Change("address", "+", subject, None, f"dev {device.name}", new=(address, device))
+
+
+def _recorded_well(device: TunnelDevice, have: Observed) -> bool:
+    """The alias names our addresses, and none that is not on the device."""
+    present = {address.address for address in have.addresses}
+    recorded = set(have.recorded)
+    return have.ours and recorded <= present and (device.address is None or device.address in recorded)
+
+
+def _in_the_way(device: TunnelDevice, have: Observed) -> str:
+    link = have.link
+    if link.kind != device.kind:
+        return (
+            f"A device {link.name} of kind {link.kind or 'hardware'} exists, where one of kind {device.kind} is needed."
+            f" It was not touched. Rename or delete it (ip link del {link.name}), then run again."
+        )
+    # Its MAC tells our own device, of a run that was stopped before it could set the alias, from a foreign one.
+    if device.kind == "vxlan" and not have.ours and (link.alias or link.mac != device.mac):
+        return (
+            f"A VXLAN device {link.name} exists that this collection did not make ({_state(link)})."
+            f" It was not touched. Remove what made it and the device (ip link del {link.name}), then run again."
+        )
+    return ""
+
+
+def _addresses_absent(have: Observed, keep: t.Optional[str] = None) -> list[Change]:
+    changes: list[Change] = []
+    for address in have.own:
+        if address.address == keep:
+            continue
+        count = have.sockets.get(address.address, 0)
+        subject, before = f"{address.address}/{address.prefix_length}", f"dev {address.device}"
+        if count:
+            note = f"kept: {count} open socket{'s' if count > 1 else ''} use{'' if count > 1 else 's'} it"
+            changes.append(Change("address", "=", subject, before, before, note, address))
+        else:
+            changes.append(Change("address", "-", subject, before, None, "", address))
+    return changes
+
+
+def _absent(have: Observed) -> list[Change]:
+    link = have.link
+    changes = _addresses_absent(have)
+    used = any(change.action == "=" for change in changes)
+    foreign = have.foreign
+    if used:
+        note = "kept: it carries an address in use"
+        return [*changes, Change("device", "=", link.name, _state(link), _state(link), note, link)]
+    if foreign:
+        note = f"left as it is: {foreign[0].address} on it is not ours"
+        return [*changes, Change("device", "-", link.name, _state(link), None, note, (link, False))]
+    if link.name == "tunl0":
+        note = "set down: the kernel does not let it be deleted"
+        return [*changes, Change("device", "-", link.name, _state(link), None, note, (link, True))]
+    return [*changes, Change("device", "-", link.name, _state(link), None, "", (link, True))]
+
+
+def recreated(changes: t.Iterable[Change]) -> set[str]:
+    """Devices that these changes make anew: whatever was on or through them is gone afterwards."""
+    return {
+        change.subject
+        for change in changes
+        if change.kind == "device" and change.action == "~" and _differs(change.old, change.new)
+    }
+
+
+def indexes(kernel: Kernel, devices: t.Iterable[TunnelDevice]) -> dict[str, int]:
+    """Return {name: index} of those that are there. One that was made anew has another index."""
+    found = (kernel.link(device.name) for device in devices)
+    return {link.name: link.index for link in found if link is not None}
+
+
+def _differs(link: Link, device: TunnelDevice) -> bool:
+    if device.kind != "vxlan":
+        return False
+    return (link.vni, link.port, link.local, link.learning) != (device.vni, device.port, device.local, False)
+
+
+def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
+    apply_each(changes, lambda change: _write(kernel, change), _reason)
+
+
+def _write(kernel: Kernel, change: Change) -> None:
+    if change.kind == "device" and change.action == "-":
+        _release(kernel, *change.old)
+    elif change.kind == "device" and change.action in ("+", "~"):
+        try:
+            _make(kernel, change)
+        except KernelError as error:
+            if error.errno != errno.ENODEV or change.action == "+":
+                raise
+            _make(kernel, change)  # it went by itself: see node.py for what went with it
+    elif change.kind == "address" and change.action == "+":
+        _add_address(kernel, *change.new)
+    elif change.kind == "address" and change.action == "-":
+        _delete_address(kernel, change.old)
+
+
+def _make(kernel: Kernel, change: Change) -> None:
+    device: TunnelDevice = change.new
+    link = kernel.link(device.name)
+    if link is not None and link.kind == device.kind and _differs(link, device):
+        kernel.link_delete(device.name)
+        link = None
+    if link is None:
+        new = NewLink(device.name, device.kind, device.mtu, device.mac, device.vni, device.port)
+        if device.kind == "vxlan":
+            new = NewLink(device.name, "vxlan", device.mtu, device.mac, device.vni, device.port, device.local)
+        else:
+            # Asking for any ipip device loads the module, which brings tunl0 along.
+            new = NewLink(device.name, device.kind)
+        try:
+            kernel.link_add(new)
+        except KernelError as error:
+            if error.errno != errno.EEXIST or kernel.link(device.name) is None:
+                raise
+        link = kernel.link(device.name)
+    _record(kernel, device.name, [device.address] if device.address else [])
+    if link is not None and not link.up and not hardening.has_settings(kernel, device.name):
+        # On the tunl0 of a network namespace IPv6 begins when its MTU changes or it comes up, and not before.
+        kernel.link_set(device.name, mtu=link.mtu - 1)
+        kernel.link_set(device.name, mtu=device.mtu)
+        link = kernel.link(device.name)
+    hardening.close(kernel, device.name)
+    if link is not None and link.up:
+        hardening.forget_advertised(kernel, link)
+    mac = device.mac if link and device.mac and device.mac != link.mac else None
+    mtu = device.mtu if link and device.mtu != link.mtu else None
+    kernel.link_set(device.name, mac=mac, mtu=mtu, up=True)
+
+
+def _recorded(link: t.Optional[Link]) -> list[str]:
+    """Our addresses, as the device's alias names them."""
+    return link.alias[len(MARK) :].split() if link is not None and link.alias.startswith(MARK) else []
+
+
+def _record(kernel: Kernel, name: str, addresses: t.Iterable[str]) -> None:
+    """Writes the alias: these addresses of ours, and those of ours that are still on the device."""
+    link = kernel.link(name)
+    if link is None:
+        return
+    recorded = _recorded(link)
+    present = {address.address for address in _addresses(kernel, link)}
+    kept = [address for address in recorded if address in present]
+    alias = " ".join([MARK, *dict.fromkeys([*addresses, *kept])])
+    if alias != link.alias:
+        kernel.link_set(name, alias=alias)
+
+
+def _add_address(kernel: Kernel, address: Address, device: TunnelDevice) -> None:
+    _record(kernel, device.name, [address.address])
+    if ":" in address.address:
+        _turn_on(kernel, device.name)
+    try:
+        kernel.address_add(address)
+    except KernelError as error:
+        if error.errno != errno.EEXIST:
+            raise
+
+
+def _turn_on(kernel: Kernel, name: str) -> None:
+    """IPv6, where the host's default is to have it off; a device that has it off takes no address."""
+    key = f"net/ipv6/conf/{name}/disable_ipv6"
+    if kernel.sysctl_read(key) not in (None, "0"):
+        kernel.sysctl_write(key, "0")
+
+
+def _delete_address(kernel: Kernel, address: Address) -> None:
+    try:
+        kernel.address_delete(address)
+    except KernelError as error:
+        if error.errno not in (errno.EADDRNOTAVAIL, errno.ENODEV):
+            raise
+    _record(kernel, address.device, [])
+
+
+def _release(kernel: Kernel, link: Link, down: bool) -> None:
+    if link.name != "tunl0" and down:
+        kernel.link_delete(link.name)
+        return
+    if down:
+        kernel.link_set(link.name, up=False)
+    present = {address.address for address in _addresses(kernel, link)}
+    if not present.intersection(_recorded(kernel.link(link.name))):  # else the next run has to find them
+        kernel.link_set(link.name, alias="")
+
+
+def _reason(change: Change, error: KernelError) -> str:
+    said = f"The kernel said: {error.said}."
+    device = change.new[1] if isinstance(change.new, tuple) else change.new
+    kind = device.kind if isinstance(device, TunnelDevice) else ""
+    if change.kind == "device" and change.action == "+" and error.errno in (errno.EOPNOTSUPP, errno.ENODEV):
+        return (
+            f"This kernel cannot make a device of kind {kind}, which the pool's mode needs. {said}"
+            f" Install a kernel that has the module {kind} (Debian: linux-image-amd64), or choose another mode."
+        )
+    if change.kind == "device" and kind == "vxlan" and error.errno in (errno.EEXIST, errno.EADDRINUSE):
+        return (
+            f"Another VXLAN device on this host uses VNI {device.vni} on UDP port {device.port}. {said}"
+            " Give this fleet another calico_vxlan_vni or calico_vxlan_port, or remove the other device."
+        )
+    return refused(error)

@@ -1,0 +1,674 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Workload endpoints: a network namespace joined to the host by a veth pair, as Calico's CNI plugin makes it.
+
+The host end has the MAC ee:ee:ee:ee:ee:ee and no address; the workload has its address as /32 and reaches everything by
+169.254.1.1, which the host answers for by proxy ARP. An IPv6 address is a /128, and its way out is the link-local
+address that the host end's MAC makes. The pair is made in one request, its inner end born inside.
+
+Nothing that a workload advertises is taken by its host end (hardening.py), which `apply` sees to before anything else.
+
+Order: `apply` leaves a new host end down, then the sysctl driver sets the host end's sysctls, then `activate` sets it
+up, then the route driver writes its route. So a workload is never reachable before its interface is ready.
+
+Marks: the host end's alias `calico: workload <namespace>/<name>`, the inner end's `calico: address <addresses>`, and
+the marker of a namespace that was made here: no other one is deleted.
+
+A namespace with two such interfaces reaches everything by its eth0; what answers come from the address of the other one
+leave by that one, for which it has a rule and a table of its own: the host drops what comes by an interface from an
+address that is not there.
+
+A namespace that is not owned (`netns_owned`; CNI's) is never made. When it is gone so is the workload: nothing is
+wanted of it any more, and nothing is repaired. The same where its path leads to another namespace than the one that it
+was attached to (`netns_identity`), or where that cannot be told: see `ended`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import re
+import typing as t
+
+from ...state.node_state import ROUTE_PROTOCOL, TABLE_MAIN, WorkloadEndpoint
+from .. import hardening
+from ..change import Change, apply_each
+from ..kernel.port import (
+    COOKIE,
+    METRIC_IPV6,
+    PROTOCOL_BOOT,
+    SCOPE_LINK,
+    Address,
+    Kernel,
+    KernelError,
+    KernelRoute,
+    Link,
+    NamespaceRefused,
+    NewLink,
+    RouteAttributes,
+    RouteOperation,
+    RuleEntry,
+    Write,
+)
+
+MARK = "calico: workload "
+_ADDRESS_MARK = "calico: address "
+HOST_MAC = "ee:ee:ee:ee:ee:ee"
+GATEWAY = "169.254.1.1"
+GATEWAY6 = "fe80::ecee:eeff:feee:eeee"  # of HOST_MAC (RFC 4291, appendix A)
+#: Note of a workload that ended with its namespace.
+GONE = "its network namespace is gone"
+#: Note of a workload whose name or path leads elsewhere by now.
+ELSEWHERE = "{} does not lead to the network namespace that it was attached to"
+_GATEWAY_ROUTE = f"{GATEWAY}/32"
+_DEFAULT_ROUTE = "0.0.0.0/0"
+_DEFAULT_ROUTE6 = "::/0"
+_BOTH = (4, 6)
+#: What IPv6 inside needs: to be on, and no address to be asked about on a link with two ends. Nobody advertises there.
+_INSIDE6 = {"accept_dad": "0", "accept_ra": "0", "disable_ipv6": "0"}
+_SECOND_METRIC = 100  # of the routes by an interface that is not eth0, with its number: net1 has 101
+_SECOND_TABLE = 179_000_000  # with that metric: where the routes for packets from its addresses are
+_SECOND_PRIORITY = 1790
+
+
+class Observed(t.NamedTuple):
+    """`peer` is the device inside that has the wanted name; `joined` says whether it is the host end's other end."""
+
+    link: t.Optional[Link] = None
+    netns: bool = False
+    peer: t.Optional[Link] = None
+    joined: bool = False
+    lo_up: bool = False
+    addresses: tuple[Address, ...] = ()
+    routes: t.Mapping[str, RouteAttributes] = {}  # {destination: attributes}, gateways and defaults only
+    owned: t.Optional[str] = None  # stale: name of the namespace that was made for it
+    inside: bool = True  # whether the namespace was looked into; only what stands on the host counts otherwise
+    unmounted: bool = False  # what has the namespace's name is none
+    ended: str = ""  # why nothing is wanted of it any more
+    refused: str = ""  # why what has the namespace's name cannot be a workload's
+    by_source: bool = True  # whether packets from its addresses leave by its interface
+    advertised: t.Optional[hardening.Advertised] = None  # what advertisements left on the host end
+
+
+def identity(endpoint: WorkloadEndpoint) -> str:
+    return f"{endpoint.namespace}/{endpoint.name}"
+
+
+def netns_name(endpoint: WorkloadEndpoint) -> str:
+    return endpoint.netns or endpoint.name
+
+
+def ended(kernel: Kernel, endpoint: WorkloadEndpoint) -> str:
+    """Return why a workload ended with the namespace that it was attached to, "" for one that did not.
+
+    One without an identity is of a record that an earlier release wrote, and has ended unless its pair is joined. An
+    identity without a cookie may be that of a later namespace: there the host end has to stand, which goes with the
+    namespace.
+    """
+    name, identity_ = netns_name(endpoint), endpoint.netns_identity
+    if endpoint.netns_owned:
+        if not identity_ or kernel.netns_is(name, identity_) or not kernel.netns_exists(name):
+            return ""
+        # Ours is known by its marker, and is made anew when it is gone.
+        return "" if kernel.netns_owners().get(name) == identity(endpoint) else ELSEWHERE.format(name)
+    if identity_ and not kernel.netns_is(name, identity_) or not kernel.netns_exists(name):
+        return ELSEWHERE.format(name) if kernel.netns_exists(name) else GONE
+    if identity_.startswith(COOKIE):
+        return ""
+    link = kernel.link(endpoint.interface)
+    stands = _marked(link, endpoint) if identity_ else _inside(kernel, endpoint, link).joined
+    return "" if stands else ELSEWHERE.format(name)
+
+
+def adopted(kernel: Kernel, endpoint: WorkloadEndpoint) -> str:
+    """Return the identity of the namespace in which a workload of an earlier release's record stands, "" for none.
+
+    It is the one where the other end of its host end is, with the name and an address that the workload has.
+    Raises KernelError.
+    """
+    name = netns_name(endpoint)
+    try:
+        found = kernel.inside(name).identity
+        there = dataclasses.replace(endpoint, netns_identity=found)
+        seen = _inside(kernel, there, kernel.link(endpoint.interface))
+    except NamespaceRefused:
+        return ""
+    except KernelError as error:
+        if error.errno == errno.ENOENT:
+            return ""
+        raise
+    finally:
+        kernel.leave(name)
+    has = {address.address for address in seen.addresses}
+    return found if seen.joined and not has.isdisjoint(endpoint.addresses) else ""
+
+
+def gone(kernel: Kernel, desired: t.Iterable[WorkloadEndpoint]) -> dict[str, str]:
+    """Return {interface: why} of the workloads that ended with their namespace, which is not ours to make anew."""
+    found = {endpoint.interface: ended(kernel, endpoint) for endpoint in desired}
+    return {interface: why for interface, why in found.items() if why}
+
+
+def observe(
+    kernel: Kernel, desired: t.Sequence[WorkloadEndpoint], interiors: t.Union[bool, t.Collection[str]] = True
+) -> dict[str, Observed]:
+    """By interface; of those that are no longer desired by `<namespace>/<name>`.
+
+    `interiors` says whose namespaces are looked into, which is what costs: all, none, or those of these interfaces.
+    Where the host end is missing or not marked as this workload's it is done in any case. What advertisements left on
+    a host end is looked for with all interiors, and where it still takes them.
+    """
+    links = {link.name: link for link in kernel.links()}
+    namespaces = set(kernel.netns_list())
+    owners = kernel.netns_owners()
+    over = gone(kernel, desired)
+    observed: dict[str, Observed] = {}
+    for endpoint in desired:
+        link = links.get(endpoint.interface)
+        name = netns_name(endpoint)
+        if endpoint.interface in over or (endpoint.netns_owned and name not in namespaces):
+            observed[endpoint.interface] = Observed(link, ended=over.get(endpoint.interface, ""))
+        elif interiors is True or (interiors and endpoint.interface in interiors) or not _marked(link, endpoint):
+            observed[endpoint.interface] = _inside(kernel, endpoint, link)
+        else:
+            observed[endpoint.interface] = Observed(link, True, joined=True, inside=False)
+    wanted = {endpoint.interface for endpoint in desired}
+    _add_advertised(kernel, {key: have for key, have in observed.items() if interiors is True or _open(have)}, observed)
+    used = {netns_name(endpoint) for endpoint in desired}
+    made = {owner: name for name, owner in owners.items() if name not in used}
+    for link in links.values():
+        if link.name not in wanted and link.alias.startswith(MARK):
+            owner = link.alias[len(MARK) :]
+            observed[owner] = Observed(link, owned=made.pop(owner, None))
+    for owner, name in made.items():
+        observed[owner] = Observed(owned=name)
+    return observed
+
+
+def observe_each(kernel: Kernel, desired: t.Iterable[WorkloadEndpoint]) -> dict[str, Observed]:
+    """By interface, read one by one, insides included, and nothing else: for a few of many. Raises KernelError."""
+    observed: dict[str, Observed] = {}
+    for endpoint in desired:
+        over = ended(kernel, endpoint)
+        observed[endpoint.interface] = (
+            Observed(kernel.link(endpoint.interface), ended=over) if over else look(kernel, endpoint)
+        )
+    _add_advertised(kernel, {key: have for key, have in observed.items() if _open(have)}, observed)
+    return observed
+
+
+def look(kernel: Kernel, endpoint: WorkloadEndpoint) -> Observed:
+    """Return what there is of a workload that is being attached, wherever it may have been before.
+
+    Raises KernelError.
+    """
+    link, name = kernel.link(endpoint.interface), netns_name(endpoint)
+    there = kernel.netns_exists(name) or (endpoint.netns_owned and name in kernel.netns_list())
+    return _inside(kernel, endpoint, link) if there else Observed(link)
+
+
+def _open(have: Observed) -> bool:
+    return have.link is not None and bool(have.link.open_settings)
+
+
+def _add_advertised(kernel: Kernel, suspects: t.Mapping[str, Observed], observed: dict[str, Observed]) -> None:
+    """Put into `observed` what advertisements left on the host ends of `suspects`."""
+    present = {have.link.name for have in suspects.values() if have.link is not None}
+    for interface, left in hardening.advertised(kernel, present).items():
+        observed[interface] = observed[interface]._replace(advertised=left)
+
+
+def unlike(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> list[str]:
+    """Interfaces of those that are not as they should be, outside or inside. Raises KernelError.
+
+    Those that ended with their namespace are as they should be.
+    """
+    changes = diff(endpoints, observe_each(kernel, endpoints))
+    return [change.new.interface for change in changes if change.action != "="]
+
+
+def ours(link: Link, endpoint: WorkloadEndpoint) -> bool:
+    """Whether a device is the host end of this workload: marked, or just made by whoever was stopped before marking."""
+    return link.alias == MARK + identity(endpoint) or (
+        (link.kind, link.mac, link.alias, link.name) == ("veth", HOST_MAC, "", endpoint.interface)
+    )
+
+
+def _marked(link: t.Optional[Link], endpoint: WorkloadEndpoint) -> bool:
+    return link is not None and link.peer_elsewhere and link.alias == MARK + identity(endpoint)
+
+
+def _inside(kernel: Kernel, endpoint: WorkloadEndpoint, link: t.Optional[Link]) -> Observed:
+    name, expected = netns_name(endpoint), expected_identity(endpoint)
+    try:
+        table = _second_table(endpoint)
+        more = () if table is None else (table,)
+        interior = kernel.look_inside(name, _BOTH if endpoint.address6 else (4,), *more, identity=expected)
+        if not endpoint.address6 and any(_has6(inner) for inner in interior.links):
+            interior = kernel.look_inside(name, _BOTH, *more, identity=expected)
+    except NamespaceRefused as error:
+        if not endpoint.netns_owned:
+            return Observed(link, ended=ELSEWHERE.format(name))
+        return (
+            Observed(link, True, unmounted=True)
+            if error.errno == errno.EINVAL
+            else Observed(link, True, refused=error.extack)
+        )
+    except KernelError as error:
+        if error.errno == errno.ENOENT and not endpoint.netns_owned:  # it ended just now
+            return Observed(link)
+        raise
+    links = {inner.name: inner for inner in interior.links}
+    peer = links.get(endpoint.peer_interface)
+    joined = link is not None and peer is not None and _ends(link, peer)
+    # With a pair that is made anew go the routes through its other end, whatever that one was named.
+    going = set() if joined else {inner.name for inner in interior.links if link is not None and _ends(link, inner)}
+    wanted = wanted_routes(endpoint)
+    routes = {
+        destination: attributes
+        for destination, attributes in interior.routes
+        if destination in wanted
+        and attributes.table == TABLE_MAIN
+        and attributes.metric == wanted[destination].metric
+        and attributes.device not in going
+    }
+    addresses = tuple(address for address in interior.addresses if peer is not None and address.device == peer.name)
+    lo = links.get("lo")
+    by_source = not missing_by_source(endpoint, interior.rules, interior.routes)
+    return Observed(link, True, peer, joined, lo is not None and lo.up, addresses, routes, by_source=by_source)
+
+
+def expected_identity(endpoint: WorkloadEndpoint) -> str:
+    """Return the identity that the namespace of a workload has to have, "" for any: ours may have been made anew."""
+    return "" if endpoint.netns_owned else endpoint.netns_identity
+
+
+def _has6(link: Link) -> bool:
+    """Whether we gave it an IPv6 address once."""
+    return any(":" in address for address in _recorded(link))
+
+
+def _ends(link: Link, peer: Link) -> bool:
+    """Whether these are the two ends of one pair, in two namespaces."""
+    elsewhere = peer.kind == "veth" and peer.peer_elsewhere and link.peer_elsewhere
+    return elsewhere and (peer.peer_index, link.peer_index) == (link.index, peer.index)
+
+
+def wanted_routes(endpoint: WorkloadEndpoint) -> dict[str, RouteAttributes]:
+    through = RouteAttributes(
+        device=endpoint.peer_interface,
+        mtu=endpoint.route_mtu,
+        protocol=PROTOCOL_BOOT,
+        metric=route_metric(endpoint),
+    )
+    wanted = {}
+    if endpoint.address:
+        wanted[_GATEWAY_ROUTE] = through._replace(scope=SCOPE_LINK)
+        wanted[_DEFAULT_ROUTE] = through._replace(gateway=GATEWAY)
+    if endpoint.address6:
+        wanted[_DEFAULT_ROUTE6] = through._replace(gateway=GATEWAY6, metric=METRIC_IPV6 + through.metric)
+    return wanted
+
+
+def route_metric(endpoint: WorkloadEndpoint) -> int:
+    """A namespace of somebody else may be attached twice, by eth0 and by net1: both reach everything by 169.254.1.1,
+    and eth0 is the one that is used while it is there. By the name alone, so that the order does not matter. Those of
+    IPv6 have METRIC_IPV6 besides."""
+    if endpoint.netns_owned or endpoint.peer_interface == "eth0":
+        return 0
+    number = re.search(r"\d{1,6}$", endpoint.peer_interface)
+    return _SECOND_METRIC + (int(number[0]) if number else 0)
+
+
+def _second_table(endpoint: WorkloadEndpoint) -> t.Optional[int]:
+    metric = route_metric(endpoint)
+    return _SECOND_TABLE + metric if metric else None
+
+
+def missing_by_source(
+    endpoint: WorkloadEndpoint, rules: t.Collection[RuleEntry] = (), routes: t.Collection[KernelRoute] = ()
+) -> list[Write]:
+    """Return what is still to be written inside, beside `rules` and `routes`, for packets from the addresses of an
+    interface that is not eth0 to leave by it."""
+    table = _second_table(endpoint)
+    if table is None:
+        return []
+    there = {(rule.source, rule.priority, rule.table) for rule in rules}
+    present = dict(entry for entry in routes if entry[1].table == table)
+    missing: list[Write] = []
+    for destination, main in wanted_routes(endpoint).items():
+        if main.gateway is None:
+            continue
+        want = main._replace(table=table, onlink=True)
+        have = present.get(destination)
+        if have is None or not _alike(have, want):
+            missing.append(RouteOperation("add" if have is None else "replace", destination, want))
+    for address in endpoint.addresses:
+        if (address, _SECOND_PRIORITY, table) not in there:
+            family = 6 if ":" in address else 4
+            missing.append(
+                RuleEntry(_SECOND_PRIORITY, table, protocol=ROUTE_PROTOCOL, plain=False, family=family, source=address)
+            )
+    return missing
+
+
+def _alike(have: RouteAttributes, want: RouteAttributes) -> bool:
+    """Whoever wrote it."""
+    return have._replace(protocol=want.protocol, source=None) == want
+
+
+def _text(endpoint: WorkloadEndpoint) -> str:
+    words = [
+        f"{endpoint.peer_interface} {' '.join(endpoint.addresses)}",
+        f"host end {endpoint.interface}",
+        f"mtu {endpoint.mtu}",
+    ]
+    if endpoint.route_mtu:
+        words.append(f"route mtu {endpoint.route_mtu}")
+    return "  ".join(words)
+
+
+def diff(desired: t.Iterable[WorkloadEndpoint], observed: t.Mapping[str, Observed]) -> list[Change]:
+    changes: list[Change] = []
+    keys = set()
+    for endpoint in desired:
+        keys.add(endpoint.interface)
+        have = observed.get(endpoint.interface, Observed())
+        subject, after = identity(endpoint), _text(endpoint)
+        if have.ended or (not have.netns and not endpoint.netns_owned):
+            changes.append(Change("workload", "=", subject, None, after, have.ended or GONE, have, endpoint))
+            continue
+        problem = _in_the_way(endpoint, have)
+        if problem:
+            changes.append(Change("workload", "!", subject, None, after, problem, have, endpoint))
+        elif have.link is None:
+            changes.append(Change("workload", "+", subject, None, after, "", have, endpoint))
+        elif must_recreate(endpoint, have):
+            note = f"made anew: its pair does not end in network namespace {netns_name(endpoint)}"
+            changes.append(Change("workload", "~", subject, _apart(have), after, note, have, endpoint))
+        else:
+            differing = _differing(endpoint, have)
+            if differing:
+                before = "  ".join(before for before, _after in differing)
+                after = "  ".join(after for _before, after in differing)
+                changes.append(Change("workload", "~", subject, before, after, "", have, endpoint))
+    for owner, have in observed.items():
+        if owner not in keys and (have.owned or (have.link is not None and have.link.alias == MARK + owner)):
+            before = f"host end {have.link.name}" if have.link else f"network namespace {have.owned}"
+            note = f"with its network namespace {have.owned}" if have.owned and have.link else ""
+            changes.append(Change("workload", "-", owner, before, None, note, have))
+    return changes
+
+
+def _apart(have: Observed) -> str:
+    return f"host end {have.link.name if have.link else ''}  not joined"
+
+
+def must_recreate(endpoint: WorkloadEndpoint, have: Observed) -> bool:
+    return have.link is not None and not have.joined
+
+
+def recreated(changes: t.Iterable[Change]) -> set[str]:
+    """Host ends that these changes make anew: their sysctls and routes are gone afterwards."""
+    return {
+        change.new.interface
+        for change in changes
+        if change.kind == "workload" and change.action == "~" and must_recreate(change.new, change.old)
+    }
+
+
+def _in_the_way(endpoint: WorkloadEndpoint, have: Observed) -> str:
+    link, name = have.link, netns_name(endpoint)
+    if have.unmounted:
+        return (
+            f"What has the name of network namespace {name} is no namespace (any more). It was not touched."
+            f" Delete it (ip netns del {name}), then run again to have it made anew."
+        )
+    if have.refused:
+        return (
+            f"Network namespace {name} cannot be a workload's: {have.refused}. It was not touched."
+            " Give the workload another namespace, then run again."
+        )
+    if link is not None and not have.joined and not link.alias.startswith(MARK):
+        # Of a run that was stopped between making the pair and marking it only a joined pair can be left.
+        return (
+            f"A device {link.name} exists on this host that this collection did not make. It was not touched."
+            f" Rename or delete it (ip link del {link.name}), then run again."
+        )
+    if have.peer is not None and not have.joined and not (link is not None and have.peer.alias.startswith("calico:")):
+        return (
+            f"Network namespace {name} has a device {endpoint.peer_interface} already, which is not this workload's."
+            " It was not touched. Give the workload another endpoint name or another namespace, then run again."
+        )
+    for destination, want in wanted_routes(endpoint).items():
+        found = have.routes.get(destination)
+        if found is not None and found.device != want.device:
+            ip, shown = _shown(destination)
+            return (
+                f"Network namespace {name} has a route {shown} through {found.device or found.type} already."
+                f" It was not touched. Delete it (ip netns exec {name} {ip} route del {shown}), then run again."
+            )
+    return ""
+
+
+def _shown(destination: str) -> tuple[str, str]:
+    """(program that shows it, its name there)"""
+    if destination == _DEFAULT_ROUTE6:
+        return "ip -6", "default"
+    return "ip", "default" if destination == _DEFAULT_ROUTE else destination
+
+
+def _differing(endpoint: WorkloadEndpoint, have: Observed) -> list[tuple[str, str]]:
+    """[(before, after)] of what is not as it should be, for a pair that is joined."""
+    link, peer = have.link, have.peer
+    if link is None or (peer is None and have.inside):
+        raise AssertionError("only the two ends of a pair that is joined are compared")
+    alias = MARK + identity(endpoint)
+    found = []
+    if link.mac != HOST_MAC:
+        found.append((f"mac {link.mac}", f"mac {HOST_MAC}"))
+    if link.mtu != endpoint.mtu:
+        found.append((f"mtu {link.mtu}", f"mtu {endpoint.mtu}"))
+    if peer is not None and peer.mtu != endpoint.mtu:
+        found.append((f"{peer.name} mtu {peer.mtu}", f"{peer.name} mtu {endpoint.mtu}"))
+    if link.alias != alias:
+        found.append((f"alias {link.alias!r}", f"alias {alias!r}"))
+    if not link.up:
+        found.append(("host end down", "host end up"))
+    found += hardening.differing(link, have.advertised)
+    if peer is not None:
+        found += _differing_inside(endpoint, have, peer)
+    return found
+
+
+def _differing_inside(endpoint: WorkloadEndpoint, have: Observed, peer: Link) -> list[tuple[str, str]]:
+    found = []
+    if not have.lo_up:
+        found.append(("lo down", "lo up"))
+    if not peer.up:
+        found.append((f"{peer.name} down", f"{peer.name} up"))
+    if endpoint.mac is not None and peer.mac != endpoint.mac:
+        found.append((f"{peer.name} mac {peer.mac}", f"{peer.name} mac {endpoint.mac}"))
+    addresses = {address.address for address in have.addresses}
+    recorded, wanted = _recorded(peer), endpoint.addresses
+    gone = [address for address in recorded if address in addresses and address not in wanted]
+    missing = [address for address in wanted if address not in addresses]
+    if missing or gone:
+        found.append((f"address {' '.join(gone) or 'none'}", f"address {' '.join(missing) or 'none'}"))
+    elif recorded != [*wanted]:
+        found.append((f"{peer.name} unmarked", f"{peer.name} marked"))
+    for destination, want in wanted_routes(endpoint).items():
+        have_route = have.routes.get(destination)
+        shown = GATEWAY if destination == _GATEWAY_ROUTE else " ".join((*_shown(destination)[0].split()[1:], "default"))
+        if have_route is None:
+            found.append((f"no route {shown}", f"route {shown}"))
+        elif not _alike(have_route, want):
+            found.append((f"{shown} {_words(have_route)}", f"{shown} {_words(want)}"))
+    if not have.by_source:
+        found.append((f"no rule by source for {peer.name}", f"rule by source for {peer.name}"))
+    return found
+
+
+def _words(attributes: RouteAttributes) -> str:
+    via = f"via {attributes.gateway}" if attributes.gateway else f"dev {attributes.device}"
+    return f"{via} mtu {attributes.mtu}" if attributes.mtu else via
+
+
+def address_mark(endpoint: WorkloadEndpoint) -> str:
+    """Alias of the inner end: which addresses on it are ours."""
+    return _ADDRESS_MARK + " ".join(endpoint.addresses)
+
+
+def _recorded(peer: Link) -> list[str]:
+    return peer.alias[len(_ADDRESS_MARK) :].split() if peer.alias.startswith(_ADDRESS_MARK) else []
+
+
+def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
+    """Makes, repairs and removes. A new host end is left down: see `activate`."""
+    apply_each(changes, lambda change: _write(kernel, change), _reason)
+
+
+def _write(kernel: Kernel, change: Change) -> None:
+    if change.action == "-":
+        _remove(kernel, change.old)
+    elif change.action in ("+", "~"):
+        _bring(kernel, change.new, change.old)
+
+
+def activate(kernel: Kernel, changes: t.Iterable[Change]) -> None:
+    """Sets the host ends of these changes up. Those that could not be made are passed over: `apply` told of them."""
+    made = [change for change in changes if change.kind == "workload" and change.action in ("+", "~")]
+    apply_each(made, lambda change: _set_up(kernel, change.new), _reason)
+
+
+def _set_up(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
+    link = kernel.link(endpoint.interface)
+    if link is not None and link.alias == MARK + identity(endpoint) and not link.up:
+        kernel.link_set(link.name, up=True)
+
+
+def _bring(kernel: Kernel, endpoint: WorkloadEndpoint, have: Observed) -> None:
+    name = netns_name(endpoint)
+    if must_recreate(endpoint, have):
+        # It may go by itself meanwhile: that of a namespace that was unmounted does, some time later.
+        kernel.link_delete(endpoint.interface)
+        have = Observed(netns=have.netns)
+    if not have.netns:
+        kernel.netns_add(name, identity(endpoint))
+    inner = kernel.inside(name, expected_identity(endpoint))
+    try:
+        if have.link is None:
+            kernel.link_add(
+                NewLink(
+                    endpoint.interface,
+                    "veth",
+                    mtu=endpoint.mtu,
+                    mac=HOST_MAC,
+                    peer_name=endpoint.peer_interface,
+                    peer_netns=name,
+                    peer_mac=endpoint.mac,
+                )
+            )
+        link = kernel.link(endpoint.interface)
+        if link is not None:
+            alias = MARK + identity(endpoint)
+            mac = HOST_MAC if link.mac != HOST_MAC else None
+            # A veth drops silently what its other end is too small for. The host's end is the smaller one meanwhile:
+            # the host then answers for what is too large, and the workload's own routes hold what it sends.
+            mtu = endpoint.mtu if link.mtu > endpoint.mtu else None
+            if link.alias != alias or mac or mtu:
+                kernel.link_set(link.name, alias=alias, mac=mac, mtu=mtu)
+            hardening.close(kernel, link.name, [name for name, _value in link.open_settings])
+            if have.link is not None and (link.open_settings or have.advertised is not None):
+                hardening.forget_advertised(kernel, link)
+        _bring_inside(inner, endpoint)
+    finally:
+        kernel.leave(name)  # an open socket would keep the namespace alive when its owner deletes it
+    if link is not None and link.mtu < endpoint.mtu:
+        kernel.link_set(link.name, mtu=endpoint.mtu)
+
+
+def _bring_inside(inner: Kernel, endpoint: WorkloadEndpoint) -> None:
+    device = endpoint.peer_interface
+    lo, peer = inner.link("lo"), inner.link(device)
+    if lo is None or not lo.up:
+        inner.link_set("lo", up=True)
+    if peer is None:
+        raise KernelError(errno.ENODEV, f"set up {device}", f"there is no device {device} inside")
+    recorded = _recorded(peer)
+    alias = address_mark(endpoint)
+    mtu = endpoint.mtu if peer.mtu != endpoint.mtu else None
+    mac = endpoint.mac if endpoint.mac is not None and peer.mac != endpoint.mac else None
+    families = _BOTH if endpoint.address6 or _has6(peer) else (4,)
+    if endpoint.address6:
+        turn_on_ipv6(inner, device)
+    if not peer.up or mtu or mac:
+        inner.link_set(device, up=True, mtu=mtu, mac=mac)
+    present = {address.address for family in families for address in inner.addresses(device, family)}
+    gone = [address for address in recorded if address in present and address not in endpoint.addresses]
+    missing = [address for address in endpoint.addresses if address not in present]
+    if gone or missing:
+        # All of ours are on record while both are there, whenever this is stopped.
+        inner.link_set(device, alias=" ".join([alias, *gone]))
+    for address in missing:
+        inner.address_add(inner_address(device, address))
+    routes = {
+        (to, through.metric): through
+        for family in families
+        for to, through in inner.routes(table=TABLE_MAIN, family=family)
+    }
+    operations = []
+    for destination, want in wanted_routes(endpoint).items():
+        have = routes.get((destination, want.metric))
+        if have is None or not _alike(have, want):
+            action = "replace" if have is not None else "add"
+            operations.append(RouteOperation(action, destination, want))
+    for failure in inner.route_batch(operations):
+        raise failure.error
+    _bring_by_source(inner, endpoint, families)
+    for address in gone:
+        inner.address_delete(inner_address(device, address))
+    peer = inner.link(device)
+    if peer is not None and peer.alias != alias:
+        inner.link_set(device, alias=alias)
+
+
+def _bring_by_source(inner: Kernel, endpoint: WorkloadEndpoint, families: t.Iterable[int]) -> None:
+    table = _second_table(endpoint)
+    if table is not None:
+        rules = [rule for family in families for rule in inner.rules(family)]
+        routes = [entry for family in families for entry in inner.routes(table=table, family=family)]
+        inner.write(missing_by_source(endpoint, rules, routes))
+
+
+def inner_address(device: str, address: str) -> Address:
+    return Address(device, address, 128 if ":" in address else 32)
+
+
+def turn_on_ipv6(inner: Kernel, device: str) -> None:
+    """On the end inside. Docker has it off in what it makes; a new namespace may have inherited that from the host."""
+    for name, value in _INSIDE6.items():
+        key = f"net/ipv6/conf/{device}/{name}"
+        if inner.sysctl_read(key) not in (None, value):
+            inner.sysctl_write(key, value)
+
+
+def _remove(kernel: Kernel, have: Observed) -> None:
+    if have.link is not None:
+        kernel.link_delete(have.link.name)
+    if have.owned:
+        kernel.netns_delete(have.owned)
+
+
+def _reason(change: Change, error: KernelError) -> str:
+    said = f"The kernel said: {error.said}."
+    if change.action == "-":
+        return f"It could not be removed: {error.operation}. {said} Run again to have it tried once more."
+    endpoint: WorkloadEndpoint = change.new
+    if error.errno == errno.EOPNOTSUPP:
+        return f"This kernel cannot make veth pairs. {said} Install a kernel that can (Debian: linux-image-amd64)."
+    return (
+        f"Its pair {endpoint.interface} - {endpoint.peer_interface} (network namespace {netns_name(endpoint)}) could"
+        f" not be set up at: {error.operation}. {said} What stands is kept; run again to have it completed."
+    )

@@ -1,0 +1,188 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The encoder of `ipset restore`'s input: every name, type and member that goes into a line of it.
+
+ipset reads lines into a buffer of 1024 bytes and takes what is longer for the next line, where `save -file` writes any
+file. It splits lines at white space, looks up what is no address in DNS, and expands ranges. So a member is a numeric
+address or CIDR, and what the set's type has besides; nothing else is one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import socket
+import typing as t
+
+from ...base.not_encodable import NotEncodable
+
+PROTOCOL = "ipset restore"
+
+#: What a set of networks cannot hold, as two halves.
+HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}
+
+_NAME = re.compile(r"cali[46][0t][A-Za-z0-9_.:=~-]{0,25}", re.ASCII)
+_TYPE = re.compile(r"(?:hash|bitmap|list):[a-z]{2,5}(?:,[a-z]{2,5}){0,2}", re.ASCII)
+# What `ipset save` prints of a member without its options. `del` takes it by that.
+_SAVED = re.compile(r"[A-Za-z0-9:][A-Za-z0-9_.:,/@%\[\]-]{0,99}", re.ASCII)
+
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_ADDRESS = rf"(?:{_OCTET}\.){{3}}{_OCTET}"
+_NUMBER = r"(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]|0)"
+_PORT = rf"[a-z][a-z0-9-]{{0,14}}:{_NUMBER}"
+_INTERFACE = r"[A-Za-z0-9_.][A-Za-z0-9_.@~=-]{0,14}"
+_SUFFIXES = {"hash:ip,port": f",{_PORT}", "hash:net,iface": f",{_INTERFACE}"}
+
+
+class _Form(t.NamedTuple):
+    """What members of a type look like. `all`: many of IPv4 in their canonical form, a line each. `suffix` is what
+    follows the address, `suffixes` many of these, a line each; None: nothing follows it."""
+
+    all: re.Pattern[str]
+    suffix: re.Pattern[str]
+    suffixes: t.Optional[re.Pattern[str]]
+    lengths: bool
+    allowed: str
+
+
+def _form(suffix: str, lengths: bool, allowed: str) -> _Form:
+    canonical = rf"{_ADDRESS}{'(?:/(?:[12][0-9]|3[01]|[1-9]))?' if lengths else ''}{suffix}\n"
+    suffixes = re.compile(rf"(?:{suffix}\n)*", re.ASCII) if suffix else None
+    return _Form(re.compile(f"(?:{canonical})*", re.ASCII), re.compile(suffix, re.ASCII), suffixes, lengths, allowed)
+
+
+_FORMS: t.Mapping[str, _Form] = {
+    "hash:ip": _form("", False, "an address"),
+    "hash:net": _form("", True, "an address or CIDR"),
+    "hash:ip,port": _form(_SUFFIXES["hash:ip,port"], False, "an address, a protocol and a port (10.0.0.1,tcp:80)"),
+    "hash:net,iface": _form(
+        _SUFFIXES["hash:net,iface"], True, "an address or CIDR and an interface's name (10.0.0.1,cali1)"
+    ),
+}
+
+
+class Members(t.NamedTuple):
+    """`good` are canonical: as `ipset save` prints them. `refused` are left out of the set, in their order."""
+
+    good: frozenset[str]
+    refused: tuple[str, ...] = ()
+
+
+def name(value: str) -> str:
+    """Return the name of a set of ours. Raises NotEncodable."""
+    if not _NAME.fullmatch(value):
+        allowed = "Allowed are 31 letters, digits and _.:=~- , the first cali40 or cali60"
+        raise NotEncodable(PROTOCOL, "a set's name", value, allowed)
+    return value
+
+
+def type_of(value: str) -> str:
+    """Return the type of a set. Raises NotEncodable."""
+    if value not in _FORMS and not _TYPE.fullmatch(value):
+        raise NotEncodable(PROTOCOL, "a set's type", value, f"Allowed is one of {', '.join(_FORMS)}")
+    return value
+
+
+def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[str] = frozenset()) -> Members:
+    """Tell which of `values` can be members of a set of type `kind`, and return them in their canonical form.
+
+    `known` are members of the same set that have come through here before. Raises NotEncodable for a type whose members
+    have no form here.
+    """
+    form = _FORMS.get(kind)
+    if form is None:
+        raise NotEncodable(PROTOCOL, "a set's type", kind, f"Allowed is one of {', '.join(_FORMS)}")
+    good = known.intersection(values) if known else known
+    left: t.Collection[str] = [value for value in values if value not in good] if good else values
+    if _are_canonical(form, left, ipv6):
+        return Members(good.union(left) if good else frozenset(left))
+    found: set[str] = set(good)
+    refused: list[str] = []
+    for value in left:
+        if value in HALVES and form.lengths:
+            halves = HALVES[value]
+            if (":" in value) == ipv6:
+                found.update(halves)
+                continue
+        member = _canonical(form, value, ipv6)
+        if member is None:
+            refused.append(value)
+        else:
+            found.add(member)
+    return Members(frozenset(found), tuple(refused))
+
+
+def member(kind: str, ipv6: bool, value: str) -> str:
+    """Return one member in its canonical form. Raises NotEncodable."""
+    found = members(kind, ipv6, (value,))
+    if found.refused:
+        raise refusal(kind, ipv6, value)
+    return min(found.good)
+
+
+def refusal(kind: str, ipv6: bool, value: str) -> NotEncodable:
+    """Return the error for a value that cannot be a member."""
+    version = 6 if ipv6 else 4
+    return NotEncodable(PROTOCOL, f"a member of a {kind}", value, f"Allowed is {_FORMS[kind].allowed} of IPv{version}")
+
+
+def saved(value: str) -> str:
+    """Return, for `del`, a member that `ipset save` printed, without its options (`nomatch`). Raises NotEncodable."""
+    first = value.partition(" ")[0]
+    if not _SAVED.fullmatch(first):
+        raise NotEncodable(PROTOCOL, "a member", value, "Allowed are 100 letters, digits and _.:,/@%[]-")
+    return first
+
+
+def _are_canonical(form: _Form, values: t.Collection[str], ipv6: bool) -> bool:
+    """Decide for all values at once, which is quick. False may be an error on the safe side."""
+    text = "\n".join([*values, ""])
+    if text.count("\n") != len(values):
+        return False
+    if "/" in text:
+        return not ipv6 and form.all.fullmatch(text) is not None and not any(map(_has_host_bits, values))
+    addresses = list(values)
+    if form.suffixes is not None:
+        parts = [value.partition(",") for value in addresses]
+        addresses = [address for address, _comma, _rest in parts]
+        if not form.suffixes.fullmatch("".join([f",{rest}\n" for _address, _comma, rest in parts])):
+            return False
+    family = itertools.repeat(socket.AF_INET6 if ipv6 else socket.AF_INET)
+    try:
+        return list(map(socket.inet_ntop, family, map(socket.inet_pton, family, addresses))) == addresses
+    except (OSError, ValueError):
+        return False
+
+
+def _canonical(form: _Form, value: str, ipv6: bool) -> t.Optional[str]:
+    """Return the member, or None for what is none."""
+    network, comma, rest = value.partition(",")
+    if not form.suffix.fullmatch(comma + rest):
+        return None
+    address, slash, length = network.partition("/")
+    family, bits = (socket.AF_INET6, 128) if ipv6 else (socket.AF_INET, 32)
+    try:
+        packed = socket.inet_pton(family, address)
+    except (OSError, ValueError):  # ValueError: a NUL, or half of a surrogate pair
+        return None
+    if slash:
+        if not length.isascii() or not length.isdigit() or len(length) > 3 or not 0 < int(length) <= bits:
+            return None
+        if int(length) == bits:
+            slash = length = ""
+        elif not form.lengths:
+            return None
+        else:
+            number = int.from_bytes(packed, "big") >> (bits - int(length)) << (bits - int(length))
+            packed, length = number.to_bytes(len(packed), "big"), str(int(length))
+    return socket.inet_ntop(family, packed) + slash + length + comma + rest
+
+
+def _has_host_bits(value: str) -> bool:
+    """Tell whether a canonical IPv4 CIDR has bits set behind its prefix, which the kernel would clear."""
+    address, slash, rest = value.partition("/")
+    if not slash:
+        return False
+    length = int(rest.partition(",")[0])
+    return bool(int.from_bytes(socket.inet_aton(address), "big") & (0xFFFFFFFF >> length))

@@ -1,0 +1,36 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The encoder of sysctls: a key as a path below /proc/sys/net, and a value as what is written to it."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from ...base.not_encodable import NotEncodable
+
+PROTOCOL = "/proc/sys"
+
+#: What keys begin with; nothing else of the kernel's is ours to set.
+_ROOT = "net/"
+
+# Names of devices may have any characters but white space, '/' and ':' (dev_valid_name of the kernel).
+_KEY = re.compile(r"net(?:/(?!\.\.?(?:/|$))[^\x00-\x20\x7f-\xa0/\ud800-\udfff]{1,64}){1,6}")
+_VALUE = re.compile(r"[A-Za-z0-9 \t.:_,/+-]{0,255}", re.ASCII)
+
+
+@functools.lru_cache(maxsize=65536)
+def path(key: str) -> str:
+    """Return the path of a key. Raises NotEncodable for one that leads elsewhere."""
+    if not _KEY.fullmatch(key):
+        allowed = f"Allowed is a path that begins with {_ROOT}, without '..', white space and control characters"
+        raise NotEncodable(PROTOCOL, "a key", key, allowed)
+    return f"/proc/sys/{key}"
+
+
+def value(text: str) -> bytes:
+    """Return a value as it is written. Raises NotEncodable."""
+    if not _VALUE.fullmatch(text):
+        raise NotEncodable(PROTOCOL, "a value", text, "Allowed are letters, digits, spaces and .:_,/+- in one line")
+    return text.encode("ascii")

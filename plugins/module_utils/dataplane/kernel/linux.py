@@ -1,0 +1,751 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""LinuxKernel: the Kernel port on a running Linux.
+
+Reads and bulk routes go through rtnetlink.py, the links and addresses of workloads through links_packed.py. New tunnel
+devices, neighbours and rules are encoded by pyroute2, which is imported at the first such write, and sent by the same
+channel: it is the only part of pyroute2 that is alike in the versions of Debian 12 (0.7.2), Debian 13 (0.7.7) and PyPI
+(0.9), and the error texts of the kernel stay ours to show.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import socket
+import stat
+import subprocess
+import threading
+import typing as t
+
+from ...base.not_encodable import NotEncodable
+from ..drivers import ipset_members
+from ..encoding import netns_encoding, sysctl_encoding
+from . import conntrack, marks, namespaces, port
+from . import links_packed as packed
+from . import rtnetlink as rt
+
+_T = t.TypeVar("_T")
+
+_CLONE_FS, _CLONE_NEWNS = 0x200, 0x20000
+_MS_BIND, _MS_REC, _MS_SHARED = 4096, 16384, 1 << 20
+_MNT_DETACH = 2
+_TABLE_MAIN = 254
+_SEEN = 4096  # namespaces whose identities are kept
+_FEW = 16  # devices up to which asking for each is cheaper than a list of all
+
+NETNS_FOLDER = "/run/netns"
+MARKER_FOLDER = "/run/calico/netns"
+
+#: Device groups (`ip link set group`) of this and above are chosen at random, each for one deletion.
+_PRIVATE_GROUPS = 0x43000000
+
+
+def _make_public(folder: str) -> None:
+    """Make a folder that everybody may list, whatever the umask of this process is."""
+    if not os.path.isdir(folder):
+        os.makedirs(folder, mode=0o755, exist_ok=True)
+        os.chmod(folder, 0o755)
+
+
+def _in_thread(work: t.Callable[[], _T]) -> _T:
+    """Runs `work` in a thread of its own, whose network namespace may change without any effect on others."""
+    results: list[_T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001  re-raised in the calling thread
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _encoded(encode: t.Callable[[str], _T], value: str, operation: str) -> _T:
+    """Return `value` encoded. Raises KernelError for what has no encoding."""
+    try:
+        return encode(value)
+    except NotEncodable as error:
+        raise port.KernelError(errno.EINVAL, operation, str(error)) from error
+
+
+def _enter_mounts(path: str, operation: str) -> None:
+    """For a thread that ends afterwards: its root and folder are no longer those of the process."""
+    try:
+        there = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise port.KernelError(error.errno or errno.EIO, f"{operation}: open mount namespace {path}") from error
+    try:
+        namespaces.call(operation, "unshare", _CLONE_FS)
+        namespaces.call(operation, "setns", there, _CLONE_NEWNS)
+    finally:
+        os.close(there)
+
+
+class LinuxKernel:
+    """`netns` names the namespace below `netns_folder` to look into; None is the one of the calling process.
+
+    `mounts` is the mount namespace, as a path, in which network namespaces are mounted, for a process that lives in one
+    of its own: what it mounts itself nobody else sees. None: that of the calling process.
+    """
+
+    def __init__(
+        self,
+        netns: t.Optional[str] = None,
+        *,
+        netns_folder: str = NETNS_FOLDER,
+        marker_folder: str = MARKER_FOLDER,
+        mounts: t.Optional[str] = None,
+    ) -> None:
+        self._netns = netns
+        self._mounts = mounts
+        self._netns_folder = netns_folder
+        self._marker_folder = marker_folder
+        self._channel = rt.Channel(self._open_socket)
+        self._tracker = rt.Channel(self._open_tracker)
+        self._inner: dict[str, LinuxKernel] = {}
+        self._handle = -1  # of the namespace, in one that `inside` gave
+        self._identity = ""
+        # {name or path: (inode and time of its making, identity)} of namespaces as they were seen last
+        self._seen: dict[str, tuple[tuple[int, int], str]] = {}
+
+    def close(self) -> None:
+        for kernel in self._inner.values():
+            kernel.close()
+        self._inner.clear()
+        self._channel.close()
+        self._tracker.close()
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    @property
+    def netlink_port(self) -> int:
+        return self._channel.netlink_port
+
+    # ---- namespaces
+
+    def _there(self, work: t.Callable[[], _T]) -> _T:
+        """Runs `work` in this kernel's network namespace."""
+        if self._netns is None:
+            return work()
+        if self._handle >= 0:
+            with namespaces.Visit(self._handle, self._netns):
+                return work()
+        handle = namespaces.opened(self._path(self._netns), self._netns)
+        try:
+            with namespaces.Visit(handle, self._netns):
+                return work()
+        finally:
+            os.close(handle)
+
+    def _path(self, netns: str) -> str:
+        return os.path.join(self._netns_folder, netns)
+
+    def _open_socket(self) -> socket.socket:
+        return self._there(rt.open_socket)  # a socket belongs for good to the namespace that it was opened in
+
+    def _open_tracker(self) -> socket.socket:
+        return self._there(conntrack.open_socket)
+
+    def inside(self, netns: str, identity: str = "") -> LinuxKernel:
+        kernel = self._inner.get(netns)
+        if kernel is None:
+            kernel = self._inner[netns] = self._entered(netns, identity)
+        namespaces.refuse_another(kernel._identity, identity, netns)
+        return kernel
+
+    def _entered(self, netns: str, identity: str) -> LinuxKernel:
+        """A kernel that has its namespace open. Raises NamespaceRefused."""
+        kernel = LinuxKernel(netns, netns_folder=self._netns_folder, marker_folder=self._marker_folder)
+        kernel._handle = namespaces.opened(self._path(netns), netns)
+        try:
+            namespaces.refuse_own(kernel._handle, netns)
+            kernel._identity = namespaces.identity(kernel._channel.socket(), kernel._handle)
+            namespaces.refuse_another(kernel._identity, identity, netns)
+        except BaseException:
+            kernel.close()
+            raise
+        return kernel
+
+    @property
+    def identity(self) -> str:
+        return self._identity
+
+    def leave(self, netns: str) -> None:
+        kernel = self._inner.pop(netns, None)
+        if kernel is not None:
+            kernel.close()
+
+    def look_inside(
+        self,
+        netns: str,
+        families: t.Collection[int] = (4,),
+        table: t.Optional[int] = None,
+        *,
+        identity: str = "",
+    ) -> port.Interior:
+        kernel = self._entered(netns, identity)
+        try:
+            links = kernel.links()
+            names = {link.index: link.name for link in links}
+            addresses: list[port.Address] = []
+            routes: list[port.KernelRoute] = []
+            rules: list[port.RuleEntry] = []
+            for family in families:
+                addresses += rt.dump_addresses(kernel._channel, names, family=family)
+                routes += rt.dump_routes(kernel._channel, names, _TABLE_MAIN, family=family)
+                if table is not None:
+                    routes += rt.dump_routes(kernel._channel, names, table, family=family)
+                    rules += rt.dump_rules(kernel._channel, family)
+            return port.Interior(links, addresses, routes, tuple(rules))
+        finally:
+            kernel.close()
+
+    def netns_exists(self, netns: str) -> bool:
+        try:
+            return os.stat(self._path(netns)).st_dev == namespaces.device()
+        except OSError:
+            return False
+
+    def netns_is(self, netns: str, identity: str) -> bool:
+        try:
+            found = os.stat(self._path(netns))
+            if found.st_dev != namespaces.device():
+                return False
+            known = self._seen.get(netns)
+            # An inode is used again, but not within one tick of the clock.
+            if known is None or known[0] != (found.st_ino, found.st_ctime_ns):
+                if len(self._seen) >= _SEEN:
+                    self._seen.clear()
+                known = self._seen[netns] = namespaces.looked_at(self._path(netns), netns)
+        except OSError:  # KernelErrors are
+            return False
+        return known[1] == identity
+
+    def netns_list(self) -> list[str]:
+        try:
+            return sorted(name for name in os.listdir(self._netns_folder) if not self._left_over(name))
+        except FileNotFoundError:
+            return []
+
+    def _left_over(self, name: str) -> bool:
+        """Whether this is the empty file of a namespace that we were making or deleting when we were killed."""
+        try:
+            found = os.stat(os.path.join(self._netns_folder, name))
+        except OSError:
+            return False
+        if found.st_dev == namespaces.device() or found.st_size != 0 or not stat.S_ISREG(found.st_mode):
+            return False
+        return os.path.exists(os.path.join(self._marker_folder, name))
+
+    def netns_add(self, name: str, owner: str) -> None:
+        operation = f"make network namespace {name}"
+        _encoded(netns_encoding.name, name, operation)
+        path = os.path.join(self._netns_folder, name)
+
+        def make() -> None:
+            if self._mounts is not None:
+                _enter_mounts(self._mounts, operation)
+            self._share_folder(operation)
+            if self._left_over(name):
+                os.unlink(path)
+            if os.path.exists(path):
+                raise port.KernelError(errno.EEXIST, operation)
+            namespaces.call(operation, "unshare", namespaces.CLONE_NEWNET)
+            # Marked before it has a name: whoever is killed in between leaves nothing that nobody knows to be ours.
+            self._mark(name, owner)
+            try:
+                os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0))
+            except OSError as error:
+                self._unmark(name)
+                raise port.KernelError(error.errno or errno.EIO, operation) from error
+            try:
+                namespaces.call(operation, "mount", b"/proc/thread-self/ns/net", path.encode(), b"none", _MS_BIND, None)
+            except port.KernelError:
+                os.unlink(path)
+                self._unmark(name)
+                raise
+
+        _in_thread(make)
+
+    def _mark(self, name: str, owner: str) -> None:
+        """Record that the namespace of the calling thread is ours, by that name."""
+        if not owner:
+            return
+        handle = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inside:
+                identity = namespaces.identity(inside, handle)
+            inode = os.fstat(handle).st_ino
+        finally:
+            os.close(handle)
+        _make_public(self._marker_folder)
+        path = os.path.join(self._marker_folder, name)
+        with open(f"{path}.new", "w", encoding="utf-8") as stream:
+            json.dump({"inode": inode, "owner": owner, "identity": identity}, stream)
+        os.replace(f"{path}.new", path)
+
+    def _share_folder(self, operation: str) -> None:
+        folder = self._netns_folder
+        _make_public(folder)
+        here = folder.encode()
+        # As `ip netns add` does: a shared mount, so that the namespace is seen (and let go) in every mount namespace.
+        if folder == NETNS_FOLDER and namespaces.libc().mount(b"", here, b"none", _MS_SHARED | _MS_REC, None) != 0:
+            namespaces.call(operation, "mount", here, here, b"none", _MS_BIND | _MS_REC, None)
+            namespaces.call(operation, "mount", b"", here, b"none", _MS_SHARED | _MS_REC, None)
+
+    def netns_delete(self, name: str) -> None:
+        operation = f"delete network namespace {name}"
+        _encoded(netns_encoding.name, name, operation)
+        path = os.path.join(self._netns_folder, name)
+        inner = self._inner.pop(name, None)
+        if inner is not None:
+            inner.close()
+
+        def delete() -> None:
+            # Where it was mounted: a sandbox may see one mount twice, and a file is not removed from under a mount.
+            if self._mounts is not None:
+                _enter_mounts(self._mounts, operation)
+            self._unmount(path, operation)
+
+        if self._mounts is None:
+            delete()
+        else:
+            _in_thread(delete)
+        self._unmark(name)
+
+    def _unmark(self, name: str) -> None:
+        try:
+            os.unlink(os.path.join(self._marker_folder, name))
+        except FileNotFoundError:
+            pass
+
+    def _unmount(self, path: str, operation: str) -> None:
+        gone = errno.EINVAL, errno.ENOENT
+        if namespaces.libc().umount2(path.encode(), _MNT_DETACH) != 0 and ctypes.get_errno() not in gone:
+            raise port.KernelError(ctypes.get_errno(), operation)
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise port.KernelError(error.errno or errno.EIO, operation) from error
+
+    def netns_owners(self) -> dict[str, str]:
+        owners: dict[str, str] = {}
+        try:
+            names = sorted(os.listdir(self._marker_folder))
+        except FileNotFoundError:
+            return {}
+        for name in names:
+            try:
+                with open(os.path.join(self._marker_folder, name), encoding="utf-8") as stream:
+                    marker = json.load(stream)
+                # A namespace of this name that somebody made anew is another one, which often has the same inode.
+                same = os.stat(os.path.join(self._netns_folder, name)).st_ino == marker["inode"]
+                if "identity" in marker:  # earlier releases wrote none
+                    same = same and self.netns_is(name, marker["identity"])
+                if same or self._left_over(name):
+                    owners[name] = str(marker["owner"])
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+        return owners
+
+    # ---- observe
+
+    def _names(self) -> rt.DeviceNames:
+        return rt.DeviceNames(self._channel)
+
+    def links(self, kind: t.Optional[str] = None) -> list[port.Link]:
+        return rt.dump_links(self._channel, kind)
+
+    def link(self, name: str) -> t.Optional[port.Link]:
+        return rt.get_link(self._channel, name)
+
+    def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[port.Address]:
+        if device is None:
+            return rt.dump_addresses(self._channel, self._names(), family=family)
+        link = self.link(device)
+        return rt.dump_addresses(self._channel, {link.index: device}, link.index, family) if link else []
+
+    def routes(
+        self, table: t.Optional[int] = None, protocol: t.Optional[int] = None, family: int = 4
+    ) -> list[port.KernelRoute]:
+        return rt.dump_routes(self._channel, self._names(), table, protocol, family)
+
+    def route_to(self, address: str) -> t.Optional[port.RouteAttributes]:
+        return rt.get_route(self._channel, self._names(), address)
+
+    def neighbors(self, device: str) -> list[port.NeighborEntry]:
+        link = self.link(device)
+        return rt.dump_neighbors(self._channel, device, link.index) if link else []
+
+    def fdb(self, device: str) -> list[port.ForwardingEntry]:
+        link = self.link(device)
+        return rt.dump_fdb(self._channel, device, link.index) if link else []
+
+    def rules(self, family: int = 4) -> list[port.RuleEntry]:
+        return rt.dump_rules(self._channel, family)
+
+    def sysctl_read(self, key: str) -> t.Optional[str]:
+        path = _encoded(sysctl_encoding.path, key, "read sysctl")
+
+        def read() -> t.Optional[str]:
+            try:
+                handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            except OSError as error:
+                raise port.KernelError(error.errno or errno.EIO, f"read sysctl {key}") from error
+            try:
+                return os.read(handle, 4096).decode("ascii").strip()
+            except OSError as error:
+                raise port.KernelError(error.errno or errno.EIO, f"read sysctl {key}") from error
+            finally:
+                os.close(handle)
+
+        return self._there(read)
+
+    def sockets_using(self, address: str) -> int:
+        packed = rt.packed_address(address)
+        # As /proc/net shows it: numbers of 32 bits in the processor's order, which is little endian.
+        plain = "".join(packed[start : start + 4][::-1].hex() for start in range(0, len(packed), 4)).upper()
+        mapped = "0000000000000000FFFF0000" + plain
+        done = {"tcp": ("06", "07"), "tcp6": ("06", "07"), "udp": (), "udp6": ()}  # TIME_WAIT and CLOSE use nothing
+
+        def count() -> int:
+            found = 0
+            for name, idle in done.items():
+                try:
+                    with open(f"/proc/thread-self/net/{name}", encoding="ascii") as stream:
+                        next(stream, None)
+                        for line in stream:
+                            fields = line.split(None, 4)
+                            local = fields[1].partition(":")[0]
+                            if local in (plain, mapped) and fields[3] not in idle:
+                                found += 1
+                except FileNotFoundError:
+                    continue
+            return found
+
+        return self._there(count)
+
+    def conntrack_flush(self, addresses: t.Collection[str]) -> int:
+        return conntrack.flush(self._tracker, addresses)
+
+    def connections(self) -> t.Iterator[port.Connection]:
+        return conntrack.connections(self._tracker)
+
+    def connections_mark(self, connections: t.Collection[port.Connection], bits: int, marked: bool) -> int:
+        return conntrack.set_mark(self._tracker, connections, bits, marked)
+
+    def ruleset_mark(self) -> t.Optional[int]:
+        return marks.ruleset(self._tracker)
+
+    def legacy_mark(self) -> t.Hashable:
+        return self._there(marks.legacy_tables)
+
+    def ipset_mark(self, name: str) -> int:
+        return marks.ipset(self._tracker, name)
+
+    def ipset_member(self, action: str, name: str, kind: str, member: str) -> None:
+        ipset_members.change(self._tracker, action, name, kind, member)
+
+    def routes_mark(self, protocol: int) -> int:
+        return marks.routes(self._channel, protocol)
+
+    # ---- write
+
+    def ready_to_write(self) -> None:
+        _codec("ifinfmsg")
+
+    def _send(self, encoded: packed.Packed, operation: str) -> None:
+        self._channel.request(encoded.type, encoded.flags, encoded.body, operation)
+
+    def _index(self, device: str, operation: str) -> int:
+        index = rt.get_index(self._channel, device)
+        if index is None:
+            raise port.KernelError(errno.ENODEV, operation, f"there is no device {device}")
+        return index
+
+    def link_add(self, link: port.NewLink) -> None:
+        operation = f"make device {link.name}"
+        if link.kind == "veth":
+            self._veth_add(link, operation)
+            return
+        attributes: list[tuple[str, t.Any]] = [("IFLA_IFNAME", link.name)]
+        if link.mtu is not None:
+            attributes.append(("IFLA_MTU", link.mtu))
+        if link.mac is not None:
+            attributes.append(("IFLA_ADDRESS", link.mac))
+        data: list[tuple[str, t.Any]] = []
+        if link.kind == "vxlan":
+            data += [("IFLA_VXLAN_ID", link.vni), ("IFLA_VXLAN_LEARNING", int(link.learning))]
+            if link.port is not None:
+                data.append(("IFLA_VXLAN_PORT", link.port))
+            if link.local is not None:
+                data.append(("IFLA_VXLAN_LOCAL6" if ":" in link.local else "IFLA_VXLAN_LOCAL", link.local))
+        elif link.kind == "ipip" and link.local is not None:
+            data.append(("IFLA_IPIP_LOCAL", link.local))
+        info: list[tuple[str, t.Any]] = [("IFLA_INFO_KIND", link.kind)]
+        if data:
+            info.append(("IFLA_INFO_DATA", {"attrs": data}))
+        attributes.append(("IFLA_LINKINFO", {"attrs": info}))
+        flags = rt.NLM_F_CREATE | rt.NLM_F_EXCL
+        self._send(_encode("ifinfmsg", rt.RTM_NEWLINK, flags, {"family": socket.AF_UNSPEC}, attributes), operation)
+
+    def _veth_add(self, link: port.NewLink, operation: str) -> None:
+        if not link.peer_netns:
+            self._send(packed.veth_add(link), operation)
+            return
+        inner = self._inner.get(link.peer_netns)
+        if inner is not None:
+            self._send(packed.veth_add(link, inner._handle), operation)
+            return
+        try:
+            handle = namespaces.opened(self._path(link.peer_netns), link.peer_netns)
+        except port.NamespaceRefused:
+            raise
+        except port.KernelError as error:
+            words = f"there is no network namespace {link.peer_netns}"
+            raise port.KernelError(error.errno or errno.EIO, operation, words) from error
+        try:
+            namespaces.refuse_own(handle, link.peer_netns)
+            self._send(packed.veth_add(link, handle), operation)
+        finally:
+            os.close(handle)
+
+    def link_set(
+        self,
+        name: str,
+        *,
+        up: t.Optional[bool] = None,
+        mtu: t.Optional[int] = None,
+        mac: t.Optional[str] = None,
+        alias: t.Optional[str] = None,
+    ) -> None:
+        self.write([port.LinkChange(name, up, mtu, mac, alias)])
+
+    def link_delete(self, name: str) -> None:
+        try:
+            self._send(packed.link_delete(name), f"delete device {name}")
+        except port.KernelError as error:
+            if error.errno != errno.ENODEV:
+                raise
+
+    def links_delete(self, names: t.Sequence[str]) -> None:
+        operation = f"delete {len(names)} devices"
+        # A group that nobody else uses: deleting one takes along whatever is in it.
+        group = _PRIVATE_GROUPS | int.from_bytes(os.urandom(3), "big")
+        gathered = len(names)
+        for _position, number, extack in self._batch([packed.link_group(name, group) for name in names], operation):
+            if number != errno.ENODEV:
+                raise port.KernelError(number, operation, extack)
+            gathered -= 1
+        if gathered:
+            self._send(packed.group_delete(group), operation)
+
+    def _indexes(self, devices: t.Collection[str]) -> dict[str, int]:
+        """{device: index} of those of them that are there."""
+        if len(devices) > _FEW:
+            return rt.dump_indexes(self._channel)
+        found = ((name, rt.get_index(self._channel, name)) for name in devices)
+        return {name: index for name, index in found if index is not None}
+
+    def _batch(self, messages: t.Sequence[packed.Packed], operation: str) -> list[tuple[int, int, str]]:
+        parts = [rt.parts(message.type, message.flags, message.body) for message in messages]
+        return self._channel.batch(parts, operation)
+
+    def write(self, writes: t.Sequence[port.Write]) -> None:
+        named = {item.device for item in writes if isinstance(item, port.Address)}
+        named |= {item.attributes.device or "" for item in writes if isinstance(item, port.RouteOperation)}
+        indexes = self._indexes(named - {""})
+        messages = []
+        for item in writes:
+            if isinstance(item, port.LinkChange):
+                messages.append(packed.link_change(item))
+            elif isinstance(item, port.RuleEntry):
+                messages.append(packed.rule_add(item))
+            else:
+                device = item.device if isinstance(item, port.Address) else item.attributes.device
+                if device is not None and device not in indexes:
+                    raise port.KernelError(errno.ENODEV, _doing(item), f"there is no device {device}")
+                if isinstance(item, port.Address):
+                    messages.append(packed.address_add(item, indexes[item.device]))
+                else:
+                    messages.append(packed.Packed(*rt.route_message(item, indexes)))
+        for position, number, extack in self._batch(messages, "write links, addresses and routes"):
+            if number == errno.EEXIST and isinstance(writes[position], port.RuleEntry):
+                continue
+            error = port.KernelError(number, _doing(writes[position]), extack)
+            change = writes[position]
+            raise _about(error, change.name) if isinstance(change, port.LinkChange) else error
+
+    def address_add(self, address: port.Address) -> None:
+        self.write([address])
+
+    def address_delete(self, address: port.Address) -> None:
+        operation = f"delete address {address.address}/{address.prefix_length} from {address.device}"
+        self._send(packed.address_delete(address, self._index(address.device, operation)), operation)
+
+    def route_batch(self, operations: t.Sequence[port.RouteOperation]) -> list[port.RouteFailure]:
+        if not operations:
+            return []
+        indexes = self._indexes({operation.attributes.device or "" for operation in operations} - {""})
+        return rt.write_routes(self._channel, indexes, operations)
+
+    def _neighbor(self, kind: int, flags: int, header: dict[str, t.Any], data: list[t.Any], operation: str) -> None:
+        self._send(_encode("ndmsg", kind, flags, {"state": rt.NUD_PERMANENT, **header}, data), operation)
+
+    def neighbor_replace(self, entry: port.NeighborEntry) -> None:
+        operation = f"set neighbour {entry.address} on {entry.device}"
+        header = {"family": rt.family_of(entry.address), "ifindex": self._index(entry.device, operation)}
+        data = [("NDA_DST", entry.address), ("NDA_LLADDR", entry.mac)]
+        self._neighbor(rt.RTM_NEWNEIGH, rt.NLM_F_CREATE | rt.NLM_F_REPLACE, header, data, operation)
+
+    def neighbor_delete(self, entry: port.NeighborEntry) -> None:
+        operation = f"delete neighbour {entry.address} from {entry.device}"
+        header = {"family": rt.family_of(entry.address), "ifindex": self._index(entry.device, operation)}
+        self._neighbor(rt.RTM_DELNEIGH, 0, header, [("NDA_DST", entry.address)], operation)
+
+    def _forwarding(self, kind: int, flags: int, entry: port.ForwardingEntry, operation: str) -> None:
+        index = self._index(entry.device, operation)
+        header = {"family": rt.AF_BRIDGE, "ifindex": index, "flags": rt.NTF_SELF}
+        data: list[tuple[str, t.Any]] = [("NDA_LLADDR", entry.mac)]
+        if entry.destination:
+            data.append(("NDA_DST", entry.destination))
+        self._neighbor(kind, flags, header, data, operation)
+
+    def fdb_replace(self, entry: port.ForwardingEntry) -> None:
+        operation = f"set forwarding entry {entry.mac} on {entry.device}"
+        self._forwarding(rt.RTM_NEWNEIGH, rt.NLM_F_CREATE | rt.NLM_F_REPLACE, entry, operation)
+
+    def fdb_delete(self, entry: port.ForwardingEntry) -> None:
+        operation = f"delete forwarding entry {entry.mac} from {entry.device}"
+        self._forwarding(rt.RTM_DELNEIGH, 0, entry, operation)
+
+    def _rule(self, kind: int, flags: int, rule: port.RuleEntry, operation: str) -> None:
+        family = socket.AF_INET6 if rule.family == 6 else socket.AF_INET
+        header = {"family": family, "table": rule.table if rule.table < 256 else 0, "action": 1}
+        data: list[tuple[str, t.Any]] = [
+            ("FRA_PRIORITY", rule.priority),
+            ("FRA_FWMARK", rule.fwmark),
+            ("FRA_FWMASK", rule.fwmask),
+            ("FRA_TABLE", rule.table),
+            ("FRA_PROTOCOL", rule.protocol),
+        ]
+        self._send(_encode("fibmsg", kind, flags, header, data), operation)
+
+    def rule_add(self, rule: port.RuleEntry) -> None:
+        operation = f"add rule {rule.priority} (mark {rule.fwmark:#x})"
+        self._rule(rt.RTM_NEWRULE, rt.NLM_F_CREATE | rt.NLM_F_EXCL, rule, operation)
+
+    def rule_delete(self, rule: port.RuleEntry) -> None:
+        self._rule(rt.RTM_DELRULE, 0, rule, f"delete rule {rule.priority} (mark {rule.fwmark:#x})")
+
+    def sysctl_write(self, key: str, value: str) -> None:
+        path = _encoded(sysctl_encoding.path, key, "write sysctl")
+        encoded = _encoded(sysctl_encoding.value, value, f"write sysctl {key}")
+
+        def write() -> None:
+            try:
+                handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+                try:
+                    os.write(handle, encoded)
+                finally:
+                    os.close(handle)
+            except OSError as error:
+                raise port.KernelError(error.errno or errno.EIO, f"write sysctl {key}") from error
+
+        self._there(write)
+
+    # ---- programs
+
+    def run(self, argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> port.Completed:
+        environment = dict(os.environ, LC_ALL="C.UTF-8")
+        # Non-interactive shells of root often lack the sbin folders, where iptables and ipset live.
+        environment["PATH"] = environment.get("PATH", "/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin"
+
+        def run() -> port.Completed:
+            try:
+                done = subprocess.run(
+                    list(argv),
+                    input=stdin,
+                    capture_output=True,
+                    timeout=timeout,
+                    env=environment,
+                    encoding="utf-8",
+                    errors="replace",
+                    check=False,
+                )
+            except FileNotFoundError:
+                return port.Completed(127, "", f"there is no program {argv[0]}")
+            except subprocess.TimeoutExpired:
+                return port.Completed(124, "", f"{argv[0]} did not end within {timeout:.0f} s")
+            return port.Completed(done.returncode, done.stdout, done.stderr)
+
+        return self._there(run)
+
+
+def _is_a_kernel(kernel: LinuxKernel) -> port.Kernel:
+    return kernel  # the type checker holds the class to the port
+
+
+def _doing(item: port.Write) -> str:
+    """What a write is, for its error."""
+    if isinstance(item, port.LinkChange):
+        return f"change device {item.name}"
+    if isinstance(item, port.Address):
+        return f"add address {item.address}/{item.prefix_length} to {item.device}"
+    if isinstance(item, port.RuleEntry):
+        return f"add rule {item.priority} (from {item.source})"
+    return f"{item.action} route {item.destination}"
+
+
+def _about(error: port.KernelError, device: str) -> port.KernelError:
+    """The same, with the name of the device that is not there; the kernel does not say it."""
+    if error.errno != errno.ENODEV:
+        return error
+    return port.KernelError(errno.ENODEV, error.operation, f"there is no device {device}")
+
+
+def _encode(
+    codec: str, kind: int, flags: int, header: t.Mapping[str, t.Any], attributes: t.Sequence[tuple[str, t.Any]]
+) -> packed.Packed:
+    """Body of a message by pyroute2's codec; the netlink header in front of it is ours."""
+    message = _codec(codec)()
+    for name, value in header.items():
+        message[name] = value
+    message["attrs"] = list(attributes)
+    message.encode()
+    return packed.Packed(kind, flags, bytes(message.data[16:]))
+
+
+def _codec(name: str) -> t.Any:
+    try:
+        if name == "ifinfmsg":
+            from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+
+            return ifinfmsg
+        if name == "ndmsg":
+            from pyroute2.netlink.rtnl.ndmsg import ndmsg
+
+            return ndmsg
+        from pyroute2.netlink.rtnl.fibmsg import fibmsg
+
+        return fibmsg
+    except ImportError as error:
+        raise port.MissingLibrary(
+            "The Python library pyroute2, which writes tunnel devices, neighbours and rules, is not installed"
+            " for this interpreter. Install it with `apt-get install python3-pyroute2` (Debian), then run again."
+        ) from error

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Cheap signs of change for what must be read often and differs seldom: equal marks, nothing has changed.
+
+No program is run for them. Layouts: linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h,
+linux/netfilter/ipset/ip_set.h, linux/netfilter_ipv4/ip_tables.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import socket
+import struct
+import typing as t
+import zlib
+
+from . import rtnetlink as rt
+from .port import KernelError
+
+_NFT_GETGEN = 10 << 8 | 16  # NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN
+_NFTA_GEN_ID = 1
+_IPSET_LIST = 6 << 8 | 7  # NFNL_SUBSYS_IPSET, IPSET_CMD_LIST
+_IPSET_PROTOCOL, _IPSET_SETNAME = 1, 2
+_OLDEST_PROTOCOL = 6  # of ipset, which all kernels since 3.x speak
+_NFGENMSG = struct.Struct("!BBH")  # family, version, resource
+_HEADERS = 20  # netlink's and nfgenmsg
+_ROUTE_PROTOCOL = 16 + 5  # in a message about a route
+
+_SO_GET_INFO = 64  # IPT_SO_GET_INFO, IP6T_SO_GET_INFO
+_GETINFO = 32 + 4 * (1 + 5 + 5 + 1 + 1)  # struct ipt_getinfo: name, valid hooks, hooks, underflows, entries, size
+#: Program, file of the tables' names, and how they are asked for.
+_LEGACY = (
+    ("iptables", "ip_tables_names", socket.AF_INET, socket.IPPROTO_IP),
+    ("ip6tables", "ip6_tables_names", socket.AF_INET6, socket.IPPROTO_IPV6),
+)
+
+#: What a kernel answers that has no nf_tables or no ip_set.
+_ABSENT = (errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL)
+
+
+def ruleset(channel: rt.Channel) -> t.Optional[int]:
+    """The generation of the nftables ruleset of a namespace, which every change of it moves; None without nf_tables.
+
+    `channel` is one over a NETLINK_NETFILTER socket, here and below. Takes two microseconds. Raises KernelError.
+    """
+    try:
+        answers = channel.request(_NFT_GETGEN, 0, _NFGENMSG.pack(0, 0, 0), "ask for the ruleset's generation")
+    except KernelError as error:
+        if error.errno in _ABSENT:
+            return None
+        raise
+    found = rt.attributes(answers[0].body, 4) if answers else {}
+    return int.from_bytes(found[_NFTA_GEN_ID], "big") if _NFTA_GEN_ID in found else None
+
+
+def legacy_tables() -> tuple[tuple[str, str, bytes], ...]:
+    """Of the tables of iptables-legacy in this thread's namespace: program, table, and how many rules it has, of which
+    size, and where each hook begins. Equal ones may differ in a rule that was put in the place of another of its size.
+    Loads no module and makes no table. Raises OSError."""
+    found = []
+    for program, names, family, level in _LEGACY:
+        try:
+            with open(f"/proc/thread-self/net/{names}", encoding="ascii") as stream:
+                tables = stream.read().split()
+        except OSError:  # there is no such module
+            continue
+        if tables:
+            with socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW) as asked:
+                found += [(program, table, _legacy_table(asked, level, table)) for table in sorted(tables)]
+    return tuple(found)
+
+
+def _legacy_table(asked: socket.socket, level: int, table: str) -> bytes:
+    """struct ipt_getinfo; the option takes the table's name from the buffer for its answer."""
+    answer = ctypes.create_string_buffer(table.encode(), _GETINFO)
+    length = ctypes.c_uint32(_GETINFO)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.getsockopt(asked.fileno(), level, _SO_GET_INFO, answer, ctypes.byref(length)) != 0:
+        raise KernelError(ctypes.get_errno(), f"ask for the size of table {table}")
+    return answer.raw
+
+
+def ipset(channel: rt.Channel, name: str) -> int:
+    """0 for a set that is not there. Raises KernelError."""
+    body = _NFGENMSG.pack(2, 0, 0) + rt.attribute(_IPSET_PROTOCOL, bytes((_OLDEST_PROTOCOL,)))
+    body += rt.attribute(_IPSET_SETNAME, name.encode() + b"\0")
+    try:
+        return _checksum(channel.dump(_IPSET_LIST, body, f"list set {name}"), _HEADERS)
+    except KernelError as error:
+        if error.errno in (*_ABSENT, errno.ENOENT):
+            return 0
+        raise
+
+
+def routes(channel: rt.Channel, protocol: int) -> int:
+    """Of all routes with this protocol number; `channel` is one of rtnetlink. Raises KernelError."""
+    found = 1
+    for family in (socket.AF_INET, socket.AF_INET6):
+        body = rt.RTMSG.pack(family, 0, 0, 0, 0, protocol, 0, 0, 0)
+        messages = channel.dump(rt.RTM_GETROUTE, body, "list routes")
+        ours = (one for one in messages if one[16] == family and one[_ROUTE_PROTOCOL] == protocol)
+        found = _checksum(ours, 16, found)
+    return found
+
+
+def _checksum(messages: t.Iterable[bytes], start: int, found: int = 1) -> int:
+    for message in messages:
+        found = zlib.crc32(message[start:], found)
+    return found

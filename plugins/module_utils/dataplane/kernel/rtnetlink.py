@@ -1,0 +1,819 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""rtnetlink in packed messages: every dump that the drivers need, and routes written in bulk.
+
+Standard library alone: observing must work on a host that has nothing installed yet, and a general netlink library
+spends tens of times longer on 10,000 routes than the kernel does. Message layouts: rtnetlink(7), linux/rtnetlink.h,
+linux/if_link.h, linux/neighbour.h, linux/fib_rules.h.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import socket
+import struct
+import threading
+import typing as t
+
+from . import port
+
+RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK = 16, 17, 18
+RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
+RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE = 24, 25, 26
+RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 28, 29, 30
+RTM_NEWRULE, RTM_DELRULE, RTM_GETRULE = 32, 33, 34
+
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
+NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x100, 0x200, 0x400
+_NLMSG_NOOP, _NLMSG_ERROR, _NLMSG_DONE = 1, 2, 3
+_NLM_F_DUMP_INTR, _NLM_F_CAPPED, _NLM_F_ACK_TLVS = 0x10, 0x100, 0x200
+
+_SOL_NETLINK, _NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK = 270, 10, 11, 12
+_SO_RCVBUFFORCE = 33
+_RECEIVE_BUFFER = 8 * 1024 * 1024
+_READ = 256 * 1024  # the kernel fills dump answers of 32 KiB when the reader has room
+_TIMEOUT = 20  # seconds without any answer
+_TIMEVAL = struct.Struct("@ll")
+
+AF_BRIDGE = 7
+NTF_SELF = 0x2
+NUD_PERMANENT = 0x80
+_IFA_F_PERMANENT = 0x80
+_NUD_NOARP = 0x40  # of multicast, which is nobody's
+_RTNH_F_ONLINK = 4
+_IFF_UP, _IFF_RUNNING = 0x1, 0x40
+_BATCH = 400  # messages per system call; their errors fit into a default receive buffer
+
+ROUTE_TYPES = {
+    0: "unspec", 1: "unicast", 2: "local", 3: "broadcast", 4: "anycast", 5: "multicast", 6: "blackhole",
+    7: "unreachable", 8: "prohibit", 9: "throw", 10: "nat", 11: "xresolve",
+}  # fmt: skip
+_ROUTE_TYPE_NUMBERS = {name: number for number, name in ROUTE_TYPES.items()}
+
+_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
+_ATTRIBUTE = struct.Struct("=HH")
+_U32 = struct.Struct("=I")
+_I32 = struct.Struct("=i")
+IFINFO = struct.Struct("=BxHiII")
+_IFADDR = struct.Struct("=BBBBI")
+RTMSG = struct.Struct("=BBBBBBBBI")
+_NDMSG = struct.Struct("=BxxxiHBB")
+_RULE = struct.Struct("=BBBBBxxBI")
+
+
+class Message(t.NamedTuple):
+    type: int
+    body: bytes
+
+
+def family_of(address: str) -> int:
+    """AF_INET or AF_INET6, of an address or a CIDR."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def packed_address(address: str) -> bytes:
+    """4 or 16 bytes, in network order."""
+    return socket.inet_pton(socket.AF_INET6, address) if ":" in address else socket.inet_aton(address)
+
+
+def address_text(data: bytes) -> str:
+    """\"\" for what is no address."""
+    family = {4: socket.AF_INET, 16: socket.AF_INET6}.get(len(data))
+    return "" if family is None else socket.inet_ntop(family, data)
+
+
+def attribute(kind: int, data: bytes) -> bytes:
+    """One attribute, padded to four bytes."""
+    return _ATTRIBUTE.pack(len(data) + 4, kind) + data + bytes(-len(data) % 4)
+
+
+def attributes(data: bytes, start: int) -> dict[int, bytes]:
+    """{type: payload} of the attributes from `start` on; of a repeated one the last."""
+    found: dict[int, bytes] = {}
+    end = len(data)
+    while start + 4 <= end:
+        length, kind = _ATTRIBUTE.unpack_from(data, start)
+        if length < 4:
+            break
+        found[kind & 0x3FFF] = data[start + 4 : start + length]
+        start += (length + 3) & ~3
+    return found
+
+
+def _text(data: bytes) -> str:
+    return data.rstrip(b"\0").decode(errors="replace")
+
+
+def _mac(data: bytes) -> str:
+    return data.hex(":") if len(data) == 6 else ""
+
+
+def open_socket(protocol: int = socket.NETLINK_ROUTE) -> socket.socket:
+    """A netlink socket of the calling thread's network namespace."""
+    netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+    try:
+        try:
+            netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
+        except OSError:  # without CAP_NET_ADMIN: reading works as well with what rmem_max allows
+            netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+        for option in (_NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK):
+            try:
+                netlink.setsockopt(_SOL_NETLINK, option, 1)
+            except OSError:  # a kernel before 4.20 does not filter dumps: the readers below do
+                pass
+        # Python's own timeouts would ask poll(2) before each call, and give other threads a turn each time.
+        netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(_TIMEOUT, 0))
+        netlink.bind((0, 0))
+    except OSError:
+        netlink.close()
+        raise
+    return netlink
+
+
+_rooms = threading.local()
+
+
+def _room() -> memoryview:
+    """Where this thread receives: making room anew for each answer would cost more than the answer."""
+    try:
+        return t.cast(memoryview, _rooms.room)
+    except AttributeError:
+        _rooms.room = memoryview(bytearray(_READ))
+        return _room()
+
+
+class Channel:
+    """One netlink socket, reopened when it lost messages. `opener` opens it in the right namespace."""
+
+    def __init__(self, opener: t.Callable[[], socket.socket] = open_socket) -> None:
+        self._opener = opener
+        self._socket: t.Optional[socket.socket] = None
+        self._sequence = 0
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    @property
+    def netlink_port(self) -> int:
+        """The address of its socket, which the kernel's notifications of what it did carry; 0 while there is none."""
+        try:
+            return int(self._socket.getsockname()[0]) if self._socket is not None else 0
+        except OSError:  # closed by its owner just now
+            return 0
+
+    def _open(self) -> socket.socket:
+        if self._socket is None:
+            try:
+                self._socket = self._opener()
+            except port.KernelError:
+                raise
+            except OSError as error:
+                raise port.KernelError(error.errno or errno.EIO, "open a netlink socket") from error
+        return self._socket
+
+    def socket(self) -> socket.socket:
+        """Its socket, opened if it is not."""
+        return self._open()
+
+    def handle(self) -> int:
+        """File descriptor of its socket."""
+        return self._open().fileno()
+
+    def _receive(self, operation: str) -> bytes:
+        try:
+            room = _room()
+            return bytes(room[: self._open().recv_into(room)])
+        except BlockingIOError:
+            self.close()
+            raise port.KernelError(errno.ETIMEDOUT, operation, f"no answer within {_TIMEOUT} s") from None
+        except OSError as error:
+            self.close()  # whatever is still on its way is lost: start afresh with the next request
+            raise port.KernelError(error.errno or errno.EIO, operation) from error
+
+    def request(self, kind: int, flags: int, body: bytes, operation: str) -> list[Message]:
+        """Sends one message and returns what comes before its acknowledgement. Raises KernelError."""
+        return list(self._answers(kind, flags | NLM_F_ACK, body, operation))
+
+    def get(self, kind: int, body: bytes, operation: str) -> bytes:
+        """The body of the one message with which the kernel answers a question about one thing. Raises KernelError."""
+        for message in self._answers(kind, 0, body, operation):
+            return message.body
+        raise port.KernelError(errno.EIO, operation, "")
+
+    def _answers(self, kind: int, flags: int, body: bytes, operation: str) -> t.Iterator[Message]:
+        """Sends one message and yields what comes until it is acknowledged or refused. Raises KernelError."""
+        self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
+        self._open().send(_HEADER.pack(16 + len(body), kind, flags | NLM_F_REQUEST, sequence, 0) + body)
+        while True:
+            data = self._receive(operation)
+            for start, end, answer, answer_flags, answer_sequence in _messages(data):
+                if answer_sequence != sequence:
+                    continue
+                if answer == _NLMSG_ERROR:
+                    number, extack = _failure(data[start:end], answer_flags)
+                    if number:
+                        raise port.KernelError(number, operation, extack)
+                    return
+                yield Message(answer, data[start + 16 : end])
+
+    def dump(self, kind: int, body: bytes, operation: str) -> list[bytes]:
+        """Whole messages, headers included, of a dump that nothing changed meanwhile. Raises KernelError."""
+        for attempt in range(10):
+            try:
+                answers = self._dump_once(kind, body, operation)
+            except port.KernelError as error:
+                if error.errno == errno.ENOBUFS and attempt < 9:
+                    continue
+                raise
+            if answers is not None:
+                return answers
+        raise port.KernelError(errno.EINTR, operation, "the tables changed during each of 10 dumps")
+
+    def _dump_once(self, kind: int, body: bytes, operation: str) -> t.Optional[list[bytes]]:
+        """None when the kernel marks the dump as interrupted by a change."""
+        self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
+        self._open().send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body)
+        answers: list[bytes] = []
+        whole = True
+        unpack = _HEADER.unpack_from
+        append = answers.append
+        while True:
+            data = self._receive(operation)
+            offset, end = 0, len(data)
+            while offset + 16 <= end:
+                length, answer, flags, answer_sequence, _port = unpack(data, offset)
+                if length < 16:
+                    break
+                if answer_sequence == sequence:
+                    if flags & _NLM_F_DUMP_INTR:
+                        whole = False
+                    if answer > _NLMSG_DONE:
+                        append(data[offset : offset + length])
+                    elif answer == _NLMSG_DONE:
+                        number, extack = _failure(data[offset : offset + length], flags)
+                        if number:
+                            raise port.KernelError(number, operation, extack)
+                        return answers if whole else None
+                    elif answer == _NLMSG_ERROR:
+                        number, extack = _failure(data[offset : offset + length], flags)
+                        raise port.KernelError(number or errno.EIO, operation, extack)
+                offset += (length + 3) & ~3
+
+    def each(self, kind: int, body: bytes, operation: str) -> t.Iterator[bytes]:
+        """Whole messages of a dump as they come, however many there are; of tables that change all the time.
+
+        Not to be left before its end but by an error or for good: the socket is closed then. Raises KernelError.
+        """
+        self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
+        self._open().send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body)
+        ended = False
+        try:
+            while True:
+                data = self._receive(operation)
+                for start, end, answer, flags, answer_sequence in _messages(data):
+                    if answer_sequence != sequence:
+                        continue
+                    if answer > _NLMSG_DONE:
+                        yield data[start:end]
+                    elif answer in (_NLMSG_DONE, _NLMSG_ERROR):
+                        ended = True
+                        number, extack = _failure(data[start:end], flags)
+                        if number or answer == _NLMSG_ERROR:
+                            raise port.KernelError(number or errno.EIO, operation, extack)
+                        return
+        finally:
+            if not ended:
+                self.close()
+
+    def batch(self, messages: t.Sequence[tuple[bytes, ...]], operation: str) -> list[tuple[int, int, str]]:
+        """Sends messages, 400 per system call, each given as parts around its sequence number (first part, rest...).
+
+        The first part is the first eight bytes of the header (length, type, flags); the sequence number goes behind
+        it. Only the last of each 400 asks for an acknowledgement: the kernel answers every one that fails anyhow,
+        and in order, so the last one's answer ends the wait. Returns (position, errno, extack) of those that failed.
+        """
+        failures: list[tuple[int, int, str]] = []
+        for first in range(0, len(messages), _BATCH):
+            chunk = messages[first : first + _BATCH]
+            last = len(chunk)
+            parts: list[bytes] = []
+            extend = parts.extend
+            for number, message in zip(_SEQUENCES, chunk):
+                extend((message[0], number))
+                extend(message[1:])
+            # The flags of the last message are bytes 6 and 7 of its first part.
+            head = chunk[-1][0]
+            parts[-len(chunk[-1]) - 1] = head[:6] + bytes((head[6] | NLM_F_ACK, head[7]))
+            self._open().send(b"".join(parts))
+            waiting = True
+            while waiting:
+                data = self._receive(operation)
+                for start, end, answer, flags, sequence in _messages(data):
+                    if answer != _NLMSG_ERROR:
+                        continue
+                    number_, extack = _failure(data[start:end], flags)
+                    if number_:
+                        failures.append((first + sequence - 1, number_, extack))
+                    if sequence == last:
+                        waiting = False
+        return failures
+
+
+def parts(kind: int, flags: int, body: bytes) -> tuple[bytes, bytes]:
+    """One message as `Channel.batch` takes it."""
+    return struct.pack("=IHH", 16 + len(body), kind, flags | NLM_F_REQUEST), bytes(4) + body
+
+
+_SEQUENCES = [_U32.pack(number) for number in range(1, _BATCH + 1)]
+
+
+def _messages(data: bytes) -> t.Iterator[tuple[int, int, int, int, int]]:
+    """(start, end, type, flags, sequence) of each message."""
+    offset, end = 0, len(data)
+    while offset + 16 <= end:
+        length, kind, flags, sequence, _port = _HEADER.unpack_from(data, offset)
+        if length < 16:
+            return
+        yield offset, offset + length, kind, flags, sequence
+        offset += (length + 3) & ~3
+
+
+def _failure(message: bytes, flags: int) -> tuple[int, str]:
+    """(errno, the kernel's own words) of an NLMSG_ERROR or NLMSG_DONE; errno 0 is success."""
+    if len(message) < 20:
+        return 0, ""
+    number = -_I32.unpack_from(message, 16)[0]
+    if not flags & _NLM_F_ACK_TLVS:
+        return number, ""
+    offset = 20
+    if _HEADER.unpack_from(message)[1] == _NLMSG_ERROR:
+        offset += 16  # the header of the message that failed
+        if not flags & _NLM_F_CAPPED:
+            offset += ((_U32.unpack_from(message, 20)[0] + 3) & ~3) - 16
+    return number, _text(attributes(message, offset).get(1, b""))
+
+
+class Names(t.Protocol):
+    """{index: device}"""
+
+    def get(self, index: int, default: str) -> str: ...
+
+
+class DeviceNames:
+    """The names of a namespace's devices, each asked for when it is needed first (SIOCGIFNAME, netdevice(7)): a dump of
+    1,000 links takes the kernel ten times as long as their names."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._known: dict[int, str] = {}
+
+    def get(self, index: int, default: str) -> str:
+        name = self._known.get(index)
+        if name is None:
+            name = device_name(self._channel.handle(), index)
+            if name is None:
+                return default
+            self._known[index] = name
+        return name
+
+
+def device_name(any_socket: int, index: int) -> t.Optional[str]:
+    """Of the device with this number in the namespace of a socket, given by its file descriptor; None: it is gone."""
+    try:
+        answer = fcntl.ioctl(any_socket, _SIOCGIFNAME, _IFREQ.pack(b"", index))
+    except OSError:
+        return None
+    return _text(_IFREQ.unpack(answer)[0])
+
+
+_SIOCGIFNAME, _SIOCGIFINDEX = 0x8910, 0x8933
+_IFREQ = struct.Struct("=16si20x")
+
+
+# ---- routes
+
+
+def dump_routes(
+    channel: Channel,
+    names: Names,
+    table: t.Optional[int] = None,
+    protocol: t.Optional[int] = None,
+    family: int = 4,
+) -> list[port.KernelRoute]:
+    """Routes of one IP version; `names` is {index: device}."""
+    wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
+    body = RTMSG.pack(wanted, 0, 0, 0, table if table and table < 256 else 0, protocol or 0, 0, 0, 0)
+    if table is not None:
+        body += attribute(15, _U32.pack(table))
+    try:
+        messages = channel.dump(RTM_GETROUTE, body, "list routes")
+    except port.KernelError as error:
+        if error.errno == errno.ENOENT and table is not None:  # nothing was ever written to this table
+            return []
+        raise
+    # Routes of a kind differ in their destination alone, which stands at a fixed place: the rest is decoded once.
+    known: dict[bytes, t.Optional[tuple[str, port.RouteAttributes]]] = {}
+    found: list[port.KernelRoute] = []
+    append = found.append
+    head, end = _DESTINATIONS[wanted], 40 + _SIZES[wanted]
+    for message in messages:
+        if message[36:40] == head:
+            shape = message[16:40] + message[end:]
+            destination = message[40:end]
+        else:
+            shape = message[16:]
+            destination = attributes(message, 28).get(1, bytes(_SIZES[wanted]))
+        try:
+            entry = known[shape]
+        except KeyError:
+            entry = known[shape] = _decode_route(message, names, table, protocol, wanted)
+        if entry is not None:
+            append((_TEXT[wanted](destination) + entry[0], entry[1]))
+    return found
+
+
+_SIZES: dict[int, int] = {socket.AF_INET: 4, socket.AF_INET6: 16}  # bytes of an address
+_DESTINATIONS = {family: _ATTRIBUTE.pack(4 + size, 1) for family, size in _SIZES.items()}
+_TEXT: dict[int, t.Callable[[bytes], str]] = {
+    socket.AF_INET: socket.inet_ntoa,
+    socket.AF_INET6: lambda data: socket.inet_ntop(socket.AF_INET6, data),
+}
+
+
+def _decode_route(
+    message: bytes, names: Names, table: t.Optional[int], protocol: t.Optional[int], wanted: int
+) -> t.Optional[tuple[str, port.RouteAttributes]]:
+    """(`/32`, the rest); None for what was not asked for. `wanted` is AF_INET or AF_INET6."""
+    family, bits, _source, tos, table_, protocol_, scope, kind, flags = RTMSG.unpack_from(message, 16)
+    found = attributes(message, 28)
+    if 15 in found:
+        table_ = _U32.unpack(found[15])[0]
+    if family != wanted or tos or flags & 0x200:  # RTM_F_CLONED: a cache entry
+        return None
+    if (table is not None and table_ != table) or (protocol is not None and protocol_ != protocol):
+        return None
+    hops, hop_flags, hop = 1, flags, found
+    index = _U32.unpack(found[4])[0] if 4 in found else 0
+    if 9 in found:  # several next hops: the first stands for all
+        data = found[9]
+        hops, offset = 0, 0
+        while offset + 8 <= len(data):
+            length, flags_, _weight, index_ = struct.unpack_from("=HBBi", data, offset)
+            if length < 8:
+                break
+            if not hops:
+                index, hop_flags, hop = index_, flags_, attributes(data[:length], 8)
+            hops += 1
+            offset += (length + 3) & ~3
+    if family == socket.AF_INET6 and kind in _NOWHERE:
+        index = 0  # lo
+    gateway = None
+    if 5 in hop:
+        gateway = address_text(hop[5])
+    elif 18 in hop:  # RTA_VIA: family and address, IPv6 here
+        data = hop[18]
+        gateway = socket.inet_ntop(socket.AF_INET6, data[2:18]) if len(data) >= 18 else None
+    metrics = attributes(found[8], 0) if 8 in found else {}
+    return f"/{bits}", port.RouteAttributes(
+        type=ROUTE_TYPES.get(kind, str(kind)),
+        device=names.get(index, str(index)) if index else None,
+        gateway=gateway,
+        onlink=bool(hop_flags & _RTNH_F_ONLINK),
+        mtu=_U32.unpack(metrics[2])[0] if 2 in metrics else None,
+        table=table_,
+        protocol=protocol_,
+        scope=scope,
+        metric=_U32.unpack(found[6])[0] if 6 in found else 0,
+        source=address_text(found[7]) if 7 in found else None,
+        hops=hops,
+    )
+
+
+#: What leads nowhere, by its number: blackhole, unreachable, prohibit, throw.
+_NOWHERE = frozenset({6, 7, 8, 9})
+
+
+def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.RouteAttributes]:
+    """The kernel's own choice for a packet to `address`, of either family; None where it says that it cannot be
+    reached."""
+    family = family_of(address)
+    body = RTMSG.pack(family, 8 * _SIZES[family], 0, 0, 0, 0, 0, 0, 0) + attribute(1, packed_address(address))
+    try:
+        answer = channel.get(RTM_GETROUTE, body, f"look up the route to {address}")
+    except port.KernelError as error:
+        # What a blackhole, unreachable, prohibit or throw route answers, and where there is no route at all.
+        if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL, errno.EAGAIN):
+            return None
+        raise
+    *_head, kind, _flags = RTMSG.unpack_from(answer)
+    found = attributes(answer, 12)
+    index = _U32.unpack(found[4])[0] if 4 in found else 0
+    return port.RouteAttributes(
+        type=ROUTE_TYPES.get(kind, str(kind)),
+        device=names.get(index, str(index)) if index else None,
+        gateway=address_text(found[5]) if 5 in found else None,
+    )
+
+
+_ROUTE_ACTIONS = {
+    "add": (RTM_NEWROUTE, NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL),
+    "replace": (RTM_NEWROUTE, NLM_F_REQUEST | NLM_F_CREATE | NLM_F_REPLACE),
+    "delete": (RTM_DELROUTE, NLM_F_REQUEST),
+}
+
+
+def write_routes(
+    channel: Channel, indexes: t.Mapping[str, int], operations: t.Sequence[port.RouteOperation]
+) -> list[port.RouteFailure]:
+    """`indexes` is {device: index}. An operation on a device that is not there fails with ENODEV (a delete: ESRCH)."""
+    templates: dict[tuple[str, port.RouteAttributes, str, int], t.Optional[tuple[bytes, bytes, bytes]]] = {}
+    failures: list[port.RouteFailure] = []
+    messages: list[tuple[bytes, ...]] = []
+    positions: list[int] = []
+    append, note = messages.append, positions.append
+    last_attributes: t.Optional[port.RouteAttributes] = None
+    last_action = last_bits = ""
+    last_family = 0
+    template: t.Optional[tuple[bytes, bytes, bytes]] = None
+    for position, (action, destination, wanted) in enumerate(operations):
+        address, _slash, bits = destination.partition("/")
+        # Bulk comes in runs that share their attributes; comparing by identity first saves hashing them.
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        if wanted is not last_attributes or bits != last_bits or action != last_action or family != last_family:
+            key = (action, wanted, bits, family)
+            if key in templates:
+                template = templates[key]
+            else:
+                template = templates[key] = _encode_route(action, wanted, int(bits), indexes, family)
+            last_attributes, last_bits, last_action, last_family = wanted, bits, action, family
+        if template is None:
+            number = errno.ESRCH if action == "delete" else errno.ENODEV
+            error = port.KernelError(number, f"{action} route {destination}", f"there is no device {wanted.device}")
+            failures.append(port.RouteFailure(position, error))
+            continue
+        append((template[0], template[1], packed_address(address), template[2]))
+        note(position)
+    for index, number, extack in channel.batch(messages, "write routes"):
+        position = positions[index]
+        operation = operations[position]
+        words = f"{operation.action} route {operation.destination}"
+        failures.append(port.RouteFailure(position, port.KernelError(number, words, extack)))
+    failures.sort(key=lambda failure: failure.position)
+    return failures
+
+
+def route_message(operation: port.RouteOperation, indexes: t.Mapping[str, int]) -> tuple[int, int, bytes]:
+    """Type, flags and body of the one message; its device must be in `indexes`."""
+    address, _slash, bits = operation.destination.partition("/")
+    template = _encode_route(operation.action, operation.attributes, int(bits), indexes, family_of(address))
+    if template is None:
+        raise KeyError(operation.attributes.device)
+    kind, flags = _ROUTE_ACTIONS[operation.action]
+    return kind, flags & ~NLM_F_REQUEST, template[1][4:] + packed_address(address) + template[2]
+
+
+def _encode_route(
+    action: str, wanted: port.RouteAttributes, bits: int, indexes: t.Mapping[str, int], family: int
+) -> t.Optional[tuple[bytes, bytes, bytes]]:
+    """The message in three parts, with the sequence number behind the first and the destination behind the second."""
+    kind, flags = _ROUTE_ACTIONS[action]
+    rest = b""
+    if wanted.device is not None:
+        index = indexes.get(wanted.device)
+        if index is None:
+            return None
+        rest += attribute(4, _U32.pack(index))
+    if wanted.gateway is not None:
+        rest += attribute(5, packed_address(wanted.gateway))
+    if wanted.metric:
+        rest += attribute(6, _U32.pack(wanted.metric))
+    if wanted.source is not None:
+        rest += attribute(7, packed_address(wanted.source))
+    if wanted.mtu is not None and action != "delete":
+        rest += attribute(8, attribute(2, _U32.pack(wanted.mtu)))
+    rest += attribute(15, _U32.pack(wanted.table))
+    message = RTMSG.pack(
+        family,
+        bits,
+        0,
+        0,
+        wanted.table if wanted.table < 256 else 0,
+        wanted.protocol,
+        wanted.scope,
+        _ROUTE_TYPE_NUMBERS[wanted.type],
+        _RTNH_F_ONLINK if wanted.onlink and action != "delete" else 0,
+    )
+    length = 16 + len(message) + 4 + _SIZES[family] + len(rest)
+    head = struct.pack("=IHH", length, kind, flags)
+    return head, bytes(4) + message + _DESTINATIONS[family], rest
+
+
+# ---- links
+
+_BRIEF = attribute(29, _U32.pack(8))  # IFLA_EXT_MASK: RTEXT_FILTER_SKIP_STATS
+
+
+def dump_indexes(channel: Channel) -> dict[str, int]:
+    """{device: index} of all."""
+    found = {}
+    for message in channel.dump(RTM_GETLINK, IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + _BRIEF, "list links"):
+        index = IFINFO.unpack_from(message, 16)[2]
+        length, kind = _ATTRIBUTE.unpack_from(message, 32)  # the name comes first
+        name = message[36 : 32 + length] if kind == 3 else attributes(message, 32).get(3, b"")
+        found[_text(name)] = index
+    return found
+
+
+def dump_links(channel: Channel, kind: t.Optional[str] = None) -> list[port.Link]:
+    """All, or those of a kind."""
+    body = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + _BRIEF
+    if kind is not None:
+        body += attribute(18, attribute(1, kind.encode() + b"\0"))
+    links = [_decode_link(message[16:]) for message in channel.dump(RTM_GETLINK, body, "list links")]
+    return [link for link in links if kind in (None, link.kind)]
+
+
+def get_link(channel: Channel, name: str) -> t.Optional[port.Link]:
+    if not 0 < len(name.encode()) < 16:
+        return None
+    body = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + attribute(3, name.encode() + b"\0")
+    try:
+        return _decode_link(channel.get(RTM_GETLINK, body + _BRIEF, f"look up link {name}"))
+    except port.KernelError as error:
+        if error.errno == errno.ENODEV:
+            return None
+        raise
+
+
+def get_index(channel: Channel, name: str) -> t.Optional[int]:
+    """By SIOCGIFINDEX, netdevice(7): one system call, and all that is needed to write about a device."""
+    if not 0 < len(name.encode()) < 16:
+        return None
+    try:
+        answer = fcntl.ioctl(channel.handle(), _SIOCGIFINDEX, _IFREQ.pack(name.encode(), 0))
+    except OSError as error:
+        if error.errno == errno.ENODEV:
+            return None
+        raise port.KernelError(error.errno or errno.EIO, f"look up link {name}") from error
+    return t.cast(int, _IFREQ.unpack(answer)[1])
+
+
+def _decode_link(body: bytes) -> port.Link:
+    _family, _type, index, flags, _change = IFINFO.unpack_from(body)
+    found = attributes(body, 16)
+    info = attributes(found[18], 0) if 18 in found else {}
+    kind = _text(info.get(1, b""))
+    data = attributes(info[2], 0) if 2 in info else {}
+    vni = vxlan_port = local = None
+    learning = external = False
+    if kind == "vxlan":
+        vni = _U32.unpack(data[1])[0] if 1 in data else None
+        vxlan_port = struct.unpack("!H", data[15])[0] if 15 in data else None
+        local = next((address_text(data[kind]) for kind in (4, 17) if kind in data), None)  # IFLA_VXLAN_LOCAL, _LOCAL6
+        learning = bool(data.get(7, b"\0")[0])
+        external = bool(data.get(25, b"\0")[0])
+    elif kind == "ipip":
+        local = socket.inet_ntoa(data[2]) if len(data.get(2, b"")) == 4 and any(data[2]) else None
+    return port.Link(
+        open_settings=_open_settings(found[26]) if 26 in found else (),  # IFLA_AF_SPEC
+        name=_text(found.get(3, b"")),
+        index=index,
+        kind=kind,
+        mtu=_U32.unpack(found[4])[0] if 4 in found else 0,
+        mac=_mac(found.get(1, b"")),
+        up=bool(flags & _IFF_UP),
+        running=bool(flags & _IFF_RUNNING),
+        alias=_text(found.get(20, b"")),
+        peer_index=_U32.unpack(found[5])[0] if 5 in found and kind == "veth" else 0,
+        peer_elsewhere=37 in found,
+        vni=vni,
+        port=vxlan_port,
+        local=local,
+        learning=learning,
+        external=external,
+    )
+
+
+#: {family: (its attribute, {position in the attribute's array of settings: name})}; linux/ip.h counts from 1,
+#: linux/ipv6.h from 0. See hardening.py.
+_SETTINGS: t.Mapping[int, tuple[int, t.Mapping[int, str]]] = {
+    socket.AF_INET: (1, {3: "ipv4/accept_redirects", 8: "ipv4/accept_source_route", 20: "ipv4/arp_accept"}),
+    socket.AF_INET6: (
+        2,
+        {
+            3: "ipv6/accept_ra",
+            4: "ipv6/accept_redirects",
+            24: "ipv6/accept_source_route",
+            5: "ipv6/autoconf",
+            44: "ipv6/seg6_enabled",
+        },
+    ),
+}
+
+
+def _open_settings(data: bytes) -> tuple[tuple[str, int], ...]:
+    """Those of hardening.SETTINGS that are above 0."""
+    found = []
+    families = attributes(data, 0)
+    for family, (kind, names) in _SETTINGS.items():
+        values = attributes(families[family], 0).get(kind, b"") if family in families else b""
+        for position, name in names.items():
+            if 4 * position + 4 <= len(values):
+                value = _I32.unpack_from(values, 4 * position)[0]
+                if value > 0:
+                    found.append((name, value))
+    return tuple(found)
+
+
+# ---- addresses, neighbours, forwarding entries, rules
+
+
+def dump_addresses(channel: Channel, names: Names, index: int = 0, family: int = 4) -> list[port.Address]:
+    """Of the device `index`, or of all (0)."""
+    wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
+    found: list[port.Address] = []
+    try:
+        messages = channel.dump(RTM_GETADDR, _IFADDR.pack(wanted, 0, 0, 0, index), "list addresses")
+    except port.KernelError as error:
+        if error.errno == errno.ENODEV:
+            return []
+        raise
+    for message in messages:
+        found_family, bits, flags, scope, index_ = _IFADDR.unpack_from(message, 16)
+        data = attributes(message, 24)
+        local = data.get(2) or data.get(1)
+        if found_family == wanted and local and index in (0, index_):
+            permanent = bool(flags & _IFA_F_PERMANENT)
+            found.append(port.Address(names.get(index_, str(index_)), address_text(local), bits, scope, permanent))
+    return found
+
+
+def dump_neighbors(channel: Channel, device: str, index: int) -> list[port.NeighborEntry]:
+    found: list[port.NeighborEntry] = []
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for index_, state, data in _dump_ndmsg(channel, family, index, "list neighbours"):
+            address, mac = address_text(data.get(1, b"")), data.get(2, b"")
+            if index_ == index and address and len(mac) == 6 and not state & _NUD_NOARP:
+                found.append(port.NeighborEntry(device, address, _mac(mac), bool(state & NUD_PERMANENT)))
+    return found
+
+
+def dump_fdb(channel: Channel, device: str, index: int) -> list[port.ForwardingEntry]:
+    found: list[port.ForwardingEntry] = []
+    for index_, state, data in _dump_ndmsg(channel, AF_BRIDGE, index, "list forwarding entries"):
+        if index_ == index and len(data.get(2, b"")) == 6:
+            destination = address_text(data.get(1, b""))
+            permanent = bool(state & NUD_PERMANENT)
+            found.append(port.ForwardingEntry(device, _mac(data[2]), destination, permanent))
+    return found
+
+
+def _dump_ndmsg(
+    channel: Channel, family: int, index: int, operation: str
+) -> t.Iterator[tuple[int, int, dict[int, bytes]]]:
+    body = _NDMSG.pack(family, 0, 0, 0, 0) + attribute(8, _U32.pack(index))
+    for message in channel.dump(RTM_GETNEIGH, body, operation):
+        family_, index_, state, _flags, _type = _NDMSG.unpack_from(message, 16)
+        if family_ == family:
+            yield index_, state, attributes(message, 28)
+
+
+#: Attributes that every rule may carry; any other one narrows it down or sends it elsewhere.
+_PLAIN_RULE = {6, 10, 14, 15, 16, 21}  # priority, mark, suppress_prefixlength (-1), table, mask, protocol
+
+
+def dump_rules(channel: Channel, family: int = 4) -> list[port.RuleEntry]:
+    """Rules of one IP version."""
+    wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
+    found: list[port.RuleEntry] = []
+    try:
+        messages = channel.dump(RTM_GETRULE, _RULE.pack(wanted, 0, 0, 0, 0, 0, 0), "list rules")
+    except port.KernelError as error:
+        if error.errno == errno.EAFNOSUPPORT and family == 6:  # a kernel without it
+            return []
+        raise
+    for message in messages:
+        family_, _dst, bits, tos, table, action, flags = _RULE.unpack_from(message, 16)
+        if family_ != wanted:
+            continue
+        data = attributes(message, 28)
+        plain = set(data) <= _PLAIN_RULE and action == 1 and not tos and not flags & 0x2  # FIB_RULE_INVERT
+        plain = plain and data.get(14, b"\xff\xff\xff\xff") == b"\xff\xff\xff\xff"
+        mark = _U32.unpack(data[10])[0] if 10 in data else 0
+        found.append(
+            port.RuleEntry(
+                priority=_U32.unpack(data[6])[0] if 6 in data else 0,
+                table=_U32.unpack(data[15])[0] if 15 in data else table,
+                fwmark=mark,
+                fwmask=_U32.unpack(data[16])[0] if 16 in data else 0xFFFFFFFF,
+                protocol=data[21][0] if data.get(21) else 0,
+                plain=plain,
+                family=family,
+                source=address_text(data[2]) if 2 in data and bits == 8 * _SIZES[wanted] else "",
+            )
+        )
+    return found

@@ -1,0 +1,199 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The BGPPeers of an inventory, read and checked against its nodes and pools."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing as t
+
+from ... import resources
+from ...bgp import peer_extensions
+from ...bgp.peer_definition import PeerDefinition
+from ...bgp.peering import Peering
+from ...bgp.speaker import Speaker, lies_in
+from ...resources.durations import parse_duration
+from ...resources.errors import Refused
+from ...resources.fields import types_of
+from ...state.errors import FleetError, did_you_mean, within
+from . import bgp_secrets, flat_resource
+from .bgp_peer_lists import Entry
+
+
+class Times(t.NamedTuple):
+    """Of a session, in seconds."""
+
+    hold: int
+    keepalive: int
+
+    def with_own(self, hold: t.Optional[int], keepalive: t.Optional[int]) -> Times:
+        """With what a session says itself."""
+        return Times(self.hold if hold is None else hold, self.keepalive if keepalive is None else keepalive)
+
+    def check(self, label: str, value: t.Optional[int]) -> None:
+        """Raises FleetError, which names `label` and its value, for what BIRD refuses."""
+        if self.keepalive > self.hold:
+            raise FleetError(
+                label,
+                value,
+                f"makes the hold time {self.hold} s with keepalives every {self.keepalive} s: BIRD refuses a hold time "
+                "that is shorter.",
+                "Set both, the hold time to three keepalive times or more.",
+            )
+
+
+class Peers:
+    """Reads BGPPeers; many hosts may have the same ones. `secrets` are the names of those that there are, `times` what
+    holds for sessions that have none of their own."""
+
+    def __init__(
+        self,
+        speakers: t.Mapping[str, Speaker],
+        pools: t.Sequence[resources.IPPool],
+        secrets: t.Collection[str],
+        times: Times,
+    ) -> None:
+        self.speakers = speakers
+        self.times = times
+        self.secrets = secrets
+        self.addresses = {address for one in speakers.values() for address in (one.address, one.address6) if address}
+        self.pools = pools
+        self._read: dict[str, tuple[resources.BGPPeer, peer_extensions.PeerExtensions]] = {}
+
+    def read(self, entry: Entry) -> PeerDefinition:
+        """Raises FleetError."""
+        peer, extensions = self._resource(entry)
+        given = PeerDefinition(peer, extensions, entry.members, entry.label)
+        self._check(given)
+        password = bgp_secrets.referred(peer.password, self.secrets, within(entry.label, "password"))
+        return dataclasses.replace(given, password=password)
+
+    def _resource(self, entry: Entry) -> tuple[resources.BGPPeer, peer_extensions.PeerExtensions]:
+        label = entry.label
+        content = flat_resource.mapping(resources.BGPPeer, entry.content, label)
+        key = json.dumps(content, sort_keys=True, default=str)
+        if key not in self._read:
+            named = content if "metadata" in content or "spec" in content else {"name": "peer", **content}
+            try:
+                theirs, extensions = peer_extensions.split(named)
+            except Refused as refused:
+                field = f"spec.{refused.field}" if "spec" in content else refused.field
+                raise FleetError(within(label, field), refused.value, refused.rule, refused.remedy) from None
+            _check_names(theirs, label)
+            self._read[key] = (flat_resource.read(resources.BGPPeer, theirs, label), extensions)
+        return self._read[key]
+
+    def _check(self, given: PeerDefinition) -> None:
+        peer, label = given.peer, given.where
+        if peer.localWorkloadSelector:
+            raise FleetError(
+                within(label, "localWorkloadSelector"),
+                peer.localWorkloadSelector,
+                "would have this node speak BGP with its own workloads, which is not done here.",
+                "Remove it. What a workload shall announce, a policy and a pool can give it.",
+            )
+        if peer.node and peer.node not in self.speakers:
+            raise FleetError(
+                within(label, "node"), peer.node, "is not a host of the fleet.", "Name one of the inventory's nodes."
+            )
+        if not peer.peerIP and not peer.peerSelector:
+            raise FleetError(
+                label,
+                None,
+                "names no peer.",
+                "Write peerIP: 10.10.1.1 and asNumber: 65000 for a router, or peerSelector: has(reflector) for nodes.",
+            )
+        if peer.sourceAddress == "None" and given.extensions.bfd:
+            raise FleetError(
+                within(label, "sourceAddress"),
+                peer.sourceAddress,
+                "stands beside bfd. BFD has to know both addresses of a session.",
+                "Leave it out, which means the node's own address, or write one there.",
+            )
+        _check_ranges(given)
+        own = given.extensions
+        if own.holdTime is not None or own.keepaliveTime is not None:
+            field, value = ("keepaliveTime", own.keepaliveTime) if own.holdTime is None else ("holdTime", own.holdTime)
+            self.times.with_own(own.holdTime, own.keepaliveTime).check(within(label, field), value)
+        if given.address:
+            self._check_address(given, given.address.address)
+
+    def _check_address(self, given: PeerDefinition, address: str) -> None:
+        for pool in self.pools:
+            if lies_in(address, pool.cidr):
+                raise FleetError(
+                    within(given.where, "peerIP"),
+                    address,
+                    f"lies in pool {pool.name} ({pool.cidr}).",
+                    "A peer outside the fleet has an address outside the pools.",
+                )
+        if not given.peer.asNumber and address not in self.addresses:
+            raise FleetError(
+                given.where,
+                None,
+                "needs asNumber beside peerIP: the peer is no node of the fleet.",
+                "Write for example peerIP: 10.10.1.1, asNumber: 65000.",
+            )
+
+    def check_pairs(self, peering: Peering) -> None:
+        """No two BGPPeers may give one node the same peer by its address: one of them would have no effect. And one
+        that is for some nodes has to mean one of them that has an address of the peer's family."""
+        seen: dict[tuple[str, str, int], PeerDefinition] = {}
+        for given, local, dummy in peering.meant():
+            if given.address is None:
+                continue
+            address, port, family = given.address
+            if local and not any(speaker.end(family) for speaker in local):
+                raise FleetError(
+                    within(given.where, "peerIP"),
+                    given.peer.peerIP,
+                    f"is IPv{family}, and no node that it is for has an IPv{family} address.",
+                    "A session runs between two addresses of one family: set calico_node_address"
+                    f"{'_ipv6' if family == 6 else ''}, or remove the peer.",
+                )
+            for speaker in local:
+                other = seen.setdefault((speaker.name, address, port), given)
+                if other is not given:
+                    raise FleetError(
+                        within(given.where, "peerIP"),
+                        given.peer.peerIP,
+                        f"is also the address of {other.where}, and {speaker.name} would peer with it twice.",
+                        "Remove one, or let their nodeSelectors choose different nodes.",
+                    )
+
+
+def _check_ranges(given: PeerDefinition) -> None:
+    """What Calico takes, and BIRD refuses or cuts off."""
+    peer = given.peer
+    _least, most = peer_extensions.RESTART_TIME
+    if peer.maxRestartTime and (parse_duration(peer.maxRestartTime) or 0) > most:
+        raise FleetError(
+            within(given.where, "maxRestartTime"),
+            peer.maxRestartTime,
+            "is longer than BGP can say (RFC 4724).",
+            f"Choose {most}s or less; longLivedStaleTime keeps routes for longer.",
+        )
+    if (peer.numAllowedLocalASNumbers or 0) < 0:
+        raise FleetError(
+            within(given.where, "numAllowedLocalASNumbers"),
+            peer.numAllowedLocalASNumbers,
+            "is less than 0.",
+            "Write how often the own AS number may stand in a path, for example 1, or leave it out.",
+        )
+
+
+def _check_names(content: t.Mapping[str, t.Any], label: str) -> None:
+    """Fields that neither Calico nor we know, with the one that is nearest among both."""
+    spec = content.get("spec", content)
+    if not isinstance(spec, t.Mapping):
+        return
+    outside = ("name", "labels", "annotations", "kind", "apiVersion", "metadata") if spec is content else ()
+    known = (*types_of(resources.BGPPeer), *peer_extensions.NAMES)
+    for name in spec:
+        if name not in known and name not in outside:
+            path = name if spec is content else f"spec.{name}"
+            raise FleetError(
+                within(label, str(path)), None, "is not a field of a BGPPeer.", did_you_mean(str(name), known, "It has")
+            )

@@ -1,0 +1,34 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One Calico v3 resource out of a list of an inventory, written flat or as a whole document."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ... import resources
+from ...state.errors import FleetError, within
+
+_Kind = t.TypeVar("_Kind", bound=resources.Resource)
+
+
+def mapping(kind: type[resources.Resource], entry: t.Any, label: str) -> t.Mapping[str, t.Any]:
+    """The entry, which `label` names in errors. Raises FleetError where it is no mapping."""
+    if not isinstance(entry, t.Mapping):
+        raise FleetError(label, entry, "is not a dictionary.", f"Write the fields of one {kind.KIND} there.")
+    return entry
+
+
+def read(kind: type[_Kind], entry: t.Any, label: str) -> _Kind:
+    """Raises FleetError, which names the field within `label`."""
+    try:
+        return t.cast(_Kind, resources.parse_flat(kind.KIND, mapping(kind, entry, label)))
+    except resources.ResourceError as error:
+        raise refused(error, label) from error
+
+
+def refused(error: resources.ResourceError, label: str) -> FleetError:
+    """The error of a resource that stands at `label`."""
+    where = within(label, error.field) if error.field else label
+    return FleetError(where, error.value, error.rule, error.remedy)

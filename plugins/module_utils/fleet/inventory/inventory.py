@@ -1,0 +1,182 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the variables of an inventory to the fleet that they mean, or to one FleetError. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ... import resources
+from ...state.errors import FleetError, shown
+from .. import variables
+from . import bgp_inventory, node_inventory, policy_inventory, pool_inventory, workload_inventory
+from .bgp_inventory import FleetBGP
+from .node_inventory import FleetNode
+from .policy_inventory import FleetPolicy
+from .policy_sources import Document
+from .workload_inventory import Workload
+
+_MISSING = object()
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """One host of the inventory as the inventory gives it.
+
+    `origins` maps variables, and what is in them (`calico_ip_pools[0].cidr`), to the file and line they stand in.
+    `ssh_port` is the port by which it is reached, None for the usual one. `groups` are all that it is in.
+    """
+
+    name: str
+    variables: t.Mapping[str, t.Any]
+    workload_node: bool = True
+    reflector: bool = False
+    origins: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    ssh_port: t.Optional[int] = None
+    groups: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    bgp_enabled: bool
+    as_number: int
+    listen_port: int
+    log_severity: str
+    graceful_restart_time: int  # seconds
+    underlay_mtu: int  # bytes
+    vxlan_vni: int
+    vxlan_port: int
+    spare_blocks: int
+    release_blocks: tuple[str, ...]
+    ip_reservations: tuple[str, ...] = ()  # CIDRs, in order of their addresses
+    allow_vxlan_from_workloads: bool = False
+    allow_ipip_from_workloads: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Inventory:
+    """What the variables say, checked against each other; without the blocks, which the lockfile decides."""
+
+    settings: Settings
+    pools: tuple[resources.IPPool, ...]  # in order of the inventory
+    nodes: t.Mapping[str, FleetNode]  # in order of names
+    workloads: tuple[Workload, ...]
+    bgp: FleetBGP
+    policy: t.Optional[FleetPolicy] = None  # None: none is in force
+
+    def labelled_pools(self) -> t.Iterator[tuple[str, resources.IPPool]]:
+        """Each pool with the variable that it is written in."""
+        return ((pool_inventory.label_of(index), pool) for index, pool in enumerate(self.pools))
+
+
+def read(hosts: t.Sequence[Host], documents: t.Sequence[Document] = ()) -> Inventory:
+    """Check and default everything. `documents` are policy resources that stand in files. Raises FleetError for the
+    first thing that is wrong."""
+    try:
+        return _read(hosts, documents)
+    except FleetError as error:
+        error.origin = error.origin or origin(error.variable, hosts)
+        raise
+
+
+def origin(variable: str, hosts: t.Sequence[Host]) -> str:
+    """File and line of what an error names: of the field itself, else of the nearest thing around it."""
+    path, dummy, owner = variable.partition(" of ")
+    while path:
+        for host in hosts:
+            if path in host.origins and owner in ("", host.name):
+                return host.origins[path]
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return ""
+
+
+def _read(hosts: t.Sequence[Host], documents: t.Sequence[Document]) -> Inventory:
+    if not any(host.workload_node for host in hosts):
+        raise FleetError("group calico_nodes", None, "has no hosts.", "Put the hosts that route for workloads into it.")
+    reader = _Reader(hosts)
+    for host in hosts:
+        for name, meant in variables.misspelt(host.variables):
+            raise FleetError(name, None, "is not a variable of this collection.", f"Did you mean {meant}?")
+    settings = _settings(reader, hosts)
+    pools = pool_inventory.read(reader.get, settings.bgp_enabled)
+    nodes = node_inventory.read(hosts)
+    pool_inventory.check_families(pools, nodes, settings.underlay_mtu)
+    pool_inventory.check_underlay(pools, nodes)
+    settings = dataclasses.replace(settings, ip_reservations=pool_inventory.reservations(reader.get, pools))
+    bgp = bgp_inventory.read(reader.get, hosts, nodes, pools)
+    if not settings.bgp_enabled and any(host.reflector for host in hosts):
+        raise FleetError(
+            "group calico_rr",
+            None,
+            "has hosts, but calico_bgp_enabled is false: there is nothing to reflect.",
+            "Empty the group, or leave BGP enabled.",
+        )
+    if settings.bgp_enabled and not bgp.unasked.mesh and not bgp.peers and not any(host.reflector for host in hosts):
+        raise FleetError(
+            "calico_bgp_node_to_node_mesh",
+            False,
+            "leaves the nodes without any BGP session.",
+            "Put route reflectors into group calico_rr, name peers in calico_bgp_peers, or leave the mesh on.",
+        )
+    policy, profiles = policy_inventory.read(reader.get, hosts, nodes, bgp, documents)
+    workloads = tuple(workload_inventory.read(reader.get, hosts, pools, nodes, profiles))
+    return Inventory(settings, pools, nodes, workloads, bgp, policy)
+
+
+class _Reader:
+    """Fleet variables, which must be the same on all hosts."""
+
+    def __init__(self, hosts: t.Sequence[Host]) -> None:
+        self.hosts = hosts
+        self._known: dict[str, t.Any] = {}
+
+    def get(self, name: str) -> t.Any:
+        """Its value, for which all hosts are gone through once. Raises FleetError."""
+        if name not in self._known:
+            self._known[name] = self._read(name)
+        return self._known[name]
+
+    def _read(self, name: str) -> t.Any:
+        variable = variables.BY_NAME[name]
+        first = next((host for host in self.hosts if name in host.variables), None)
+        if first is None:
+            if variable.required:
+                raise FleetError(
+                    name, None, "is not set.", f"Set it in group_vars/all, for example to {variable.example}."
+                )
+            return variable.default
+        value = first.variables[name]
+        for host in self.hosts:
+            other = host.variables.get(name, _MISSING)
+            if other is not value and other != value:
+                found = "nothing" if other is _MISSING else "another" if variable.secret else shown(other)
+                has = "one" if variable.secret else shown(value)
+                raise FleetError(
+                    name,
+                    None,
+                    f"differs between hosts: {first.name} has {has}, {host.name} has {found}.",
+                    "It is one value for the whole fleet: set it once, in group_vars/all.",
+                )
+        return variables.check(name, value)
+
+
+def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> Settings:
+    for name in ("calico_lockfile", "calico_rebuild_lockfile"):
+        reader.get(name)  # what only the controller needs is checked all the same
+    released = tuple(str(entry) for entry in reader.get("calico_release_blocks"))
+    return Settings(
+        bgp_enabled=reader.get("calico_bgp_enabled"),
+        as_number=reader.get("calico_bgp_as_number"),
+        listen_port=reader.get("calico_bgp_listen_port"),
+        log_severity=reader.get("calico_bgp_log_severity"),
+        graceful_restart_time=reader.get("calico_bgp_graceful_restart_time"),
+        underlay_mtu=reader.get("calico_underlay_mtu"),
+        vxlan_vni=reader.get("calico_vxlan_vni"),
+        vxlan_port=reader.get("calico_vxlan_port"),
+        spare_blocks=reader.get("calico_spare_blocks"),
+        release_blocks=released,
+        allow_vxlan_from_workloads=reader.get("calico_allow_vxlan_packets_from_workloads"),
+        allow_ipip_from_workloads=reader.get("calico_allow_ipip_packets_from_workloads"),
+    )

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""calico_node_address and calico_node_address_ipv6: where a node stands in the underlay."""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+
+from ...state.errors import FleetError
+from .. import variables
+
+if t.TYPE_CHECKING:
+    from .inventory import Host
+
+EXAMPLES = {4: "10.10.1.11/24", 6: "fd00:10:10:1::11/64"}
+VARIABLES = {4: "calico_node_address", 6: "calico_node_address_ipv6"}
+
+
+def label(version: int, host: str) -> str:
+    """How errors name the variable."""
+    return f"{VARIABLES[version]} of {host}"
+
+
+def origin(host: Host) -> str:
+    """File and line of the host's address, that of IPv4 where it has both; "" where they are not known."""
+    return next((host.origins[name] for name in VARIABLES.values() if name in host.origins), "")
+
+
+def read(version: int, name: str, given: t.Any) -> tuple[str, int]:
+    """(address, prefix length) out of what host `name` has as its address of this IP version. Raises FleetError."""
+    where = label(version, name)
+    value = variables.check(VARIABLES[version], given, name)
+    address, slash, length = value.partition("/")
+    remedy = (
+        f"Write the node's own address on the underlay with its prefix length, for example {EXAMPLES[version]}."
+        if (":" in address) == (version == 6)
+        else f"Write one such as {EXAMPLES[version]}; one of IPv{10 - version} belongs in {VARIABLES[10 - version]}."
+    )
+    try:
+        ip: t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address] = (
+            ipaddress.IPv4Address(address) if version == 4 else ipaddress.IPv6Address(address.replace("%", ""))
+        )
+    except ValueError:
+        raise FleetError(where, value, f"is not an IPv{version} address with a prefix length.", remedy) from None
+    bits = ip.max_prefixlen
+    if not slash or not length.isdigit() or not 1 <= int(length) <= bits:
+        raise FleetError(where, value, f"has no prefix length from /1 to /{bits}.", remedy)
+    prefix = int(length)
+    if ip.is_loopback or ip.is_multicast or ip.is_link_local or ip.is_unspecified or ip.is_reserved:
+        raise FleetError(where, value, "is not an address that other nodes can reach.", remedy)
+    _check_host_part(where, value, version, int(ip), bits - prefix, remedy)
+    return str(ip), prefix
+
+
+def _check_host_part(where: str, value: str, version: int, ip: int, host_bits: int, remedy: str) -> None:
+    """RFC 3021 leaves /31 without such addresses; that all bits are zero is the routers' anycast address in IPv6 (RFC
+    4291, 2.6.1), save on links of two (RFC 6164), and nothing there is a broadcast."""
+    if host_bits < 2:
+        return
+    ones = (1 << host_bits) - 1
+    host_part = ip & ones
+    if host_part == 0:
+        word = "network" if version == 4 else "subnet-router anycast"
+    elif host_part == ones and version == 4:
+        word = "broadcast"
+    else:
+        return
+    raise FleetError(where, value, f"is the {word} address of its subnet.", remedy)

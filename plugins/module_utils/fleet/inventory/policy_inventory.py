@@ -1,0 +1,224 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the policy resources of an inventory, in its lists and in files beside it, to the policy of its fleet."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ... import resources
+from ...policy import from_resources, model
+from ...policy.model import Endpoint, Failsafe, PolicySet
+from ...state.errors import FleetError, did_you_mean
+from ...state.policy_state import ALLOW_ALL, PolicySettings, allow_all
+from .. import variables
+from . import policy_settings
+from .bgp_inventory import FleetBGP
+from .policy_settings import unknown_profile
+from .policy_sources import Document, Source, sources
+
+if t.TYPE_CHECKING:
+    from .inventory import Host
+    from .node_inventory import FleetNode
+
+_SSH_PORT = 22
+
+
+@dataclasses.dataclass(frozen=True)
+class FleetPolicy:
+    """`host_endpoints` are those of all nodes. `ssh_ports` {node: the port by which it is reached}, `audited` the nodes
+    that only log what policy would drop. `places` {"NetworkPolicy default/web": where it is written}, a variable
+    (`calico_policies[0]`) or "in FILE:LINE"."""
+
+    policy_set: PolicySet
+    host_endpoints: tuple[Endpoint, ...]
+    settings: PolicySettings
+    ssh_ports: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
+    audited: frozenset[str] = frozenset()
+    places: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def settings_of(self, node: str) -> PolicySettings:
+        """Those of one node: nothing closes the port by which it is reached, unless the inventory wants no failsafe."""
+        ports = self.settings.failsafe_inbound
+        ssh = Failsafe("tcp", self.ssh_ports.get(node, _SSH_PORT))
+        if ports and not any((one.protocol, one.port) == (ssh.protocol, ssh.port) for one in ports):
+            ports = (ssh, *ports)
+        return dataclasses.replace(self.settings, failsafe_inbound=ports, audit=node in self.audited)
+
+
+class Reading(t.NamedTuple):
+    """`policy` None: none is in force. `profiles` are the names that workloads may give."""
+
+    policy: t.Optional[FleetPolicy]
+    profiles: frozenset[str]
+
+
+def read(
+    get: t.Callable[[str], t.Any],
+    hosts: t.Sequence[Host],
+    nodes: t.Mapping[str, FleetNode],
+    bgp: FleetBGP,
+    documents: t.Sequence[Document] = (),
+) -> Reading:
+    """`get` gives the value of a fleet variable, `bgp` what stays open for it. Raises FleetError; of what stands in a
+    file with file and line."""
+    get("calico_policy_files")
+    collected = _Collected(nodes)
+    for source in sources(get, hosts, documents):
+        collected.add(source)
+    profiles = frozenset(collected.profiles) | {ALLOW_ALL}
+    collected.check(profiles)
+    settings = policy_settings.read(get, profiles, bgp)
+    policies = collected.model_policies(_staged(get, collected))
+    enabled = get("calico_policy_enabled")
+    if not (bool(collected.seen) if enabled is None else enabled):
+        return Reading(None, profiles)
+    policy_set = model.policy_set(
+        collected.tiers.values(), policies, [*collected.profiles.values(), allow_all()], collected.network_sets
+    )
+    return Reading(
+        FleetPolicy(
+            policy_set,
+            tuple(sorted((endpoint for _source, endpoint in collected.host_endpoints), key=lambda one: one.name)),
+            settings,
+            {host.name: host.ssh_port or _SSH_PORT for host in hosts},
+            frozenset(host.name for host in hosts if _audited(host)),
+            {
+                f"{kind} {ns}/{name}" if ns else f"{kind} {name}": place
+                for (kind, ns, name), place in collected.seen.items()
+            },
+        ),
+        profiles,
+    )
+
+
+def _audited(host: Host) -> bool:
+    value = host.variables.get("calico_node_policy_audit")
+    return value is not None and bool(variables.check("calico_node_policy_audit", value, host.name))
+
+
+class _Collected:
+    """Resources with where they stand, and what has become of them."""
+
+    def __init__(self, nodes: t.Mapping[str, FleetNode]) -> None:
+        self.nodes = nodes
+        self.seen: dict[tuple[str, str, str], str] = {}
+        self.policies: dict[str, tuple[Source, t.Union[resources.GlobalNetworkPolicy, resources.NetworkPolicy]]] = {}
+        self.tiers: dict[str, model.Tier] = {}
+        self.profiles: dict[str, model.Profile] = {}
+        self.network_sets: list[model.NetworkSet] = []
+        self.host_endpoints: list[tuple[Source, Endpoint]] = []
+
+    def add(self, source: Source) -> None:
+        """Raises FleetError."""
+        resource = source.resource()
+        self._check_unique(source, resource)
+        try:
+            resources.check_supported(resource)
+            if isinstance(resource, resources.Tier):
+                self.tiers[resource.name] = model.Tier(resource.name, resource.order, resource.defaultAction)
+            elif isinstance(resource, (resources.GlobalNetworkPolicy, resources.NetworkPolicy)):
+                if not from_resources.is_deletion(resource):
+                    self.policies[from_resources.policy_name(resource)] = (source, resource)
+            elif isinstance(resource, resources.Profile):
+                self._profile(source, resource)
+            elif isinstance(resource, (resources.GlobalNetworkSet, resources.NetworkSet)):
+                self.network_sets.append(from_resources.network_set(resource))
+            elif isinstance(resource, resources.HostEndpoint):
+                self._host_endpoint(source, resource)
+        except resources.ResourceError as error:
+            raise source.refused(error) from error
+
+    def _check_unique(self, source: Source, resource: resources.Resource) -> None:
+        namespace = getattr(resource, "namespace", "")
+        key = (resource.KIND, namespace, resource.name)
+        other = self.seen.get(key)
+        if other is not None:
+            what = f"another {resource.KIND}" + (f" of namespace {namespace}" if namespace else "")
+            raise source.about(
+                resource, "metadata.name", resource.name, f"is also the name of {what}, {other}.", "Rename one."
+            )
+        document = source.document
+        self.seen[key] = source.label if document is None else f"in {document.file}:{document.line('') or 1}"
+
+    def _profile(self, source: Source, resource: resources.Profile) -> None:
+        if resource.name == ALLOW_ALL:
+            raise source.about(
+                resource,
+                "metadata.name",
+                resource.name,
+                "is the profile that is always there and allows everything.",
+                "Give yours another name.",
+            )
+        self.profiles[resource.name] = from_resources.profile(resource)
+
+    def _host_endpoint(self, source: Source, resource: resources.HostEndpoint) -> None:
+        node = self.nodes.get(resource.node)
+        if node is None or not node.workload_node:
+            raise source.about(
+                resource,
+                "spec.node",
+                resource.node,
+                "is not a host of group calico_nodes.",
+                did_you_mean(
+                    resource.node, [name for name, one in self.nodes.items() if one.workload_node], "Name one of"
+                ),
+            )
+        for _source, other in self.host_endpoints:
+            if resource.interfaceName and (other.node, other.interface) == (resource.node, resource.interfaceName):
+                raise source.about(
+                    resource,
+                    "spec.interfaceName",
+                    resource.interfaceName,
+                    f"is also that of HostEndpoint {other.name} on {other.node}.",
+                    "An interface has one HostEndpoint: remove one of them.",
+                )
+        self.host_endpoints.append((source, from_resources.host_endpoint(resource)))
+
+    def check(self, profiles: t.Collection[str]) -> None:
+        """Whether all that they name is there, wherever it stands. Raises FleetError."""
+        for source, policy in self.policies.values():
+            if policy.tier not in self.tiers and policy.tier != model.DEFAULT_TIER:
+                raise source.about(
+                    policy,
+                    "spec.tier",
+                    policy.tier,
+                    "does not exist.",
+                    did_you_mean(
+                        policy.tier, [*self.tiers, model.DEFAULT_TIER], "Define a Tier of that name, or write"
+                    ),
+                )
+        for source, endpoint in self.host_endpoints:
+            for index, name in enumerate(endpoint.profiles):
+                if name not in profiles:
+                    raise source.error(
+                        f"HostEndpoint {endpoint.name}",
+                        f"spec.profiles[{index}]",
+                        name,
+                        *unknown_profile(name, profiles),
+                    )
+
+    def model_policies(self, staged: t.Collection[str]) -> list[model.Policy]:
+        """Raises FleetError."""
+        found = []
+        for name, (source, resource) in self.policies.items():
+            try:
+                found.append(from_resources.policy(resource, name in staged))
+            except resources.ResourceError as error:
+                raise source.refused(error) from error
+        return found
+
+
+def _staged(get: t.Callable[[str], t.Any], collected: _Collected) -> frozenset[str]:
+    names = get("calico_staged_policies")
+    for index, name in enumerate(names):
+        if name not in collected.policies:
+            raise FleetError(
+                f"calico_staged_policies[{index}]",
+                name,
+                "is not a policy.",
+                did_you_mean(str(name), collected.policies, "Write") if collected.policies else "Remove it.",
+            )
+    return frozenset(names)

@@ -1,0 +1,107 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The switches around policy, from an inventory's variables."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...base.addresses import parse_cidr_or_address
+from ...base.assigned_ports import BGP_PORT
+from ...policy import model
+from ...policy.chains import settings as chains
+from ...policy.chains.rules.marks import marks
+from ...policy.model import Failsafe
+from ...state.errors import FleetError, did_you_mean, within
+from ...state.policy_state import ALLOW_ALL, PolicySettings
+from .bgp_inventory import FleetBGP
+
+_BFD_ECHO, _BFD_MULTIHOP = 3785, 4784
+
+
+def read(get: t.Callable[[str], t.Any], profiles: t.Collection[str], bgp: FleetBGP) -> PolicySettings:
+    """`get` gives the value of a fleet variable; `profiles` are the names of those that exist. Raises FleetError."""
+    workload_profiles = profile_names(get("calico_workload_profiles"), "calico_workload_profiles", profiles)
+    mask = get("calico_iptables_mark_mask")
+    try:
+        marks(mask)
+    except ValueError:
+        raise FleetError(
+            "calico_iptables_mark_mask",
+            hex(mask),
+            "has fewer than five bits.",
+            "Choose bits that nobody else on the hosts marks packets with, for example 0xffff0000.",
+        ) from None
+    return PolicySettings(
+        default_endpoint_to_host_action=get("calico_default_endpoint_to_host_action"),
+        deny_action=get("calico_iptables_filter_deny_action"),
+        allow_action=get("calico_iptables_filter_allow_action"),
+        failsafe_inbound=_failsafes(get, "calico_failsafe_inbound_host_ports", chains.FAILSAFE_INBOUND, bgp),
+        failsafe_outbound=_failsafes(get, "calico_failsafe_outbound_host_ports", chains.FAILSAFE_OUTBOUND, bgp),
+        workload_profiles=workload_profiles,
+        drop_invalid=not get("calico_disable_conntrack_invalid_check"),
+        allow_vxlan_from_workloads=get("calico_allow_vxlan_packets_from_workloads"),
+        allow_ipip_from_workloads=get("calico_allow_ipip_packets_from_workloads"),
+        nflog_group=get("calico_policy_log_group"),
+        cut_denied_flows=get("calico_policy_cut_denied_flows"),
+        mark_mask=mask,
+    )
+
+
+def profile_names(names: t.Any, label: str, profiles: t.Collection[str]) -> tuple[str, ...]:
+    """A list of profiles' names, each of which exists. Raises FleetError."""
+    if not isinstance(names, (list, tuple)):
+        raise FleetError(label, names, "is not a list.", f"Write for example [{ALLOW_ALL}].")
+    path, separator, owner = label.partition(" of ")
+    for index, name in enumerate(names):
+        if name not in profiles:
+            raise FleetError(f"{path}[{index}]{separator}{owner}", name, *unknown_profile(str(name), profiles))
+    return tuple(names)
+
+
+def _failsafes(
+    get: t.Callable[[str], t.Any], variable: str, default: tuple[Failsafe, ...], bgp: FleetBGP
+) -> tuple[Failsafe, ...]:
+    given = get(variable)
+    if given is None:
+        return tuple(_with_bgp(default, bgp))
+    return tuple(_failsafe(entry, f"{variable}[{index}]") for index, entry in enumerate(given))
+
+
+def _with_bgp(default: t.Iterable[Failsafe], bgp: FleetBGP) -> t.Iterator[Failsafe]:
+    """With the ports that this fleet speaks BGP by, and that of BFD over several hops (RFC 5883) where it has any."""
+    for one in default:
+        if (one.protocol, one.port) == ("tcp", BGP_PORT):
+            yield from (Failsafe("tcp", port) for port in bgp.ports)
+        else:
+            yield one
+        if (one.protocol, one.port) == ("udp", _BFD_ECHO) and bgp.has_bfd:
+            yield Failsafe("udp", _BFD_MULTIHOP)
+
+
+def _failsafe(entry: t.Any, label: str) -> Failsafe:
+    example = "Write for example {protocol: tcp, port: 22}, with net: 10.0.0.0/8 for those in a network only."
+    if not isinstance(entry, t.Mapping):
+        raise FleetError(label, entry, "is not a dictionary.", example)
+    for field in entry:
+        if field not in ("protocol", "port", "net"):
+            raise FleetError(within(label, str(field)), None, "is not a field of a failsafe port.", example)
+    protocol = str(entry.get("protocol", "tcp")).lower()
+    if protocol not in model.PROTOCOLS_WITH_PORTS:
+        raise FleetError(within(label, "protocol"), entry["protocol"], "has no ports.", "Write tcp, udp or sctp.")
+    port = entry.get("port")
+    if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535:
+        raise FleetError(within(label, "port"), port, "is not a port.", "Write a number from 1 to 65535.")
+    net = entry.get("net") or ""
+    cidr = parse_cidr_or_address(net) if isinstance(net, str) and net else None
+    if net and cidr is None:
+        raise FleetError(
+            within(label, "net"), net, "is not a range of addresses.", "Write for example 10.0.0.0/8, or leave it out."
+        )
+    return Failsafe(protocol, port, str(cidr) if cidr else "")
+
+
+def unknown_profile(name: str, profiles: t.Collection[str]) -> tuple[str, str]:
+    """Rule and remedy of an error about a profile that nobody defines."""
+    return "is not a profile.", did_you_mean(name, profiles, "Define a Profile of that name, or write")

@@ -1,0 +1,175 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Policy resources as an inventory has them, in lists and in files, each with where it stands."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ... import resources
+from ...state.errors import FleetError, did_you_mean, within
+from .. import variables
+
+if t.TYPE_CHECKING:
+    from .inventory import Host
+
+KINDS = (
+    "GlobalNetworkPolicy",
+    "NetworkPolicy",
+    "StagedGlobalNetworkPolicy",
+    "StagedNetworkPolicy",
+    "Profile",
+    "Tier",
+    "GlobalNetworkSet",
+    "NetworkSet",
+    "HostEndpoint",
+)
+#: Other kinds, and the variables that are for them.
+_ELSEWHERE = {"IPPool": "calico_ip_pools", "BGPPeer": "calico_bgp_peers", "WorkloadEndpoint": "calico_workloads"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """One document of a file. `line` finds the line on which a path into it stands ("spec.tier", "" for its begin)."""
+
+    content: t.Any
+    file: str
+    line: t.Callable[[str], t.Optional[int]]
+
+
+class Source(t.NamedTuple):
+    """One entry. `label` is its variable, "" for a document; `node` is that of a node's own list."""
+
+    entry: t.Any
+    label: str = ""
+    node: str = ""
+    document: t.Optional[Document] = None
+
+    @property
+    def is_flat(self) -> bool:
+        return self.document is None and not ("spec" in self.entry or "metadata" in self.entry)
+
+    def error(self, who: str, field: str, value: t.Any, rule: str, remedy: str) -> FleetError:
+        """`who`: the resource, for people; `field`: path as documents have it (spec.tier)."""
+        if self.document is not None:
+            line = self.document.line(field)
+            origin = f"{self.document.file}:{line}" if line else self.document.file
+            variable = f"{who}: {field}" if field else who
+            return FleetError(variable, value, rule, remedy, origin)
+        path = field.partition(".")[2] if self.is_flat and field.startswith(("spec.", "metadata.")) else field
+        return FleetError(within(self.label, path) if path else self.label, value, rule, remedy)
+
+    def about(self, resource: resources.Resource, field: str, value: t.Any, rule: str, remedy: str) -> FleetError:
+        return self.error(who(resource), field, value, rule, remedy)
+
+    def refused(self, error: resources.ResourceError) -> FleetError:
+        who = " ".join(part for part in (error.kind, error.name) if part) or "document"
+        return self.error(who, error.field, error.value, error.rule, error.remedy)
+
+    def resource(self) -> resources.Resource:
+        """Raises FleetError."""
+        self._check_kind()
+        try:
+            if self.document is not None:
+                return resources.parse(self.entry)
+            entry = self._with_node() if self.node and self.entry["kind"] == "HostEndpoint" else self.entry
+            return resources.parse_flat(entry["kind"], entry)
+        except resources.ResourceError as error:
+            raise self.refused(error) from error
+
+    def _check_kind(self) -> None:
+        if not isinstance(self.entry, t.Mapping):
+            raise self.error(
+                "document", "", self.entry, "is not a dictionary.", "Write the fields of one resource there."
+            )
+        kind = self.entry.get("kind")
+        if kind in KINDS:
+            return
+        who = str(kind or "document")
+        if kind is None:
+            raise self.error(who, "kind", None, "is missing.", f"Write one of {', '.join(KINDS)}.")
+        if isinstance(kind, str) and kind in _ELSEWHERE:
+            raise self.error(who, "kind", kind, "is no policy.", f"It belongs into {_ELSEWHERE[kind]}.")
+        raise self.error(
+            who, "kind", kind, "is not a kind of policy resource.", did_you_mean(str(kind), KINDS, "Write")
+        )
+
+    def _with_node(self) -> t.Mapping[str, t.Any]:
+        """A HostEndpoint beside a node is that node's."""
+        spec = self.entry if self.is_flat else self.entry.get("spec")
+        if not isinstance(spec, t.Mapping):
+            return self.entry  # type: ignore[no-any-return]
+        if spec.get("node", self.node) != self.node:
+            raise self.error(
+                "HostEndpoint", "spec.node", spec["node"], f"is not {self.node}.",
+                "In the list of a node stand its own HostEndpoints: leave node out, or use calico_policies.",
+            )  # fmt: skip
+        spec = {**spec, "node": self.node}
+        if not self.is_flat:
+            return {**self.entry, "spec": spec}
+        interface = spec.get("interfaceName")
+        if "name" not in spec and isinstance(interface, str):
+            spec["name"] = _host_endpoint_name(self.node, interface)
+        return spec
+
+
+def _host_endpoint_name(node: str, interface: str) -> str:
+    """For one that has none, in the characters that names of resources may have."""
+    part = "all" if interface == "*" else interface
+    return re.sub(r"[^a-z0-9.-]", "-", f"{node}-{part}".lower())
+
+
+def sources(
+    get: t.Callable[[str], t.Any], hosts: t.Sequence[Host], documents: t.Sequence[Document]
+) -> t.Iterator[Source]:
+    """Of the fleet, its groups, its nodes and the files: none overwrites another. Raises FleetError."""
+    hosts = sorted(hosts, key=lambda host: host.name)
+    for index, entry in enumerate(get("calico_policies")):
+        yield Source(entry, f"calico_policies[{index}]")
+    yield from _of_groups(hosts)
+    for host in hosts:
+        own = host.variables.get("calico_node_policies")
+        if own is not None:
+            variables.check("calico_node_policies", own, host.name)
+            for index, entry in enumerate(own):
+                yield Source(entry, f"calico_node_policies[{index}] of {host.name}", host.name)
+    for document in documents:
+        yield Source(document.content, document=document)
+
+
+def _of_groups(hosts: t.Sequence[Host]) -> t.Iterator[Source]:
+    """Each host sees the lists of its groups; what is no host's own counts once."""
+    members = {re.sub(r"[-.]", "_", group): group for host in hosts for group in host.groups}
+    first: dict[tuple[str, int], t.Any] = {}
+    for host in hosts:
+        own = {re.sub(r"[-.]", "_", group) for group in host.groups}
+        for variable in sorted(host.variables):
+            if not variable.startswith(variables.POLICIES_OF_GROUP):
+                continue
+            group = variable[len(variables.POLICIES_OF_GROUP) :]
+            if group not in members:
+                remedy = did_you_mean(group, members, f"Name it {variables.POLICIES_OF_GROUP} and one of")
+                raise FleetError(variable, None, f"is for the group {group}, which no node is in.", remedy)
+            if group not in own:
+                continue
+            entries = host.variables[variable]
+            if not isinstance(entries, (list, tuple)):
+                raise FleetError(
+                    variable, entries, "is not a list.", "Write policy resources there, as in calico_policies."
+                )
+            for index, entry in enumerate(entries):
+                label = f"{variable}[{index}]"
+                if isinstance(entry, t.Mapping) and entry.get("kind") == "HostEndpoint":
+                    yield Source(entry, f"{label} of {host.name}", host.name)
+                elif (variable, index) not in first:
+                    first[variable, index] = entry
+                    yield Source(entry, label)
+                elif first[variable, index] != entry:
+                    yield Source(entry, f"{label} of {host.name}")
+
+
+def who(resource: resources.Resource) -> str:
+    return f"{resource.KIND} {resource.name}"

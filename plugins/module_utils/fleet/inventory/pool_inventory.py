@@ -1,0 +1,150 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The IP pools of a fleet, and what of them is reserved, out of its variables; checked against its nodes."""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+
+from ... import resources
+from ...base import selectors
+from ...base.cidr import contains
+from ...state.errors import FleetError
+from ...state.node_state import overhead
+from . import flat_resource, node_address
+
+if t.TYPE_CHECKING:
+    from .node_inventory import FleetNode
+
+#: Reads a fleet variable.
+Get = t.Callable[[str], t.Any]
+
+#: No device with IPv6 may have less (RFC 8200, section 5): Linux takes IPv6 off it.
+_LEAST_MTU6 = 1280
+
+
+def label_of(index: int) -> str:
+    """How errors name a pool."""
+    return f"calico_ip_pools[{index}]"
+
+
+def read(get: Get, bgp_enabled: bool) -> tuple[resources.IPPool, ...]:
+    """In order of the inventory. Raises FleetError."""
+    entries = get("calico_ip_pools")
+    if not entries:
+        raise FleetError(
+            "calico_ip_pools", None, "is empty.", "Workloads need at least one pool to get addresses from."
+        )
+    pools: list[resources.IPPool] = []
+    labels: dict[str, str] = {}
+    for index, entry in enumerate(entries):
+        label = label_of(index)
+        pool = flat_resource.read(resources.IPPool, entry, label)
+        if pool.name in labels:
+            raise FleetError(f"{label}.name", pool.name, f"is also the name of {labels[pool.name]}.", "Rename one.")
+        if not bgp_enabled and not pool.encapsulation.startswith("VXLAN"):
+            raise FleetError(
+                f"{label}",
+                pool.name,
+                f"has encapsulation {pool.encapsulation}, but calico_bgp_enabled is false.",
+                "Without BGP only VXLAN pools work: set vxlanMode: Always or CrossSubnet, or leave BGP enabled.",
+            )
+        labels[pool.name] = label
+        pools.append(pool)
+    by_range = sorted(
+        ((ipaddress.ip_network(pool.cidr), pool) for pool in pools), key=lambda item: (item[0].version, item[0])
+    )
+    for (lower, one), (upper, other) in zip(by_range, by_range[1:]):
+        if lower.version == upper.version and lower.overlaps(upper):
+            raise FleetError(
+                f"{labels[other.name]}.cidr",
+                other.cidr,
+                f"overlaps {one.cidr} of {labels[one.name]} ({one.name}).",
+                "An address must belong to one pool: choose ranges that do not share addresses.",
+            )
+    return tuple(pools)
+
+
+def check_families(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, FleetNode], underlay_mtu: int) -> None:
+    """Whoever holds or reflects blocks of a pool is reached over its IP version, and no pool leaves IPv6 too little
+    room. Raises FleetError."""
+    for pool in pools:
+        lacking = [node for node in nodes.values() if not node.address_of(pool.version)]
+        selector = selectors.parse(pool.nodeSelector or "all()")
+        for node in lacking:
+            selected = node.workload_node and selector.matches(node.labels)
+            if selected or node.reflector:
+                who = "whose nodeSelector selects this node" if selected else "whose blocks this node reflects"
+                other = f", or leave the node out of the pool's nodeSelector ({pool.nodeSelector})" if selected else ""
+                example = node_address.EXAMPLES[pool.version]
+                raise FleetError(
+                    node_address.label(pool.version, node.name),
+                    None,
+                    f"is not set, but there is the IPv{pool.version} pool {pool.name}, {who}.",
+                    f"Set it in host_vars/{node.name}.yml, for example to {example}{other}.",
+                )
+    if any(pool.version == 6 for pool in pools):
+        for pool in pools:
+            # A workload may have addresses of both families, and has one MTU.
+            added = overhead(pool.encapsulation, pool.cidr)
+            left = underlay_mtu - added
+            if left < _LEAST_MTU6:
+                raise FleetError(
+                    "calico_underlay_mtu",
+                    underlay_mtu,
+                    f"leaves {left} bytes inside of {pool.encapsulation} (pool {pool.name}); IPv6 needs {_LEAST_MTU6}.",
+                    f"It has to be {_LEAST_MTU6 + added} at least; or route the pool directly.",
+                )
+
+
+def check_underlay(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, FleetNode]) -> None:
+    """No pool may cover the addresses by which the nodes reach each other. Raises FleetError."""
+    subnets: dict[str, FleetNode] = {}
+    for node in nodes.values():
+        for cidr in (node.subnet, node.subnet6):
+            if cidr:
+                subnets.setdefault(cidr, node)
+    ranges = [(ipaddress.ip_network(pool.cidr), label_of(index), pool) for index, pool in enumerate(pools)]
+    networks = [(ipaddress.ip_network(subnet), node) for subnet, node in subnets.items()]
+    for network, label, pool in ranges:
+        for subnet, node in networks:
+            if network.version != subnet.version or not network.overlaps(subnet):
+                continue
+            owned = ((other.name, other.address_of(pool.version)) for other in nodes.values())
+            inside = next((found for found in owned if found[1] and contains(pool.cidr, found[1])), None)
+            what = f"{inside[0]}'s own address {inside[1]}" if inside else f"part of {node.name}'s subnet {subnet}"
+            raise FleetError(
+                f"{label}.cidr",
+                pool.cidr,
+                f"covers {what}. Workload addresses would shadow the underlay.",
+                "Choose a range that no node, peer or gateway uses.",
+            )
+
+
+def reservations(get: Get, pools: t.Sequence[resources.IPPool]) -> tuple[str, ...]:
+    """calico_ip_reservations as CIDRs, each once, IPv4 first, in order of their addresses. Raises FleetError."""
+    ranges = [ipaddress.ip_network(pool.cidr) for pool in pools]
+    found = set()
+    for index, entry in enumerate(get("calico_ip_reservations")):
+        label = f"calico_ip_reservations[{index}]"
+        try:
+            network = ipaddress.ip_network(entry if isinstance(entry, str) else "", strict=False)
+        except ValueError:
+            raise FleetError(
+                label,
+                entry,
+                "is not a CIDR.",
+                "Write for example 10.244.0.0/28, or 10.244.3.7/32 for one address.",
+            ) from None
+        address = entry.partition("/")[0]
+        if ipaddress.ip_address(address) != network.network_address:
+            single = f"{address}/{network.max_prefixlen}"
+            raise FleetError(label, entry, f"begins inside of {network}.", f"Write {network} or {single}.")
+        if not any(network.version == pool.version and network.overlaps(pool) for pool in ranges):
+            raise FleetError(
+                label, entry, "lies in no pool, so it reserves nothing.", "Correct it, or remove it from the list."
+            )
+        found.add(network)
+    return tuple(str(network) for network in sorted(found, key=lambda network: (network.version, network)))

@@ -1,0 +1,156 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which of the connections that the node tracks its policy denies, were they to begin now; and their end.
+
+Policy is asked about the first packet of a flow, and what was allowed then goes on when policy changes. With
+`calico_policy_cut_denied_flows` a new policy ends those that it denies, and no others: their connections get a mark,
+and a rule drops what has it. To delete them would not do: where policy lets the other end connect to the first one, the
+next packet from there, of a download for example, would make a new connection of it (nf_conntrack_tcp_loose). Those
+that a later policy allows lose the mark.
+
+What cannot be judged as the kernel would goes on: multicast and connections in zones. What another connection brought
+about (RELATED) is judged as that one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ...dataplane.kernel.port import Connection, Kernel
+from ...policy.chains.rules.marks import marks
+from ...policy.explain.evaluator import DENIED, Evaluator
+from ...policy.explain.packet_path import Host, Paths
+from ...policy.model import Endpoint, Policy, PolicySet, Profile
+from ...state.attachment import with_workloads
+from ...state.node_policy_tables import all_endpoints, chain_settings
+from ...state.node_state import NodeState
+from .. import desired
+from ..store.endpoints import Endpoints
+
+if t.TYPE_CHECKING:
+    from ..machine import Machine
+
+_MULTICAST = 224  # first octet of IPv4's, and all above: broadcast
+
+
+class Judged(t.NamedTuple):
+    """`ending` go on and are denied; `returning` were cut, and are allowed now."""
+
+    ending: tuple[Connection, ...] = ()
+    returning: tuple[Connection, ...] = ()
+    bits: int = 0
+
+    def carry_out(self, kernel: Kernel) -> int:
+        """How many were cut. Raises KernelError."""
+        if self.returning:
+            kernel.connections_mark(self.returning, self.bits, False)
+        return kernel.connections_mark(self.ending, self.bits, True) if self.ending else 0
+
+
+def judged(
+    kernel: Kernel,
+    state: NodeState,
+    others: t.Iterable[Endpoint] = (),
+    connections: t.Optional[t.Iterable[Connection]] = None,
+) -> Judged:
+    """By policy in `state`, which is with all workloads; nothing where all shall go on. Reads only.
+
+    `others` are other nodes' endpoints that the inventory does not know; `connections` those in question, by default
+    all. Raises KernelError.
+    """
+    policy = state.policy
+    if policy is None or not policy.settings.cut_denied_flows:
+        return Judged()
+    judge = _Judge(kernel, state, others)
+    bits = marks(policy.settings.mark_mask).cut
+    denied: set[bytes] = set()  # by their ends
+    brought_about: list[Connection] = []
+    ending: list[Connection] = []
+    returning: list[Connection] = []
+
+    def sort(connection: Connection, is_denied: bool) -> None:
+        if is_denied and not connection.mark & bits:
+            ending.append(connection)
+        elif connection.mark & bits and not is_denied:
+            returning.append(connection)
+
+    for connection in kernel.connections() if connections is None else connections:
+        if connection.master:
+            brought_about.append(connection)
+            continue
+        is_denied = judge.denies(connection)
+        if is_denied:
+            denied.add(connection.ends)
+        sort(connection, is_denied)
+    for connection in brought_about:
+        sort(connection, connection.master in denied)
+    return Judged(tuple(ending), tuple(returning), bits)
+
+
+def of_machine(machine: Machine, state: NodeState) -> Judged:
+    """By what lies on the disk, for where no agent says it. Raises KernelError."""
+    if state.policy is None or not state.policy.settings.cut_denied_flows:
+        return Judged()
+    workloads, dummy = Endpoints(machine.workloads).load()
+    return judged(machine.kernel, with_workloads(state, workloads, ()), desired.others(machine, state))
+
+
+class _Judge:
+    def __init__(self, kernel: Kernel, state: NodeState, others: t.Iterable[Endpoint]) -> None:
+        if state.policy is None:
+            raise ValueError("without policy nothing is denied")
+        policy_set = state.policy.policy_set
+        held: dict[str, list[str]] = {}
+        for address in (*kernel.addresses(), *kernel.addresses(family=6)):
+            if not address.device.startswith("cali"):
+                held.setdefault(address.device, []).append(address.address)
+        host = _RoutedHost(state.node, tuple((name, tuple(own)) for name, own in held.items()), kernel=kernel)
+        nodes = {cidr.partition("/")[0] for member in state.nodes for cidr in (member.address, member.address6) if cidr}
+        evaluator = Evaluator(policy_set, all_endpoints(state, state.policy, others))
+        self._paths = Paths(evaluator, [host], chain_settings(state, state.policy.settings), nodes)
+        self._source_ports = _asks_for_source_ports(policy_set)
+        self._known: dict[tuple[t.Any, ...], bool] = {}
+
+    def denies(self, connection: Connection) -> bool:
+        """Flows that differ in nothing that policy asks for are judged once."""
+        sent, flow = connection.sent, connection.flow
+        if _is_multicast(sent.destination):
+            return False
+        source_port = flow.source_port if self._source_ports else None
+        key = (flow.protocol, flow.source, flow.destination, source_port, flow.destination_port, flow.icmp_type,
+               flow.icmp_code, sent.destination, sent.destination_port)  # fmt: skip
+        known = self._known.get(key)
+        if known is None:
+            before_dnat = sent if sent is not flow else None
+            known = self._known[key] = self._paths.of(flow, before_dnat).action == DENIED
+        return known
+
+
+@dataclasses.dataclass(frozen=True)
+class _RoutedHost(Host):
+    """By which interface an address is reached is what the kernel says."""
+
+    kernel: t.Optional[Kernel] = None
+    known: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def interface_to(self, address: str) -> str:
+        if address not in self.known and self.kernel is not None:
+            route = self.kernel.route_to(address)
+            self.known[address] = (route.device if route else "") or ""
+        return self.known.get(address, "")
+
+
+def _is_multicast(address: str) -> bool:
+    """Broadcast included. Addresses are as inet_ntop(3) writes them."""
+    return address.startswith("ff") if ":" in address else int(address.partition(".")[0]) >= _MULTICAST
+
+
+def _asks_for_source_ports(policy_set: PolicySet) -> bool:
+    """Untracked policy spares what looks like a failsafe's reply, by its source port."""
+    if any(policy.do_not_track for policy in policy_set.policies):
+        return True
+    owners: list[t.Union[Policy, Profile]] = [*policy_set.policies, *policy_set.profiles]
+    rules = (rule for owner in owners for rule in (*owner.ingress, *owner.egress))
+    return any(rule.source.ports or rule.source.not_ports for rule in rules)

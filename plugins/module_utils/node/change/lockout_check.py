@@ -1,0 +1,78 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which of the connections that stand a new policy would not let come about again.
+
+They go on themselves, by connection tracking (but see denied_flows.py). What would be cut is the next one like them,
+and with it the way by which the node is managed.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...base.cidr import host as one_address
+from ...dataplane.change import Change
+from ...dataplane.kernel.port import Kernel
+from ...policy.explain.evaluator import DENIED, Evaluator
+from ...policy.explain.explanation import decided_by
+from ...policy.explain.packet_path import Host, path
+from ...policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow
+from ...state.node_policy_tables import all_endpoints, chain_settings
+from ...state.node_state import NodeState
+from .ssh_session import Session
+
+_KIND = "session"
+_MOST = 5  # that are told one by one
+
+
+def cut(
+    kernel: Kernel, state: NodeState, sessions: t.Sequence[Session], others: t.Iterable[Endpoint] = ()
+) -> list[Change]:
+    """`! session  ssh from 10.10.1.1 to 10.10.1.11 port 22  a new connection would be cut by default/no-ssh#1 (...)`.
+
+    `state` is with all workloads. Sessions of one client to one address of the host are one line. Reads only.
+    """
+    policy = state.policy
+    if policy is None or not any(_governs(one, state.node) for one in policy.endpoints):
+        return []
+    evaluator = Evaluator(policy.policy_set, all_endpoints(state, policy, others))
+    settings = chain_settings(state, policy.settings)
+    nodes = {cidr.partition("/")[0] for member in state.nodes for cidr in (member.address, member.address6) if cidr}
+    held: dict[str, list[str]] = {}
+    for address in (*kernel.addresses(), *kernel.addresses(family=6)):
+        if not address.device.startswith("cali"):
+            held.setdefault(address.device, []).append(address.address)
+    interfaces = tuple((name, tuple(addresses)) for name, addresses in held.items())
+    found: dict[tuple[str, str], Change] = {}
+    for session in sessions:
+        host = Host(state.node, interfaces, _route(kernel, session.client))
+        if session.server not in host.addresses:  # not by this host's own stack: nothing is known of it
+            continue
+        flow = Flow(PROTOCOL_NUMBERS["tcp"], session.client, session.server, session.client_port, session.server_port)
+        answer = path(evaluator, [host], flow, settings, nodes)
+        if answer.action == DENIED:
+            subject = f"ssh from {session.client} to {session.server} port {session.server_port}"
+            note = f"a new connection would be cut by {decided_by(answer.stages[-1])}"
+            found.setdefault((session.client, session.server), Change(_KIND, "!", subject, None, None, note))
+    changes = list(found.values())
+    if len(changes) <= _MOST:
+        return changes
+    more = Change(_KIND, "!", f"and {len(changes) - _MOST} more", None, None, changes[_MOST].note)
+    return [*changes[:_MOST], more]
+
+
+def sentence(change: Change) -> str:
+    """`a new connection like ssh from 10.10.1.1 to 10.10.1.11 port 22 would be cut by default/no-ssh#1 (...)`."""
+    return change.note.replace("a new connection", f"a new connection like {change.subject}", 1)
+
+
+def _governs(endpoint: Endpoint, node: str) -> bool:
+    return endpoint.kind == HOST_ENDPOINT and endpoint.node == node
+
+
+def _route(kernel: Kernel, address: str) -> tuple[tuple[str, str], ...]:
+    route = kernel.route_to(address)
+    if route is None or not route.device:
+        return ()
+    return ((one_address(address), route.device),)

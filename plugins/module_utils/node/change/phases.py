@@ -1,0 +1,102 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each phase of a change will do, before any of it is done.
+
+A node can only be compared with what it has now. So every phase's state is planned from there, and the phases are told
+apart by what their plans say: a plan that leaves something out says that it shall be as it is now.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...dataplane.change import Change
+from .apply import Plan
+
+#: Kinds that no later phase takes back: what set them asked for it, and nobody else asks for anything.
+_LASTING = ("sysctl",)
+_GAP = "  "  # between the parts of one text, each of which may change by itself
+
+#: Kind, subject, and the table of a route.
+_Key = t.Tuple[str, str, t.Any]
+
+
+class _Value(t.NamedTuple):
+    """What something is like after a phase. `parts` is that in words (none: it is not there), each of which can change
+    by itself; `exact` tells what the words do not, None for what it is like now."""
+
+    parts: tuple[str, ...]
+    exact: t.Any = None
+
+
+def steps(plans: t.Sequence[Plan]) -> list[tuple[Change, ...]]:
+    """For each of the plans of successive phases, all made now, what that phase will change when the one before is
+    done. In the order of a plan; without details."""
+    per_phase = [_changes(plan) for plan in plans]
+    now = _now(per_phase)
+    values = dict(now)
+    known: set[tuple[str, str, str]] = set()
+    found = []
+    for plan, changes in zip(plans, per_phase):
+        step = []
+        for key, before in list(values.items()):
+            planned = changes.get(key)
+            if planned is None and key[0] in _LASTING:
+                continue
+            after = now[key] if planned is None else _after(planned, now[key])
+            if after != before:
+                step.append(_step(key, before, after, planned))
+                values[key] = after
+        for change in plan.shown:
+            mark = (change.action, change.kind, change.subject)
+            if change.action in "!=" and mark not in known:
+                known.add(mark)
+                step.append(change._replace(detail=""))
+        found.append(tuple(sorted(step, key=lambda change: "!-~+=".index(change.action))))
+    return found
+
+
+def _changes(plan: Plan) -> dict[_Key, Change]:
+    return {_key(change): change for change in plan.shown if change.action in ("+", "~", "-")}
+
+
+def _key(change: Change) -> _Key:
+    table = getattr(change.new or change.old, "table", None) if change.kind == "route" else None
+    return change.kind, change.subject, table
+
+
+def _now(per_phase: t.Sequence[t.Mapping[_Key, Change]]) -> dict[_Key, _Value]:
+    parts: dict[_Key, dict[str, None]] = {}
+    for changes in per_phase:
+        for key, change in changes.items():
+            # A plan names only the parts of a workload that change.
+            parts.setdefault(key, {}).update(dict.fromkeys(_parts(change, change.before)))
+    return {key: _Value(tuple(found)) for key, found in parts.items()}
+
+
+def _parts(change: Change, text: t.Optional[str]) -> list[str]:
+    if text is None:
+        return []
+    return text.split(_GAP) if (change.kind, change.action) == ("workload", "~") else [text]
+
+
+def _after(change: Change, now: _Value) -> _Value:
+    exact = (change.after, change.new, change.detail)
+    before, after = _parts(change, change.before), _parts(change, change.after)
+    if len(before) != len(after):  # it comes or goes
+        return _Value(tuple(after), exact)
+    becomes = dict(zip(before, after))
+    return _Value(tuple(becomes.get(part, part) for part in now.parts), exact)
+
+
+def _step(key: _Key, before: _Value, after: _Value, planned: t.Optional[Change]) -> Change:
+    kind, subject, dummy = key
+    note = planned.note if planned is not None and (before.exact is None or kind != "ipset") else ""
+    if not before.parts or not after.parts:
+        action = "-" if before.parts else "+"
+        return Change(kind, action, subject, _GAP.join(before.parts) or None, _GAP.join(after.parts) or None, note)
+    pairs = list(zip(before.parts, after.parts))
+    differing = [pair for pair in pairs if pair[0] != pair[1]] or pairs
+    old, new = (_GAP.join(words) for words in zip(*differing))
+    return Change(kind, "~", subject, old, new, note)

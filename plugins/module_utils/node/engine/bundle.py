@@ -1,0 +1,258 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engine as nodes have it: the rooms of module_utils that bring a node to its state, without Ansible.
+
+    /usr/local/lib/calico/<digest>/__main__.py      `python3 -I /usr/local/lib/calico/current apply` runs this
+    /usr/local/lib/calico/<digest>/host_routing/    the rooms, as they are in the collection
+    /usr/local/lib/calico/current -> <digest>
+    /usr/local/lib/calico/manifests/<digest>.json   sha256 of each file of an engine, byte code included
+    /usr/local/lib/calico/start                     what the units run: see engine_start.py
+
+The controller builds, the node installs. The engine before the present one is kept: going back is one symbolic link.
+Everything is root's and can be read by all, whatever root's umask: members of the group calico run calicoctl from here.
+"""
+
+from __future__ import annotations
+
+import compileall
+import contextlib
+import gzip
+import io
+import os
+import pathlib
+import shutil
+import tarfile
+import tempfile
+import typing as t
+
+from ..store import atomic_file
+from . import engine_start
+from .engine_start import sources_digest as _digest
+
+ROOT = engine_start.ROOT
+PACKAGE = "host_routing"
+
+#: The folders below module_utils that a node needs. `fleet`, the compiler, is not among them.
+ROOMS = (
+    "agent", "base", "bgp", "bird", "cli", "dataplane", "ipam", "node", "policy", "preflight", "resources", "state",
+)  # fmt: skip
+
+_MAIN = """# Runs the engine that lies beside this file: the agent, calicoctl, or host_routing/node/command.py.
+import os
+import sys
+
+# The byte code that lies here is what the installation compiled, and is compared with its manifest.
+sys.dont_write_bytecode = True
+# Not by way of `current`, which may lead to another engine before this process has imported all of its own.
+sys.path[0] = os.path.realpath(sys.path[0])
+
+command, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
+if command == "agent":
+    from host_routing.agent.daemon import main
+
+    sys.exit(main(arguments))
+if command == "calicoctl":
+    from host_routing.cli.command import main
+
+    sys.exit(main(arguments))
+
+from host_routing.agent.agent_start import connect
+from host_routing.node.command import main
+
+sys.exit(main(sys.argv[1:], agent=connect))
+"""
+
+
+_START_SOURCE = f"{PACKAGE}/node/engine/engine_start.py"
+_FOLDER_MODE, _FILE_MODE = 0o755, 0o644
+
+
+class BundleError(Exception):
+    """A bundle that is not what it should be. The engine that was there stands."""
+
+
+def bundle_digest(source: str) -> str:
+    """16 hex digits that name the engine below `source`, the module_utils folder: equal for equal code."""
+    return _digest(_content(source))
+
+
+def build(source: str) -> bytes:
+    """A gzipped tar, byte for byte the same for the same code and the same zlib."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in _content(source).items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            member.mode = 0o644
+            archive.addfile(member, io.BytesIO(content))
+    return gzip.compress(packed.getvalue(), compresslevel=6, mtime=0)
+
+
+def installed_digest(root: str = ROOT) -> t.Optional[str]:
+    """Return the digest of the engine in use, None where there is none."""
+    return engine_start.in_use(root) or None
+
+
+def running_digest(root: str = ROOT) -> t.Optional[str]:
+    """Return the digest of the engine that this process runs; outside of an engine, of the one in use.
+
+    They differ where engine_start chose the engine before the present one.
+    """
+    folder = str(pathlib.Path(__file__).resolve().parents[3])
+    inside = os.path.dirname(folder) == os.path.realpath(root)
+    return os.path.basename(folder) if inside else installed_digest(root)
+
+
+def damage(root: str = ROOT) -> tuple[str, ...]:
+    """Return what of the engine in use is not as it was installed, a text for each file; () without an engine."""
+    digest = engine_start.in_use(root)
+    if not digest:
+        return ()
+    found = [one.text for one in engine_start.problems(root, digest)]
+    own = os.path.join(root, engine_start.START)
+    if _read(own) != _read(os.path.join(root, digest, _START_SOURCE)):
+        found.append(f"{own} is another file")
+    return tuple(found)
+
+
+def install(data: bytes, digest: str, root: str = ROOT) -> bool:
+    """Unpack a bundle, compile it and make it the engine in use. Return whether another or a damaged one was before.
+
+    `digest` is what the builder says that the bundle is. Raises BundleError, or atomic_file.FileError when the disk
+    refuses; whatever was in use before still is then.
+    """
+    previous = installed_digest(root)
+    if previous == digest and not damage(root):
+        return False
+    content = _unpacked(data)
+    if _digest(content) != digest:
+        raise BundleError(
+            f"the engine that arrived is {_digest(content)} and should be {digest}. It was damaged on the way here. "
+            "Run again; if it happens twice, look at the disk of the node and of the controller."
+        )
+    try:
+        _place(content, digest, root)
+        _write(content[_START_SOURCE], os.path.join(root, engine_start.START))
+        _point(digest, root)
+    except OSError as error:
+        raise atomic_file.FileError(
+            f"the engine could not be put into {root}: {error.strerror}. What was there before stands unchanged. "
+            "Make room or correct the file system, then run again."
+        ) from error
+    _sweep(root, {digest, previous})
+    return True
+
+
+def _content(source: str) -> dict[str, bytes]:
+    paths = ["__init__.py"]
+    for room in ROOMS:
+        for folder, folders, names in os.walk(os.path.join(source, room)):
+            folders[:] = [name for name in folders if name != "__pycache__"]
+            paths += [os.path.relpath(os.path.join(folder, name), source) for name in names if name.endswith(".py")]
+    content = {"__main__.py": _MAIN.encode()}
+    for path in sorted(paths):
+        with open(os.path.join(source, path), "rb") as stream:
+            content[f"{PACKAGE}/{path}"] = stream.read()
+    return content
+
+
+def _unpacked(data: bytes) -> dict[str, bytes]:
+    content = {}
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+            for member in archive:
+                stream = archive.extractfile(member)
+                parts = member.name.split("/")
+                if stream is None or "" in parts or ".." in parts:
+                    raise BundleError(
+                        f"the engine that arrived holds {member.name!r}, which is no file of it. Run again."
+                    )
+                content[member.name] = stream.read()
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise BundleError(f"the engine that arrived cannot be unpacked: {error}. Run again.") from error
+    return content
+
+
+def _place(content: t.Mapping[str, bytes], digest: str, root: str) -> None:
+    """Write all files into a folder of a passing name, then give it its own: a folder of that name is complete."""
+    target = os.path.join(root, digest)
+    if os.path.exists(os.path.join(target, engine_start.MAIN)) and not engine_start.problems(root, digest):
+        return
+    os.makedirs(os.path.join(root, engine_start.MANIFESTS), exist_ok=True)
+    os.chmod(root, _FOLDER_MODE)
+    os.chmod(os.path.join(root, engine_start.MANIFESTS), _FOLDER_MODE)
+    passing = tempfile.mkdtemp(prefix=".new-", dir=root)
+    try:
+        for name, text in content.items():
+            path = os.path.join(passing, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+        compileall.compile_dir(passing, quiet=2, stripdir=passing, prependdir=target)
+        _set_modes(passing)
+        manifest = engine_start.manifest_text(passing)
+        _write(manifest.encode(), engine_start.manifest_path(root, digest))
+        if os.path.exists(target):
+            os.rename(target, tempfile.mkdtemp(prefix=".damaged-", dir=root))
+        os.replace(passing, target)
+        atomic_file.sync_folder(root)
+    except BaseException:
+        shutil.rmtree(passing, ignore_errors=True)
+        raise
+
+
+def _set_modes(folder: str) -> None:
+    """Make every file and folder readable for all and writable for root alone, whatever the umask."""
+    for above, dummy, names in os.walk(folder):
+        os.chmod(above, _FOLDER_MODE)
+        for name in names:
+            os.chmod(os.path.join(above, name), _FILE_MODE)
+
+
+def _write(content: bytes, path: str) -> None:
+    """Replace a file of the engines' folder, readable for all. Raises OSError."""
+    handle, passing = tempfile.mkstemp(prefix=".new-", dir=os.path.dirname(path))
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+            os.fchmod(stream.fileno(), _FILE_MODE)
+        os.replace(passing, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(passing)
+        raise
+
+
+def _read(path: str) -> t.Optional[bytes]:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError:
+        return None
+
+
+def _point(digest: str, root: str) -> None:
+    passing = os.path.join(root, f".current-{os.getpid()}")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(passing)
+    os.symlink(digest, passing)
+    os.replace(passing, os.path.join(root, "current"))
+    atomic_file.sync_folder(root)
+
+
+def _sweep(root: str, keep: t.AbstractSet[t.Optional[str]]) -> None:
+    """Remove all engines but those in `keep`, with their manifests, and what interrupted installations left."""
+    for name in os.listdir(root):
+        path = os.path.join(root, name)
+        if name not in keep and name != engine_start.MANIFESTS and os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+    kept = {f"{digest}.json" for digest in keep}
+    for name in os.listdir(os.path.join(root, engine_start.MANIFESTS)):
+        if name not in kept:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(root, engine_start.MANIFESTS, name))

@@ -1,0 +1,368 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node's IPAM: allocations in memory, and a journal that lets them outlive the process and the power.
+
+`assign` and `release` take effect in memory and wait in a queue; `flush` puts the queue on the disk. Nobody may be told
+of an address before a flush that began later has returned. A spare block's opening stands in the queue before its first
+address, so it is on the disk first as well.
+
+A flush that fails takes back everything that it should have written and everything that happened on top of it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import typing as t
+
+from ...base import naming
+from ...ipam import consistency
+from ...ipam.allocations import (
+    COOLDOWN,
+    Allocation,
+    AllocationError,
+    Allocations,
+    Assigned,
+    Contradiction,
+    Event,
+    Opened,
+    PoolUse,
+    Released,
+    Usage,
+)
+from ...state.attachment import Workload
+from ...state.node_state import NodeState
+from . import steady_clock
+from .allocation_journal import AllocationJournal, IpamNotWritten, IpamUnreadable, Record, unreadable
+from .steady_clock import Epoch, SteadyClock
+
+__all__ = ["FOLDER", "IpamNotWritten", "IpamUnreadable", "LocalIpam"]
+
+FOLDER = "/var/lib/calico/ipam"
+#: First record of every journal.
+_FORMAT: Record = ("calico-ipam", 1)
+
+
+class _Batch:
+    """What one flush has to write. `touched`: whether anybody waits for it, be it only for what others queued."""
+
+    def __init__(self, events: list[Event], touched: bool) -> None:
+        self.events = events
+        self.touched = touched
+        self.done = False
+        self.error: t.Optional[IpamNotWritten] = None
+
+
+class LocalIpam:
+    """One thread assigns and releases; `flush` may run in others meanwhile. One process at a time writes a folder."""
+
+    def __init__(
+        self,
+        folder: str = FOLDER,
+        clock: t.Callable[[], float] = steady_clock.boottime,
+        boot: t.Callable[[], str] = steady_clock.boot_id,
+        cooldown: float = COOLDOWN,
+    ) -> None:
+        self._journal = AllocationJournal(os.path.join(folder, "allocations"))
+        self._clock = SteadyClock(clock, boot)
+        self._cooldown = cooldown
+        self._allocations = Allocations(cooldown)
+        self._heading: list[Record] = []  # to be written before the next records
+        self._loaded = False
+        self._batches: list[_Batch] = []  # on their way to the disk, the oldest first
+        self._touched = False
+        self._failed: t.Optional[IpamNotWritten] = None  # for who came on top of a flush that failed
+        self._memory = threading.Lock()
+        self._disk = threading.Lock()
+
+    # --- state ---
+
+    def load(self) -> None:
+        """Reads what was assigned and released before; writes nothing. Raises IpamUnreadable."""
+        records = self._journal.load()
+        try:
+            allocations, epoch, latest = _replayed(records, self._cooldown)
+        except ValueError as error:
+            raise IpamUnreadable(unreadable(self._journal.path, str(error))) from error
+        resumed = self._clock.resume(epoch, latest)
+        self._heading = [] if records else [_FORMAT]
+        if resumed != epoch:
+            self._heading.append(_epoch_record(resumed))
+        with self._memory:
+            self._allocations, self._batches, self._touched, self._failed = allocations, [], False, None
+        self._loaded = True
+
+    def grant(self, state: NodeState) -> list[str]:
+        """Blocks and addresses that the plan gives the node. Returns what contradicts them, in sentences for people;
+        nothing in use is dropped."""
+        reserved = {address: f"this node's {kind} tunnel" for kind, address in state.ipam.tunnels.items()}
+        reserved.update((address, f"inventory workload {name}") for name, address in _inventorys(state))
+        pools = {
+            pool.name: PoolUse(pool.cidr, pool.disabled, pool.assignment_mode, pool.allowed_uses)
+            for pool in state.pools
+        }
+        with self._memory:
+            return self._allocations.grant(
+                state.ipam.blocks, state.ipam.spare_blocks, reserved, state.ipam.reservations, pools
+            )
+
+    def allocations(self) -> list[Allocation]:
+        with self._memory:
+            return self._allocations.all()
+
+    def by_handle(self, handle: str) -> t.Optional[Allocation]:
+        with self._memory:
+            return self._allocations.by_handle(handle)
+
+    def of_handle(self, handle: str) -> tuple[Allocation, ...]:
+        with self._memory:
+            return self._allocations.of_handle(handle)
+
+    def versions(self, pools: t.Sequence[str] = ()) -> tuple[int, ...]:
+        """See Allocations.versions."""
+        with self._memory:
+            return self._allocations.versions(pools)
+
+    def by_address(self, address: str) -> t.Optional[Allocation]:
+        with self._memory:
+            return self._allocations.by_address(address)
+
+    def usage(self) -> list[Usage]:
+        with self._memory:
+            return self._allocations.usage(self._clock())
+
+    @property
+    def opened(self) -> tuple[str, ...]:
+        """Spare blocks (CIDRs) from which addresses are taken, in the order in which they were opened."""
+        with self._memory:
+            return self._allocations.opened
+
+    def check(self, state: NodeState, workloads: t.Iterable[Workload]) -> consistency.Report:
+        """Compares the books with what `state` plans and what `workloads` use, those of the node's own."""
+        grants = consistency.Grants(
+            node=state.node,
+            pools={pool.name: pool.cidr for pool in state.pools if not pool.disabled},
+            blocks=tuple((use.cidr, use.pool, use.spare) for use in self.usage()),
+            planned={
+                **{address: tunnel_handle(kind, state.node) for kind, address in state.ipam.tunnels.items()},
+                **{address: f"inventory workload {name}" for name, address in _inventorys(state)},
+            },
+        )
+        tunnels = {
+            tunnel_handle(device.kind + ("6" if ":" in device.address else ""), state.node): device.address
+            for device in state.devices
+            if device.address is not None
+        }
+        used = {found.id: found.addresses for found in workloads}
+        planned = set(_inventorys(state))
+        for endpoint in state.workloads:
+            if not {(endpoint.name, address) for address in endpoint.addresses} <= planned:
+                continue  # one of `workloads`, if this is the state with them
+            used.setdefault(f"inventory workload {endpoint.name}", endpoint.addresses)
+        return consistency.check(self.allocations(), used, tunnels, grants)
+
+    # --- changes ---
+
+    def assign(
+        self,
+        handle: str,
+        attributes: t.Mapping[str, str],
+        *,
+        address: t.Optional[str] = None,
+        pools: t.Sequence[str] = (),
+        version: int = 4,
+    ) -> Allocation:
+        """See Allocations.assign. Counts when a flush that began after it has returned."""
+        self._need_load()
+        with self._memory:
+            self._touched = True
+            return self._allocations.assign(
+                handle, attributes, self._clock(), address=address, pools=pools, version=version
+            )
+
+    def assign_each(
+        self,
+        handle: str,
+        attributes: t.Mapping[str, str],
+        *,
+        addresses: t.Mapping[int, str],
+        pools: t.Sequence[str] = (),
+        versions: t.Collection[int] = (),
+    ) -> tuple[Allocation, ...]:
+        """An address of each of the IP `versions`, IPv4's first; without any, of those that `versions()` says and of
+        those of `addresses`, {IP version: this one}. `pools` may be of both. All of them, or, with AllocationError,
+        none. Counts when a flush that began after it has returned."""
+        self._need_load()
+        with self._memory:
+            self._touched = True
+            books, now = self._allocations, self._clock()
+            had = books.of_handle(handle)
+            try:
+                return tuple(
+                    books.assign(
+                        handle,
+                        attributes,
+                        now,
+                        address=addresses.get(version),
+                        pools=books.of_version(pools, version),
+                        version=version,
+                    )
+                    for version in sorted({*(versions or {*books.versions(pools), *addresses})})
+                )
+            except AllocationError:
+                if not had:
+                    books.release(handle, now)
+                raise
+
+    def release(self, handle: str) -> list[Allocation]:
+        """See Allocations.release. Counts when a flush that began after it has returned."""
+        self._need_load()
+        with self._memory:
+            self._touched = True
+            return self._allocations.release(handle, self._clock())
+
+    def adopt(self, workloads: t.Iterable[Workload]) -> list[str]:
+        """Assigns to workloads that stand the addresses that they have, should the books not say so: somebody moved
+        the journal away. Counts when a flush has returned. Returns a sentence for each one that cannot have its
+        address; it may be given to another then."""
+        problems = []
+        for workload in workloads:
+            for address in workload.addresses:
+                try:
+                    self.assign(workload.id, {"namespace": workload.namespace, "name": workload.name}, address=address)
+                except AllocationError as error:
+                    reason = str(error).partition(". ")[0]  # what follows is for who may ask for another one
+                    problems.append(
+                        f"workload {workload.id} uses {address}, which cannot be its own: {reason}. Delete the "
+                        "workload and add it again."
+                    )
+        return problems
+
+    def flush(self) -> None:
+        """Blocks until all that is queued is on the disk. Raises IpamNotWritten; all of it is taken back then."""
+        self.prepare()()
+
+    def prepare(self) -> t.Callable[[], None]:
+        """A flush in two steps: what is queued when this is called is written when what it returns is called, which
+        may happen in another thread."""
+        with self._memory:
+            batch = _Batch(self._allocations.take_events(), self._touched)
+            self._touched = False
+            if self._failed is not None:
+                self._allocations.undo(batch.events)
+                batch.events, batch.done, batch.error, self._failed = [], True, self._failed, None
+            else:
+                self._batches.append(batch)
+
+        def write() -> None:
+            with self._disk:
+                while not batch.done:  # those before it first
+                    self._write(self._batches[0])
+            if batch.error is not None:
+                raise batch.error
+
+        return write
+
+    def close(self) -> None:
+        with self._disk:
+            self._journal.close()
+
+    def _write(self, batch: _Batch) -> None:
+        if batch.events:
+            try:
+                self._journal.append([*self._heading, *map(_record, batch.events)])
+            except IpamNotWritten as error:
+                self._fail(error)
+                return
+            self._heading = []
+        with self._memory:
+            self._batches.remove(batch)
+        batch.done = True
+        if self._journal.grown:
+            self._compact()
+
+    def _fail(self, error: IpamNotWritten) -> None:
+        """Takes back what the first of the batches should have written, and whatever was built on it."""
+        with self._memory:
+            batches, self._batches = self._batches, []
+            events = [event for batch in batches for event in batch.events] + self._allocations.take_events()
+            self._allocations.undo(events)
+            if self._touched:
+                self._failed = IpamNotWritten(str(error))
+                self._touched = False
+        for number, batch in enumerate(batches):
+            batch.events = []
+            batch.done = True
+            if number == 0 or batch.touched:
+                batch.error = IpamNotWritten(str(error))
+
+    def _compact(self) -> None:
+        """From what is on the disk, not from memory, in which there is more by now."""
+        journal = AllocationJournal(self._journal.path)
+        try:
+            allocations, epoch, dummy = _replayed(journal.load(), self._cooldown)
+        except (IpamUnreadable, ValueError):
+            return  # the next start says so
+        heading = [_FORMAT] if epoch is None else [_FORMAT, _epoch_record(epoch)]
+        self._journal.compact([*heading, *map(_record, allocations.snapshot())])
+
+    def _need_load(self) -> None:
+        if not self._loaded:
+            raise RuntimeError("load() was not called, or it failed: addresses would be given twice")
+
+
+def tunnel_handle(kind: str, node: str) -> str:
+    """Of a tunnel by its kind in `Ipam.tunnels`, as Calico names it."""
+    return naming.tunnel_handle_id({"vxlan6": "vxlan-v6"}.get(kind, kind), node)
+
+
+def _inventorys(state: NodeState) -> t.Iterator[tuple[str, str]]:
+    """(name, address) of what is planned for workloads of the inventory."""
+    yield from state.ipam.workloads.items()
+    yield from state.ipam.workloads6.items()
+
+
+def _record(event: Event) -> Record:
+    if isinstance(event, Assigned):
+        held = event.allocation
+        return ("assign", held.address, held.handle, dict(held.attributes), held.pool, held.block)
+    if isinstance(event, Released):
+        return ("release", event.address, event.at)
+    return ("open", event.cidr)
+
+
+def _epoch_record(epoch: Epoch) -> Record:
+    return ("boot", epoch.boot, epoch.offset)
+
+
+def _replayed(records: t.Iterable[Record], cooldown: float) -> tuple[Allocations, t.Optional[Epoch], float]:
+    """What the records lead to, and the latest time in them. Raises ValueError for what no release wrote."""
+    allocations = Allocations(cooldown)
+    epoch: t.Optional[Epoch] = None
+    latest = 0.0
+    events: list[Event] = []
+    for position, record in enumerate(records):
+        try:
+            kind, *fields = record
+            if kind == "assign":
+                address, handle, attributes, pool, block = fields
+                events.append(Assigned(Allocation(address, handle, attributes, pool, block)))
+            elif kind == "release":
+                address, at = fields
+                latest = max(latest, at)
+                events.append(Released(address, at))
+            elif kind == "open":
+                (cidr,) = fields
+                events.append(Opened(cidr))
+            elif kind == "boot":
+                epoch = Epoch(*fields)
+                latest = max(latest, epoch.offset)
+            elif tuple(record) != _FORMAT:
+                raise Contradiction(f"record {position + 1} is of a kind that is not known here")
+        except (TypeError, ValueError) as error:
+            if isinstance(error, Contradiction):
+                raise
+            raise Contradiction(f"record {position + 1} is not complete") from error
+    allocations.replay(events)
+    return allocations, epoch, latest

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether what BIRD has to do is done: sessions Established, and its routes in the kernel exactly as planned."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ...bird import backup_routes, dropped_segments, refusals, status
+from ...bird.dropped_segments import NOTHING_DROPPED, Dropped
+from ...bird.errors import BirdError
+from ...dataplane.node import bird_changes
+from ...state.node_state import NodeState
+from ..machine import Machine
+
+#: Seconds between two looks: short at first, when most nodes are done, then easy on a node that waits for another.
+_STEPS = (0.1, 0.2, 0.4, 0.8)
+
+
+class Convergence(t.NamedTuple):
+    """`missing` says in words what is not as it should be; nothing is missing on a converged node."""
+
+    sessions_expected: int
+    sessions_established: int
+    routes_expected: int
+    routes_present: int
+    missing: tuple[str, ...]
+
+    @property
+    def converged(self) -> bool:
+        return not self.missing
+
+
+def look(machine: Machine, state: NodeState, dropped: Dropped = NOTHING_DROPPED) -> Convergence:
+    """`state` is the node's own. One question to BIRD, one route dump. With backup routes BIRD is asked once more: what
+    they hold is not there by BGP. `dropped`: what the kernel dropped of TCP meanwhile."""
+    missing: list[str] = []
+    established = _sessions(machine, state, missing, dropped)
+    owners = {route.destination: route.node for route in state.bird_routes}
+    # A route that is there and should not be goes by itself, a graceful restart later.
+    absent = [change for change in bird_changes(machine.kernel, state) if change.action != "-"]
+    for change in absent:
+        owner = f" of {owners[change.subject]}" if owners[change.subject] else ""
+        missing.append(f"route {change.subject}{owner} is {change.before or 'missing'}, expected {change.after}")
+    held = _held(machine, state, missing) - {change.subject for change in absent}
+    for destination in sorted(held):
+        owner = f" of {owners[destination]}" if owners[destination] else ""
+        missing.append(f"route {destination}{owner} stands as a backup route alone, not by BGP")
+    peers = len(state.bird.peers) if state.bird else 0
+    present = len(owners) - len(absent) - len(held)
+    return Convergence(peers, established, len(owners), present, tuple(missing))
+
+
+def wait(machine: Machine, state: NodeState, timeout: float) -> Convergence:
+    """Looks until nothing is missing or `timeout` seconds are over; 0 looks once."""
+    deadline = time.monotonic() + timeout
+    attempt = 0
+    before = dropped_segments.read(machine.netstat)
+    while True:
+        found = look(machine, state, dropped_segments.read(machine.netstat).since(before))
+        left = deadline - time.monotonic()
+        if found.converged or left <= 0:
+            return found
+        time.sleep(min(_STEPS[min(attempt, len(_STEPS) - 1)], left))
+        attempt += 1
+
+
+def _held(machine: Machine, state: NodeState, missing: list[str]) -> set[str]:
+    """Destinations of the state's routes that backup routes hold."""
+    if state.bird is None or not state.bird.backups:
+        return set()
+    try:
+        held = backup_routes.in_use(machine.bird_socket)
+    except BirdError as error:
+        missing.append(str(error))
+        return set()
+    return {route.destination for route in state.bird_routes if route.destination in held}
+
+
+def _sessions(machine: Machine, state: NodeState, missing: list[str], dropped: Dropped) -> int:
+    if state.bird is None:
+        return 0
+    try:
+        sessions = {session.name: session for session in status.observe(machine.bird_socket).sessions}
+    except BirdError as error:
+        missing.append(str(error))
+        return 0
+    established = 0
+    for peer in state.bird.peers:
+        session = sessions.get(peer.name)
+        if session is not None and session.established:
+            established += 1
+            continue
+        name = f"{peer.node} ({peer.address})" if peer.node else peer.address
+        if session is None:
+            missing.append(f"session with {name} is not in BIRD's configuration")
+        else:
+            said = f" ({session.error})" if session.error else ""
+            reason = refusals.why(session, state.bird, peer, dropped)
+            missing.append(
+                f"session with {name} is {session.bgp_state or session.state} since {session.since}{said}: {reason}"
+            )
+    return established

@@ -1,0 +1,202 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a node keeps on its disk: the state that it shall have, and the last ones that it had.
+
+    /var/lib/calico/state.json          what the boot unit applies and the next run starts from
+    /var/lib/calico/generations/N.json  states that were applied completely, for going back to them
+
+`state.json` is written before a change begins: one that is cut short is completed at boot or by the next run, and no
+block is ever in the kernel without being on the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import os
+import typing as t
+
+from ...state.node_state import NodeState
+from . import atomic_file
+
+FOLDER = "/var/lib/calico"
+KEPT = 10
+#: Phases that are a state to stay in; the others are steps of a change and never returned to.
+LASTING = ("converge", "retire")
+
+
+class StoreError(Exception):
+    """What is stored cannot be read."""
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """A file that belongs to the node's state. `mode` is octal text, "0644". `last`: it tells others that the node is
+    ready, so that it is written when all else stands, and goes first."""
+
+    path: str
+    content: str
+    mode: str = "0644"
+    last: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """`complete` is False from the beginning of a change until all of it stands. `bird_config` None: no BIRD here.
+
+    `files` None, in what a node is asked to become: those that it has stay as they are.
+    """
+
+    state: NodeState
+    bird_config: t.Optional[str] = None
+    files: t.Optional[tuple[File, ...]] = None
+    who: str = ""
+    when: str = ""
+    complete: bool = False
+
+    def same_as(self, other: t.Optional[Stored]) -> bool:
+        """Whether applying the one or the other makes no difference on the node, nor to what is known of it."""
+        return other is not None and dataclasses.replace(self, who="", when="", complete=False) == dataclasses.replace(
+            other, who="", when="", complete=False
+        )
+
+
+class Generation(t.NamedTuple):
+    n: int
+    when: str
+    who: str
+    plan: str
+    phase: str
+    digest: str
+
+
+class Store:
+    def __init__(self, folder: str = FOLDER) -> None:
+        self._folder = folder
+        self._file = os.path.join(folder, "state.json")
+        self._generations = os.path.join(folder, "generations")
+
+    def load(self) -> t.Optional[Stored]:
+        """None on a node that has none yet. Raises StoreError for a file that cannot be understood."""
+        data = self._read(self._file)
+        if data is None:
+            return None
+        try:
+            return Stored(
+                state=NodeState.from_dict(data["state"]),
+                bird_config=data["bird_config"],
+                files=tuple(File(**entry) for entry in data["files"]),
+                who=data["who"],
+                when=data["when"],
+                complete=data["complete"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(_unreadable(self._file, error)) from error
+
+    def save(self, stored: Stored) -> None:
+        """Replaces state.json. Raises atomic_file.FileError; the old one stands then."""
+        self._make_folder(self._folder)
+        data = {
+            "state": stored.state.to_dict(),
+            "bird_config": stored.bird_config,
+            "files": [dataclasses.asdict(entry) for entry in stored.files or ()],
+            "who": stored.who,
+            "when": stored.when,
+            "complete": stored.complete,
+        }
+        atomic_file.write(self._file, json.dumps(data), 0o600)
+
+    def record(self, stored: Stored, keep: int = KEPT) -> t.Optional[int]:
+        """Makes `stored` the newest generation and returns its number, or None when it is no other than the newest.
+
+        Another plan with the same state is a generation too, so that a plan can be returned to on all nodes alike.
+        Older ones than the last `keep` go.
+        """
+        if stored.state.phase not in LASTING:
+            return None
+        numbers = self._numbers()
+        if numbers:
+            newest = self._read(self._path(numbers[-1])) or {}
+            if (newest.get("digest"), newest.get("plan")) == (stored.state.digest, stored.state.plan):
+                return None
+        number = numbers[-1] + 1 if numbers else 1
+        self._make_folder(self._generations)
+        data = {
+            "n": number,
+            "when": stored.when,
+            "who": stored.who,
+            "plan": stored.state.plan,
+            "phase": stored.state.phase,
+            "digest": stored.state.digest,
+            "state": stored.state.to_dict(),
+            "bird_config": stored.bird_config,
+        }
+        atomic_file.write(self._path(number), json.dumps(data), 0o600)
+        for old in [*numbers, number][: -max(keep, 1)]:
+            with contextlib.suppress(OSError):
+                os.unlink(self._path(old))
+        return number
+
+    def generations(self) -> list[Generation]:
+        """Oldest first. One that cannot be read is left out: it cannot be returned to."""
+        found = []
+        for number in self._numbers():
+            with contextlib.suppress(StoreError, KeyError, TypeError):
+                data = self._read(self._path(number)) or {}
+                found.append(Generation(*(data[field] for field in Generation._fields)))
+        return found
+
+    def generation(self, number: int) -> dict[str, t.Any]:
+        """All of one generation: the fields of Generation, `state` and `bird_config`. Raises StoreError."""
+        data = self._read(self._path(number))
+        if data is None:
+            have = ", ".join(map(str, self._numbers())) or "none"
+            raise StoreError(f"generation {number} is not stored on this node. It has: {have}. Choose one of these.")
+        return data
+
+    def _path(self, number: int) -> str:
+        return os.path.join(self._generations, f"{number}.json")
+
+    def _numbers(self) -> list[int]:
+        try:
+            names = os.listdir(self._generations)
+        except FileNotFoundError:
+            return []
+        return sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdigit())
+
+    def _read(self, path: str) -> t.Optional[dict[str, t.Any]]:
+        try:
+            with open(path, encoding="utf-8") as stream:
+                data = json.load(stream)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            raise StoreError(_unreadable(path, error)) from error
+        if not isinstance(data, dict):
+            raise StoreError(_unreadable(path, "it is not a JSON object"))
+        return data
+
+    @staticmethod
+    def _make_folder(folder: str) -> None:
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise atomic_file.FileError(
+                f"{folder} could not be made: {error.strerror}. Nothing was stored or changed. "
+                "Make room or correct the file system, then run again."
+            ) from error
+
+
+def now() -> str:
+    """The time as it is stored: ISO 8601, UTC, seconds."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _unreadable(path: str, why: object) -> str:
+    return (
+        f"{path} cannot be read: {why}. It was damaged or written by another release. Use that release, or move the "
+        "file away if the lockfile on the controller has this node's blocks; the next run then stores the state anew."
+    )

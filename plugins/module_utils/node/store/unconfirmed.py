@@ -1,0 +1,294 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A change that nobody has confirmed yet: what the node goes back to, and until when it waits.
+
+    /var/lib/calico/unconfirmed.json  before a change is made, until it is confirmed or gone back from
+    /var/lib/calico/went-back.json    that the node went back by itself: news until the next run, kept until a later
+                                      change is confirmed
+
+Both are on the disk: a reboot is no confirmation. They are root's alone (0600) and hold no value of a secret: bird.cfg
+names the file with the sessions' passwords, which is not in here. Who reads or writes them holds the node's lock. A
+process that the change leaves behind waits (see wait.py); a reboot in between is seen to by the boot unit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import time
+import typing as t
+
+from ...state.node_state import NodeState
+from . import atomic_file
+from .store import File, Stored, StoreError, now
+
+#: What the command of the engine is called that waits; see command.py.
+WAIT = "wait"
+
+_PLAIN = ("changes", "plan", "boot", "deadline", "within", "bgp", "session", "cut")
+_NAME, _WENT_BACK = "unconfirmed.json", "went-back.json"
+
+
+class Uptime(t.NamedTuple):
+    """Which boot of this machine, and the seconds since, sleep included. No clock that anybody sets."""
+
+    boot: str
+    seconds: float
+
+
+def uptime() -> Uptime:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+        return Uptime(stream.read().strip(), time.clock_gettime(time.CLOCK_BOOTTIME))
+
+
+@dataclasses.dataclass(frozen=True)
+class Confirm:
+    """What a change asks for. `change` names it, `within` is in seconds, `session` is the connection by which it came
+    ("10.10.1.1 51444 10.10.1.11 22", "" where there is none): a confirmation comes by another one."""
+
+    change: str
+    within: float
+    session: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Unconfirmed:
+    """`changes` are all that are gone back from, the latest last: two runs at once are undone together.
+
+    `previous` is what was there before the first of them; its files are those that are there. `plan` is that of the
+    latest and `bgp` whether that has BGP; `boot` and `deadline` are an Uptime, `cut` says which connections a new
+    policy was going to cut.
+    """
+
+    changes: tuple[str, ...]
+    previous: Stored
+    plan: str
+    boot: str
+    deadline: float
+    within: float
+    bgp: bool
+    session: str = ""
+    cut: tuple[str, ...] = ()
+
+    @property
+    def change(self) -> str:
+        return self.changes[-1]
+
+    def left(self, uptime: Uptime) -> float:
+        """Seconds until the node goes back; none after a reboot."""
+        return self.deadline - uptime.seconds if self.boot == uptime.boot else 0.0
+
+    def as_stored(self, files: t.Optional[tuple[File, ...]]) -> Stored:
+        """What the node's stored state is when it goes back, and until all of it stands."""
+        return dataclasses.replace(self.previous, files=files, complete=False)
+
+    def went_back(self, reason: str, problem: str = "") -> WentBack:
+        return WentBack(self.changes, now(), self.plan, self.previous.state.plan, reason, self.cut, problem)
+
+
+class WentBack(t.NamedTuple):
+    """`from_plan` is what was gone back from, `plan` what is there. `problem` is what could not be put back, "" if all
+    could. `told`: a run has shown it since."""
+
+    changes: tuple[str, ...]
+    when: str
+    from_plan: str
+    plan: str
+    reason: str
+    cut: tuple[str, ...] = ()
+    problem: str = ""
+    told: bool = False
+
+    @property
+    def sentence(self) -> str:
+        cut = f" Cut by the change: {'; '.join(self.cut)}." if self.cut else ""
+        problem = f" Not all could be put back: {self.problem}" if self.problem else ""
+        plans = f"from plan {self.from_plan[:12] or '-'} to plan {self.plan[:12] or '-'}"
+        return f"went back by itself at {self.when} {plans}: {self.reason}.{cut}{problem}"
+
+
+class Waiting:
+    """The two files in `folder`, that of the node's store."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def load(self) -> t.Optional[Unconfirmed]:
+        """None where no change waits. Raises StoreError."""
+        data = self._read(_NAME)
+        if data is None:
+            return None
+        try:
+            _check(data, _UNCONFIRMED)
+            _check(data["previous"], _PREVIOUS)
+            return Unconfirmed(
+                changes=tuple(data["changes"]),
+                previous=_previous(data["previous"]),
+                plan=data["plan"],
+                boot=data["boot"],
+                deadline=float(data["deadline"]),
+                within=float(data["within"]),
+                bgp=data["bgp"],
+                session=data["session"],
+                cut=tuple(data["cut"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._unreadable(_NAME, error) from error
+
+    def any(self) -> bool:
+        """Whether a change waits."""
+        return os.path.exists(self._path(_NAME))
+
+    def save(self, waiting: Unconfirmed) -> None:
+        """Raises atomic_file.FileError."""
+        previous = waiting.previous
+        data = {
+            **{name: getattr(waiting, name) for name in _PLAIN},
+            "previous": {
+                "state": previous.state.to_dict(),
+                "bird_config": previous.bird_config,
+                "who": previous.who,
+                "when": previous.when,
+            },
+        }
+        self._write(_NAME, data)
+
+    def confirmed(self) -> None:
+        """Nothing is gone back from any more, and what was before is no news."""
+        for name in (_NAME, _WENT_BACK):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path(name))
+
+    def gone_back(self, news: WentBack) -> None:
+        """Raises atomic_file.FileError."""
+        self._write(_WENT_BACK, news._asdict())
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path(_NAME))
+
+    def told(self) -> None:
+        """That the node went back is no news any more. Raises StoreError or atomic_file.FileError."""
+        news = self.last_time()
+        if news is not None and not news.told:
+            self._write(_WENT_BACK, news._replace(told=True)._asdict())
+
+    def news(self) -> t.Optional[WentBack]:
+        """That the node went back by itself and nobody was told yet. Raises StoreError."""
+        found = self.last_time()
+        return None if found is None or found.told else found
+
+    def last_time(self) -> t.Optional[WentBack]:
+        """That the node went back by itself from what nothing was confirmed after. Raises StoreError."""
+        data = self._read(_WENT_BACK)
+        if data is None:
+            return None
+        try:
+            _check({"problem": "", "told": False, **data}, _NEWS)
+            return WentBack(**{**data, "changes": tuple(data["changes"]), "cut": tuple(data["cut"])})
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._unreadable(_WENT_BACK, error) from error
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._folder, name)
+
+    def _read(self, name: str) -> t.Optional[dict[str, t.Any]]:
+        try:
+            with open(self._path(name), encoding="utf-8") as stream:
+                found = json.load(stream)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            raise self._unreadable(name, error) from error
+        if not isinstance(found, dict):
+            raise self._unreadable(name, "it is not a JSON object")
+        return found
+
+    def _write(self, name: str, data: t.Mapping[str, t.Any]) -> None:
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        atomic_file.write(self._path(name), json.dumps(data), 0o600)
+
+    def _unreadable(self, name: str, why: object) -> StoreError:
+        return StoreError(
+            f"{self._path(name)} cannot be read: {why}. It was damaged or written by another release. See that "
+            "the node is as it should be, remove the file, then run again."
+        )
+
+
+def _check(data: t.Any, kinds: t.Mapping[str, t.Callable[[t.Any], bool]]) -> None:
+    """Raise ValueError unless these fields are there and what they have to be."""
+    if not isinstance(data, dict):
+        raise ValueError("what was there before is not a JSON object")
+    for name, holds in kinds.items():
+        if name not in data:
+            raise ValueError(f"it has no {name}")
+        if not holds(data[name]):
+            raise ValueError(f"its {name} cannot be {str(data[name])[:40]!r}")
+
+
+def _text(value: t.Any) -> bool:
+    return isinstance(value, str)
+
+
+def _flag(value: t.Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _texts(value: t.Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+
+
+def _changes(value: t.Any) -> bool:
+    return bool(value) and _texts(value)
+
+
+def _seconds(value: t.Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+
+
+_UNCONFIRMED: t.Mapping[str, t.Callable[[t.Any], bool]] = {
+    "changes": _changes,
+    "plan": _text,
+    "boot": _text,
+    "deadline": _seconds,
+    "within": _seconds,
+    "bgp": _flag,
+    "session": _text,
+    "cut": _texts,
+    "previous": lambda value: isinstance(value, dict),
+}
+_PREVIOUS: t.Mapping[str, t.Callable[[t.Any], bool]] = {
+    "state": lambda value: isinstance(value, dict),
+    "bird_config": lambda value: value is None or isinstance(value, str),
+    "who": _text,
+    "when": _text,
+}
+_NEWS: t.Mapping[str, t.Callable[[t.Any], bool]] = {
+    "changes": _texts,
+    "when": _text,
+    "from_plan": _text,
+    "plan": _text,
+    "reason": _text,
+    "cut": _texts,
+    "problem": _text,
+    "told": _flag,
+}
+
+
+def before(target: Stored, stored: t.Optional[Stored]) -> t.Optional[Stored]:
+    """What to go back to from `target`, where the node has `stored`; None where that is nothing, or the same.
+
+    On a node that had nothing yet it is the same without policy: workloads keep their network.
+    """
+    if stored is None:
+        if target.state.policy is None:
+            return None
+        return dataclasses.replace(target, state=dataclasses.replace(target.state, policy=None))
+    same = (stored.state, stored.bird_config) == (target.state, target.bird_config)
+    return None if same else stored
+
+
+def _previous(data: t.Mapping[str, t.Any]) -> Stored:
+    state = NodeState.from_dict(data["state"])
+    return Stored(state, data["bird_config"], None, data["who"], data["when"])

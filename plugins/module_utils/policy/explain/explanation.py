@@ -1,0 +1,238 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What people read about a flow's path: the verdict, who decided, everything that was tried and why it did not match.
+
+DENY   by platform.no-db#2 (tier platform), egress of default/web-1
+  1 platform.allow-dns   egress   no match: destination port 5432 is not 53
+  2 platform.no-db       egress   rule 1 no match: udp is not tcp
+                                  MATCH rule 2: Deny
+hint   app.db-access allows this, but its tier comes later
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import typing as t
+
+from ..hooks import FORWARD, NORMAL, applies_at
+from ..model import ALLOW, DENY, LOG, Endpoint, Flow, Policy
+from ..rule_match import mismatch
+from .evaluator import ALLOWED, DENIED, Evaluator, Step, Verdict
+from .packet_path import Path, Stage
+
+
+def explain(
+    path: Path,
+    flow: Flow,
+    evaluator: Evaluator,
+    knowledge: t.Optional[t.Mapping[str, str]] = None,
+    *,
+    way: t.Sequence[str] = (),
+    all_policies: bool = False,
+) -> list[str]:
+    """The lines. `knowledge` says of endpoints by name since when they are known to be as they are.
+
+    `way` are lines about how the packet is routed; they come before the hints. Policies that do not apply are counted,
+    with `all_policies` they are named, with the reason.
+    """
+    lines = [_headline(path)]
+    rows = [row for stage in path.stages for row in _rows(stage, path)]
+    others = [row for stage in path.stages for row in _not_applying(stage, evaluator)]
+    lines += _table([*rows, *others] if all_policies else rows)
+    count = len({row.name for row in others} - set(_applying(path, evaluator)))
+    if count and not all_policies:
+        lines.append(f"other  {count} polic{'y does' if count == 1 else 'ies do'} not apply (verbose: which, and why)")
+    lines += way
+    lines += [f"hint   {hint}" for stage in path.stages for hint in _hints(stage, flow, evaluator)]
+    bearers = dict.fromkeys(
+        bearer.name for address in (flow.source, flow.destination) for bearer in evaluator.bearers.of(address)
+    )
+    since: dict[str, list[str]] = {}
+    for name in bearers:
+        if knowledge and name in knowledge:
+            since.setdefault(knowledge[name], []).append(name)
+    return lines + [f"known  {', '.join(names)}: {text}" for text, names in since.items()]
+
+
+def to_document(path: Path) -> dict[str, t.Any]:
+    """The same for machines, JSON-ready."""
+    return {
+        "verdict": path.action,
+        "would_deny": bool(would_deny(path)),
+        "stages": [
+            {
+                "host": stage.host,
+                "endpoint": stage.endpoint.name if stage.endpoint else None,
+                "direction": stage.direction,
+                "hook": stage.hook,
+                "verdict": stage.verdict.action,
+                "tried": [dataclasses.asdict(step) for step in stage.verdict.trace],
+            }
+            for stage in path.stages
+        ],
+    }
+
+
+def decided_by(stage: Stage) -> str:
+    """In a few words: `default/no-ssh#1 (ingress, HostEndpoint node1-eth0)`."""
+    step, endpoint = stage.verdict.decided_by, stage.endpoint
+    name = _name(step)
+    why = "" if step.policy or step.profile or step.tier else f" ({step.reason})"
+    whom = f"{endpoint.kind} {endpoint.name}" if endpoint else f"host {stage.host}"
+    return f"{name}{why} ({stage.direction.lower()}, {whom})"
+
+
+def _headline(path: Path) -> str:
+    if not path.stages:
+        return "ALLOW  nobody asks: neither address is that of a workload or a protected host here"
+    if path.action == DENIED:
+        return f"DENY   by {_deciders(path.stages[-1:])}"
+    unheeded = would_deny(path)
+    if unheeded:
+        return f"ALLOW  audit mode: {_deciders(unheeded)}, would deny"
+    allowing = [stage for stage in path.stages if stage.verdict.action == ALLOWED]
+    # That nothing forbids to forward is worth a line of its own only where nobody else was asked.
+    telling = [stage for stage in allowing if stage.hook != FORWARD or stage.verdict.decided_by.policy]
+    return f"ALLOW  by {_deciders(telling or path.stages)}"
+
+
+def would_deny(path: Path) -> tuple[Stage, ...]:
+    """The stages of an allowed flow that deny it and are not heeded, because of audit mode."""
+    return tuple(stage for stage in path.stages if path.action == ALLOWED and stage.verdict.action == DENIED)
+
+
+def _deciders(stages: t.Sequence[Stage]) -> str:
+    return ", and ".join(f"{_decider(stage.verdict)}, {_where(stage)}" for stage in stages)
+
+
+def _decider(verdict: Verdict) -> str:
+    """Who; why stands in the table."""
+    step = verdict.decided_by
+    return f"{_name(step)} (tier {step.tier})" if step.policy else _name(step)
+
+
+def _name(step: Step) -> str:
+    """`default/no-ssh#1`, `profile open#1`, `the default of tier platform`, `default`."""
+    rule = f"#{step.rule}" if step.rule else ""
+    if step.policy:
+        return f"{step.policy}{rule}"
+    if step.profile:
+        return f"profile {step.profile}{rule}"
+    return f"the default of tier {step.tier}" if step.tier else "default"
+
+
+def _where(stage: Stage) -> str:
+    whom = stage.endpoint.name if stage.endpoint else stage.host
+    return f"{_direction(stage)} of {whom}"
+
+
+def _direction(stage: Stage) -> str:
+    return stage.direction.lower() if stage.hook == NORMAL else f"{stage.hook} {stage.direction.lower()}"
+
+
+class _Row(t.NamedTuple):
+    name: str
+    direction: str
+    texts: list[str]
+
+
+def _rows(stage: Stage, path: Path) -> t.Iterator[_Row]:
+    def owner(step: Step) -> tuple[str, str, str]:
+        return step.tier, step.policy, step.profile
+
+    # What ends without a decision goes on with the next stage.
+    trace = [step for step in stage.verdict.trace if step.action or not step.matched]
+    for (tier, policy, profile), steps in itertools.groupby(trace, owner):
+        tried = list(steps)
+        name = policy or (f"profile {profile}" if profile else f"tier {tier}" if tier else "default")
+        texts = [_text(step, len(tried) > 1) for step in tried]
+        if stage in would_deny(path) and tried[-1] is stage.verdict.decided_by:
+            texts[-1] += " (audit mode: logged and let through)"
+        yield _Row(name, _direction(stage), texts)
+
+
+def _text(step: Step, among_others: bool) -> str:
+    if not step.matched and not step.rule:
+        return step.reason
+    if not step.matched:
+        rule = f"rule {step.rule} " if among_others else ""
+        return f"{rule}no match: {step.reason}"
+    if step.staged:
+        return f"staged: would {step.action} by {f'rule {step.rule}' if step.rule else 'default'}"
+    if not step.rule:
+        return f"{step.action}: {step.reason}"
+    return f"rule {step.rule}: logs" if step.action == LOG else f"MATCH rule {step.rule}: {step.action}"
+
+
+def _table(rows: t.Sequence[_Row]) -> list[str]:
+    if not rows:
+        return []
+    number = len(str(len(rows)))
+    name = max(len(row.name) for row in rows)
+    direction = max(len(row.direction) for row in rows)
+    lines = []
+    for index, row in enumerate(rows, 1):
+        head = f"  {index:>{number}} {row.name:<{name}}  {row.direction:<{direction}}  "
+        lines += [(head if not place else " " * len(head)) + text for place, text in enumerate(row.texts)]
+    return lines
+
+
+def _applying(path: Path, evaluator: Evaluator) -> t.Iterator[str]:
+    """The policies that apply somewhere on the way, reached or not."""
+    for stage in path.stages:
+        for policy in evaluator.selecting(stage.endpoint) if stage.endpoint else ():
+            if stage.endpoint and applies_at(policy, stage.direction, stage.hook, stage.endpoint):
+                yield policy.name
+
+
+def _not_applying(stage: Stage, evaluator: Evaluator) -> t.Iterator[_Row]:
+    if not stage.endpoint:
+        return
+    selecting = evaluator.selecting(stage.endpoint)
+    labels = ", ".join(f"{label}={value}" for label, value in sorted(evaluator.labels(stage.endpoint).items()))
+    for policy in evaluator.policy_set.policies:
+        if policy not in selecting:
+            whom = f"{stage.endpoint.name} ({labels or 'no labels'})"
+            yield _Row(policy.name, _direction(stage), [f"does not apply: {policy.selector} does not select {whom}"])
+        elif not applies_at(policy, stage.direction, stage.hook, stage.endpoint):
+            types = ", ".join(policy.types)
+            yield _Row(policy.name, _direction(stage), [f"does not apply here: it is for {types}{_special(policy)}"])
+
+
+def _special(policy: Policy) -> str:
+    flags = {
+        "doNotTrack": policy.do_not_track,
+        "preDNAT": policy.pre_dnat,
+        "applyOnForward": policy.apply_on_forward,
+    }
+    words = [word for word, given in flags.items() if given]
+    return f" with {', '.join(words)}" if words else ""
+
+
+def _hints(stage: Stage, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
+    if not stage.endpoint:
+        return
+    if stage.verdict.action == DENIED:
+        yield from _later_allowing(stage, stage.endpoint, flow, evaluator)
+    staged = stage.verdict.would_deny
+    if stage.verdict.action == ALLOWED and staged:
+        names = dict.fromkeys(step.policy or f"the default of tier {step.tier}" for step in staged)
+        yield f"{', '.join(names)} would deny this if it were not staged"
+
+
+def _later_allowing(stage: Stage, endpoint: Endpoint, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
+    """Policies that apply and allow the flow, and are not reached."""
+    decided_by = stage.verdict.decided_by
+    reached = {step.policy for step in stage.verdict.trace}
+    for policy in evaluator.selecting(endpoint):
+        if policy.name in reached or policy.staged:
+            continue
+        if not applies_at(policy, stage.direction, stage.hook, endpoint):
+            continue
+        matching = (rule for rule in policy.rules(stage.direction) if not mismatch(rule, flow, evaluator.bearers))
+        action = next((rule.action for rule in matching if rule.action != LOG), "")
+        if action == ALLOW and decided_by.action == DENY:
+            same_tier = policy.tier == decided_by.tier
+            yield f"{policy.name} allows this, but {'it' if same_tier else 'its tier'} comes later"

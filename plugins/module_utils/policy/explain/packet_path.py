@@ -1,0 +1,309 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything that decides on a flow on its way through the hosts that apply policy, in the order in which it is asked.
+
+At one host (Felix, rules/static.go): untracked policy and preDNAT policy of the host endpoint by which it comes in;
+then either that endpoint's policy for the host itself, or, where the host forwards, its applyOnForward policy, the
+source workload's egress, the destination workload's ingress, and applyOnForward policy of the host endpoint by which it
+leaves. What untracked or preDNAT policy allows is not asked about again by other policies for the host; a workload's
+own policy is asked in any case.
+
+Around policy the host decides by itself: a workload's own host may always reach it, failsafe ports are open, other
+nodes may send encapsulated packets, workloads may not, and what a workload sends to its host meets a default after its
+policy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ..chains.settings import DROP, IPIP, Settings
+from ..hooks import FORWARD, NORMAL, PRE_DNAT, UNTRACKED
+from ..host_endpoints import endpoint_of, governing
+from ..index.address_index import cidr, contains
+from ..model import (
+    ALLOW,
+    DENY,
+    EGRESS,
+    HOST_ENDPOINT,
+    INGRESS,
+    PROTOCOL_NUMBERS,
+    WILDCARD,
+    WORKLOAD_ENDPOINT,
+    Endpoint,
+    Failsafe,
+    Flow,
+    protocol_number,
+)
+from .evaluator import ALLOWED, DENIED, UNDECIDED, Evaluator, Step, Verdict
+
+_IPIP = 4  # the protocol's number
+#: ICMPv6 without which there is no IPv6: multicast listeners, router solicitation, neighbours (Felix, cali-wl-to-host).
+_ALWAYS_FROM_WORKLOADS = frozenset({130, 131, 132, 133, 135, 136})
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """A node. `interfaces` are its own, each with its addresses; `routes` say which of them leads where, the longest
+    prefix first of all ("0.0.0.0/0" for the rest).
+    """
+
+    name: str
+    interfaces: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    routes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        return frozenset(address for _name, held in self.interfaces for address in held)
+
+    def interface_to(self, address: str) -> str:
+        """The interface that leads to an address, "" if none is known to."""
+        leading = [(cidr(net).length, interface) for net, interface in self.routes if contains(net, address)]
+        return max(leading)[1] if leading else ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """One that was asked. `endpoint` is None where the host decided by itself; `hook` is one of `hooks.HOOKS`."""
+
+    host: str
+    direction: str
+    hook: str
+    verdict: Verdict
+    endpoint: t.Optional[Endpoint] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Path:
+    """`action` is "allow" or "deny"; a denied flow's last stage is the one that denied it. No stage: nobody asks.
+
+    Of a host in audit mode there may be stages that deny and are not heeded.
+    """
+
+    action: str
+    stages: tuple[Stage, ...] = ()
+
+
+class _Denied(Exception):
+    pass
+
+
+def path(
+    evaluator: Evaluator,
+    hosts: t.Iterable[Host],
+    flow: Flow,
+    settings: t.Optional[Settings] = None,
+    nodes: t.Collection[str] = (),
+    before_dnat: t.Optional[Flow] = None,
+) -> Path:
+    """The way of `flow` from the host of its source to that of its destination, so far as they are among `hosts`.
+
+    `nodes` are the addresses from and to which encapsulated packets may come and go. With `before_dnat` the flow
+    arrives at the first host as that and is `flow` after DNAT.
+    """
+    return Paths(evaluator, hosts, settings, nodes).of(flow, before_dnat)
+
+
+class Paths:
+    """As `path`, for many flows through the same hosts."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        hosts: t.Iterable[Host],
+        settings: t.Optional[Settings] = None,
+        nodes: t.Collection[str] = (),
+    ) -> None:
+        self.evaluator = evaluator
+        self.settings = settings or Settings()
+        self.nodes = nodes
+        self._hosts = {host.name: host for host in hosts}
+        self._places: dict[str, _Place] = {}
+        protected: dict[str, list[Endpoint]] = {name: [] for name in self._hosts}
+        for host in self._hosts.values():
+            for address in host.addresses:
+                self._places.setdefault(address, _Place(host.name))
+        for endpoint in evaluator.endpoints:
+            if endpoint.node not in self._hosts:
+                continue
+            if endpoint.kind == HOST_ENDPOINT:
+                protected[endpoint.node].append(endpoint)
+            elif endpoint.kind == WORKLOAD_ENDPOINT:
+                for address in endpoint.addresses:
+                    self._places.setdefault(address, _Place(endpoint.node, endpoint))
+        #: Of each host: interface -> the HostEndpoint that governs it.
+        self.governed = {
+            name: governing(found, dict(self._hosts[name].interfaces)) for name, found in protected.items()
+        }
+
+    def of(self, flow: Flow, before_dnat: t.Optional[Flow] = None) -> Path:
+        nowhere = _Place("")
+        source, destination = (self._places.get(one, nowhere) for one in (flow.source, flow.destination))
+        asked = _Asked(self)
+        try:
+            for host in dict.fromkeys((source.host, destination.host)):
+                if host:
+                    asked.at(self._hosts[host], source, destination, flow, before_dnat or flow)
+                    before_dnat = None
+        except _Denied:
+            return Path(DENIED, tuple(asked.stages))
+        return Path(ALLOWED, tuple(asked.stages))
+
+
+class _Place(t.NamedTuple):
+    """Where an address is: at a host ("" for none of ours), a workload's or the host's own."""
+
+    host: str
+    workload: t.Optional[Endpoint] = None
+
+
+class _Asked:
+    """The stages so far. Raises _Denied as soon as one denies."""
+
+    def __init__(self, paths: Paths) -> None:
+        self.evaluator = paths.evaluator
+        self.settings = paths.settings
+        self.nodes = paths.nodes
+        self.stages: list[Stage] = []
+        self._governed = paths.governed
+
+    def at(self, host: Host, source: _Place, destination: _Place, flow: Flow, arriving: Flow) -> None:
+        """All that `host` asks."""
+        governed = self._governed[host.name]
+        from_here, to_here = source.host == host.name, destination.host == host.name
+        to_workload = destination.workload if to_here else None
+        to_host = to_here and not to_workload
+        if from_here and not source.workload:
+            if to_workload:
+                self._host_says(host, EGRESS, ALLOWED, "a host may always reach its own workloads")
+            elif not to_host:
+                self._out_of_host(host, _leading_to(flow.destination, host, governed), flow)
+            return
+        if from_here:
+            self._unless_encapsulated(host, flow)
+        came_in = None if from_here else _leading_to(arriving.source, host, governed)
+        accepted = self._before_routing(host, came_in, governed.get(WILDCARD) if from_here else came_in, arriving)
+        if from_here and source.workload:
+            self._from_workload(host, source.workload, flow, to_host)
+            if to_host:
+                return
+        if to_host:
+            self._into_host(host, came_in, flow, accepted)
+            return
+        if came_in and not accepted:
+            self._ask(host, came_in, INGRESS, FORWARD, flow)
+        if to_workload:
+            self._ask(host, to_workload, INGRESS, NORMAL, flow)
+        else:
+            goes_out = _leading_to(flow.destination, host, governed)
+            if goes_out:
+                self._ask(host, goes_out, EGRESS, FORWARD, flow)
+
+    def _before_routing(
+        self, host: Host, untracked: t.Optional[Endpoint], pre_dnat: t.Optional[Endpoint], flow: Flow
+    ) -> bool:
+        """Whether policy before routing allows the flow, so that no later policy for the host is asked."""
+        failsafe = self._failsafe(INGRESS, flow)
+        if untracked and not failsafe and not self._failsafe(EGRESS, _reply(flow)):
+            if self._ask(host, untracked, INGRESS, UNTRACKED, flow):
+                return True
+        return bool(pre_dnat and not failsafe and self._ask(host, pre_dnat, INGRESS, PRE_DNAT, flow))
+
+    def _unless_encapsulated(self, host: Host, flow: Flow) -> None:
+        """Deny what a workload encapsulates: the host drops it before it asks any policy."""
+        settings = self.settings
+        ipip = flow.protocol == _IPIP and not settings.allow_ipip_from_workloads
+        vxlan = any(_is_udp(flow, port) for port in settings.vxlan_ports) and not settings.allow_vxlan_from_workloads
+        if ipip or vxlan:
+            self._host_says(host, EGRESS, DENIED, "workloads may not send encapsulated packets")
+
+    def _from_workload(self, host: Host, workload: Endpoint, flow: Flow, to_host: bool) -> None:
+        if to_host and flow.protocol == PROTOCOL_NUMBERS["icmpv6"] and flow.icmp_type in _ALWAYS_FROM_WORKLOADS:
+            self._host_says(host, EGRESS, ALLOWED, "IPv6 does not work without these messages")
+            return
+        self._ask(host, workload, EGRESS, NORMAL, flow)
+        if to_host:
+            action = self.settings.default_endpoint_to_host_action
+            verdict = DENIED if action == DROP else ALLOWED
+            self._host_says(host, INGRESS, verdict, f"defaultEndpointToHostAction is {action}")
+
+    def _into_host(self, host: Host, endpoint: t.Optional[Endpoint], flow: Flow, accepted: bool) -> None:
+        if self._is_tunnel(flow):
+            known = flow.source in self.nodes
+            reason = "the sender of an encapsulated packet is " + ("a node" if known else "no node of the fleet")
+            self._host_says(host, INGRESS, ALLOWED if known else DENIED, reason)
+        elif endpoint and not accepted:
+            self._ask_unless_failsafe(host, endpoint, INGRESS, flow)
+
+    def _out_of_host(self, host: Host, endpoint: t.Optional[Endpoint], flow: Flow) -> None:
+        if not endpoint:
+            return
+        if not self._failsafe(EGRESS, flow) and not self._failsafe(INGRESS, _reply(flow)):
+            if self._ask(host, endpoint, EGRESS, UNTRACKED, flow):
+                return
+        if self._is_tunnel(flow) and flow.destination in self.nodes:
+            self._host_says(host, EGRESS, ALLOWED, "the receiver of an encapsulated packet is a node")
+        else:
+            self._ask_unless_failsafe(host, endpoint, EGRESS, flow)
+
+    def _ask_unless_failsafe(self, host: Host, endpoint: Endpoint, direction: str, flow: Flow) -> None:
+        failsafe = self._failsafe(direction, flow)
+        if failsafe:
+            reason = f"{failsafe.protocol} port {failsafe.port} is a failsafe"
+            self._say(host, endpoint, direction, ALLOWED, reason)
+        else:
+            self._ask(host, endpoint, direction, NORMAL, flow)
+
+    def _failsafe(self, direction: str, flow: Flow) -> t.Optional[Failsafe]:
+        """The one by which no policy for the host can deny the flow.
+
+        Without connection tracking nobody knows replies, so that untracked policy spares what looks like one.
+        """
+        inbound = direction == INGRESS
+        other = flow.source if inbound else flow.destination
+        for failsafe in self.settings.failsafe_inbound if inbound else self.settings.failsafe_outbound:
+            wanted = (protocol_number(failsafe.protocol), failsafe.port)
+            if wanted == (flow.protocol, flow.destination_port):
+                if not failsafe.net or contains(failsafe.net, other):
+                    return failsafe
+        return None
+
+    def _is_tunnel(self, flow: Flow) -> bool:
+        return any(
+            flow.protocol == _IPIP if tunnel.kind == IPIP else _is_udp(flow, tunnel.port)
+            for tunnel in self.settings.encapsulations
+            if tunnel.ip_version == flow.ip_version
+        )
+
+    def _ask(self, host: Host, endpoint: Endpoint, direction: str, hook: str, flow: Flow) -> bool:
+        """Whether policy at this hook lets the flow pass; False where it has nothing to say."""
+        verdict = self.evaluator.verdict(endpoint, direction, flow, hook)
+        if verdict.action != UNDECIDED or len(verdict.trace) > 1:
+            self.stages.append(Stage(host.name, direction, hook, verdict, endpoint))
+        if verdict.action == DENIED and not self.settings.audit:
+            raise _Denied
+        return verdict.action != UNDECIDED
+
+    def _host_says(self, host: Host, direction: str, action: str, reason: str) -> None:
+        self._say(host, None, direction, action, reason)
+
+    def _say(self, host: Host, endpoint: t.Optional[Endpoint], direction: str, action: str, reason: str) -> None:
+        step = Step(ALLOW if action == ALLOWED else DENY, True, reason)
+        self.stages.append(Stage(host.name, direction, NORMAL, Verdict(action, (step,)), endpoint))
+        if action == DENIED:
+            raise _Denied
+
+
+def _leading_to(address: str, host: Host, governed: t.Mapping[str, Endpoint]) -> t.Optional[Endpoint]:
+    """The HostEndpoint of the interface by which a host reaches an address."""
+    return endpoint_of(host.interface_to(address), governed) if governed else None
+
+
+def _reply(flow: Flow) -> Flow:
+    return Flow(flow.protocol, flow.destination, flow.source, flow.destination_port, flow.source_port)
+
+
+def _is_udp(flow: Flow, port: int) -> bool:
+    return flow.protocol == PROTOCOL_NUMBERS["udp"] and flow.destination_port == port

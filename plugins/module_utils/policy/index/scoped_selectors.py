@@ -1,0 +1,104 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Selectors with namespaces and service accounts folded in, so that one selector over labels says it all.
+
+What is in a namespace has that as the label projectcalico.org/namespace, labels of the namespace with the prefix
+"pcns." and those of its service account with "pcsa." (libcalico-go, updateprocessors/rules.go).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ...base import selectors
+from ...base.naming import NAMESPACE_LABEL
+from ...resources import EntityRule, ServiceAccountMatch
+from .namespaced_labels import NAMESPACE_PREFIX, SERVICE_ACCOUNT_LABEL, SERVICE_ACCOUNT_PREFIX
+
+_ALL = selectors.All()
+
+
+def in_namespace(namespace: str) -> selectors.Node:
+    """What is in this namespace."""
+    return selectors.LabelEquals(NAMESPACE_LABEL, namespace)
+
+
+def of_namespaces(text: str) -> selectors.Node:
+    """What is in a namespace that `text` selects; all() is all that is in some, global() what is in none."""
+
+    def replacement(leaf: selectors.Leaf) -> selectors.Node:
+        if isinstance(leaf, selectors.Global):
+            return selectors.Not(selectors.Has(NAMESPACE_LABEL))
+        return _prefixed(leaf, NAMESPACE_PREFIX, NAMESPACE_LABEL)
+
+    return selectors.replace_leaves(selectors.parse(text).root, replacement)
+
+
+class _OfOthers(Exception):
+    """A leaf that is not about namespaces."""
+
+
+def namespaces_of(node: selectors.Node) -> str:
+    """The namespaceSelector that `of_namespaces` made this of, "" if it made none of it."""
+
+    def replacement(leaf: selectors.Leaf) -> selectors.Node:
+        label = leaf.label if isinstance(leaf, (selectors.Has, selectors.Comparison, selectors.Membership)) else ""
+        if leaf == selectors.Has(NAMESPACE_LABEL):
+            return _ALL
+        if not label.startswith(NAMESPACE_PREFIX):
+            raise _OfOthers
+        return dataclasses.replace(leaf, label=label[len(NAMESPACE_PREFIX) :])  # type: ignore[call-arg]
+
+    if node == selectors.Not(selectors.Has(NAMESPACE_LABEL)):
+        return "global()"
+    try:
+        return selectors.Selector(selectors.replace_leaves(node, replacement)).canonical
+    except _OfOthers:
+        return ""
+
+
+def of_service_accounts(text: str) -> selectors.Node:
+    """What runs as a service account that `text` selects."""
+    return selectors.replace_leaves(
+        selectors.parse(text).root, lambda leaf: _prefixed(leaf, SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNT_LABEL)
+    )
+
+
+def of_entity(entity: EntityRule, namespace: str) -> str:
+    """All that a rule's source or destination has to be, in a policy of `namespace` ("": of none); "" if anybody.
+
+    As soon as it selects endpoints in any way, also by what they must not be, it means those of the policy's own
+    namespace unless it has a namespaceSelector.
+    """
+    parts = []
+    if entity.namespaceSelector:
+        parts.append(of_namespaces(entity.namespaceSelector))
+    elif namespace and (entity.selector or entity.notSelector or _selects(entity.serviceAccounts)):
+        parts.append(in_namespace(namespace))
+    if entity.serviceAccounts and entity.serviceAccounts.selector:
+        parts.append(of_service_accounts(entity.serviceAccounts.selector))
+    if entity.serviceAccounts and entity.serviceAccounts.names:
+        parts.append(selectors.LabelIn(SERVICE_ACCOUNT_LABEL, tuple(sorted(set(entity.serviceAccounts.names)))))
+    if entity.selector:
+        parts.append(selectors.parse(entity.selector).root)
+    return all_of(parts) if parts else ""
+
+
+def all_of(parts: t.Sequence[selectors.Node]) -> str:
+    """The canonical text of what all parts select; all() among others adds nothing."""
+    needed = [part for part in parts if part != _ALL]
+    if not needed:
+        return selectors.Selector(_ALL).canonical
+    return selectors.Selector(needed[0] if len(needed) == 1 else selectors.And(tuple(needed))).canonical
+
+
+def _selects(accounts: t.Optional[ServiceAccountMatch]) -> bool:
+    return accounts is not None and bool(accounts.selector or accounts.names)
+
+
+def _prefixed(leaf: selectors.Leaf, prefix: str, label_of_all: str) -> selectors.Node:
+    if isinstance(leaf, (selectors.Has, selectors.Comparison, selectors.Membership)):
+        return dataclasses.replace(leaf, label=prefix + leaf.label)
+    return selectors.Has(label_of_all)

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""IP sets that rules refer to: their names, types and members in one IP family.
+
+A set has the name that follows from what it is for, so equal things share one, and a change of members changes no rule.
+The limit of a name is 31 characters (IPSET_MAXNAMELEN of the kernel, less the final zero).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import typing as t
+
+from ..model import NamedPortKey
+
+NAME_LIMIT = 31
+
+ADDRESSES, ADDRESS_AND_PORT, ADDRESS_AND_INTERFACE = "hash:net", "hash:ip,port", "hash:net,iface"
+
+#: The set of the addresses of all nodes of the fleet (fleet/firewall.py).
+ALL_HOSTS = "all-hosts-net"
+#: The set of this node's own blocks, spare ones included (state/local_blocks.py).
+LOCAL_BLOCKS = "local-blocks"
+
+#: In a set of networks there is no room for all addresses: two halves of them are the same.
+_HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}
+
+
+class IpSet(t.NamedTuple):
+    """`family` is "inet" or "inet6"; `members` are as `ipset save` prints them, sorted."""
+
+    name: str
+    type: str
+    family: str
+    members: tuple[str, ...]
+
+
+def name_of(family: int, name: str) -> str:
+    """The set called `name` of IP version 4 or 6."""
+    return f"cali{family}0{name}"[:NAME_LIMIT]
+
+
+def selector_set(selector: str, family: int) -> str:
+    """Addresses of all that a selector matches."""
+    return name_of(family, f"s:{_digest(selector)}")
+
+
+def named_port_set(key: NamedPortKey, family: int) -> str:
+    """Pairs of address and port."""
+    return name_of(family, f"n:{_digest(chr(0).join(key))}")
+
+
+def nets_set(nets: t.Iterable[str], family: int) -> str:
+    """A rule's list of CIDRs."""
+    return name_of(family, f"c:{_digest(' '.join(sorted(nets)))}")
+
+
+def workloads_set(group: str, family: int) -> str:
+    """Pairs of address and interface of this node's workloads; `group` names those."""
+    return name_of(family, f"w:{group}")
+
+
+def is_of(family: int, address: str) -> bool:
+    """Whether an address or CIDR is of IP version `family`."""
+    return (":" in address) == (family == 6)
+
+
+def addresses(name: str, family: int, members: t.Iterable[str]) -> IpSet:
+    """A set of the addresses and CIDRs among `members` that are of this family."""
+    found: set[str] = set()
+    for member in members:
+        if is_of(family, member):
+            found.update(_HALVES.get(member, (member,)))
+    return IpSet(name, ADDRESSES, _inet(family), tuple(sorted(found)))
+
+
+def addresses_and_ports(name: str, family: int, members: tuple[str, t.Iterable[tuple[str, int]]]) -> IpSet:
+    """`members`: a protocol, and the pairs for it."""
+    protocol, pairs = members
+    found = {f"{address},{protocol}:{port}" for address, port in pairs if is_of(family, address)}
+    return IpSet(name, ADDRESS_AND_PORT, _inet(family), tuple(sorted(found)))
+
+
+def addresses_and_interfaces(name: str, family: int, members: t.Iterable[tuple[str, str]]) -> IpSet:
+    found = {f"{address},{interface}" for address, interface in members if is_of(family, address)}
+    return IpSet(name, ADDRESS_AND_INTERFACE, _inet(family), tuple(sorted(found)))
+
+
+def _inet(family: int) -> str:
+    return "inet6" if family == 6 else "inet"
+
+
+def _digest(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha224(text.encode("utf-8", "surrogatepass")).digest()).decode()[:23]

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The sets that rules in use need, filled by endpoints of all nodes and by network sets, and kept up to date."""
+
+from __future__ import annotations
+
+import collections
+import typing as t
+
+from ..index.label_index import LabelIndex, Match
+from ..model import Endpoint, NamedPortKey, NetworkSet, Profile, SetKey
+from .set_members import MemberChange, SetMembers, contribution
+
+#: Kind and name.
+Id = tuple[str, str]
+
+
+class SetsInUse:
+    """The sets that rules in use need, filled by endpoints of all nodes and by network sets."""
+
+    def __init__(self) -> None:
+        self._owners: dict[Id, t.Union[Endpoint, NetworkSet]] = {}
+        self._index: LabelIndex[Id] = LabelIndex()  # rules' selectors over all owners
+        self._members = SetMembers()
+        self._users: collections.Counter[SetKey] = collections.Counter()
+        self._filled_by: dict[str, dict[SetKey, None]] = {}  # selector -> sets
+        self._taken: frozenset[SetKey] = frozenset()
+
+    def update_owner(self, key: Id, owner: t.Union[Endpoint, NetworkSet]) -> None:
+        if self._owners.get(key) == owner:
+            return
+        self._withdraw(key)
+        self._owners[key] = owner
+        self._index.update_item(key, dict(owner.labels), owner.profiles)
+        for set_key in self._sets_of(key):
+            self._members.add(set_key, contribution(owner, set_key))
+
+    def remove_owner(self, key: Id) -> None:
+        self._withdraw(key)
+        self._index.remove_item(key)
+        self._owners.pop(key, None)
+
+    def _withdraw(self, key: Id) -> None:
+        if key in self._owners:
+            for set_key in self._sets_of(key):
+                self._members.remove(set_key, contribution(self._owners[key], set_key))
+
+    def _sets_of(self, key: Id) -> list[SetKey]:
+        return [set_key for selector in self._index.selectors(key) for set_key in self._filled_by[selector]]
+
+    def update_profile(self, profile: Profile) -> None:
+        self._follow(self._index.update_profile(profile.name, dict(profile.labels)))
+
+    def remove_profile(self, name: str) -> None:
+        self._follow(self._index.remove_profile(name))
+
+    def _follow(self, matches: t.Iterable[Match]) -> None:
+        for selector, key, begins in matches:
+            for set_key in self._filled_by[selector]:
+                change = self._members.add if begins else self._members.remove
+                change(set_key, contribution(self._owners[key], set_key))
+
+    def use(self, keys: t.Iterable[SetKey]) -> None:
+        """Somebody more needs these sets."""
+        for key in keys:
+            self._users[key] += 1
+            if self._users[key] == 1:
+                self._create(key)
+
+    def release(self, keys: t.Iterable[SetKey]) -> None:
+        """Somebody less needs these sets."""
+        for key in keys:
+            self._users[key] -= 1
+            if not self._users[key]:
+                del self._users[key]
+                self._delete(key)
+
+    def _create(self, key: SetKey) -> None:
+        self._members.create(key)
+        selector = _selector_of(key)
+        self._filled_by.setdefault(selector, {})[key] = None
+        self._index.add_selector(selector)
+        for owner in self._index.items(selector):
+            self._members.add(key, contribution(self._owners[owner], key))
+
+    def _delete(self, key: SetKey) -> None:
+        self._members.delete(key)
+        selector = _selector_of(key)
+        del self._filled_by[selector][key]
+        if not self._filled_by[selector]:
+            del self._filled_by[selector]
+            self._index.remove_selector(selector)
+
+    def take_changes(self) -> tuple[frozenset[SetKey], frozenset[SetKey], dict[SetKey, MemberChange]]:
+        """Sets that came, that went, and changes in those that stayed."""
+        before, self._taken = self._taken, frozenset(self._members)
+        changes = {key: change for key, change in self._members.take_changes().items() if key in before}
+        return self._taken - before, before - self._taken, changes
+
+    def by_selector(self) -> dict[str, tuple[str, ...]]:
+        return {key: t.cast(t.Any, self._members.members(key)) for key in self._members if isinstance(key, str)}
+
+    def by_named_port(self) -> dict[NamedPortKey, tuple[tuple[str, int], ...]]:
+        return {
+            key: t.cast(t.Any, self._members.members(key)) for key in self._members if isinstance(key, NamedPortKey)
+        }
+
+
+def _selector_of(key: SetKey) -> str:
+    return key if isinstance(key, str) else key.selector or "all()"

@@ -1,0 +1,207 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""BGPFilter: which routes a session announces and believes, and what it changes of them.
+
+Source: https://docs.tigera.io/calico/latest/reference/resources/bgpfilter
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ...base.addresses import BITS, parse_cidr_or_address
+from ..errors import Refused
+from ..fields import AS_NUMBER, Choice, Fields, Filled, Integer, Items, Text, field
+from ..resource import Resource
+from .bgp import COMMUNITY_REMEDY, is_community
+
+#: Calico's unit of preference among routes: lower ones win. It is kept within what BGP's local preference can hold.
+MAX_PRIORITY = 2147483646
+_OPERATIONS_LIMIT = 10
+
+#: Two numbers or three, as text; never empty.
+_COMMUNITY = Filled(is_community, "is not a BGP community.", COMMUNITY_REMEDY)
+_INTERFACE = Text(
+    lambda text: bool(re.fullmatch(r"[a-zA-Z0-9_.*-]{1,15}", text, re.ASCII)),
+    "cannot match a device's name.",
+    "Use at most 15 letters, digits, '-', '_', '.' and '*'.",
+)
+
+
+class _Whole(Integer):
+    """A whole number of which 0 is one, unlike Integer's."""
+
+    def read(self, value: t.Any) -> int:
+        super().read(value)
+        return int.__int__(value)
+
+
+def _network(version: int, example: str) -> Text:
+    def check(text: str) -> bool:
+        cidr = parse_cidr_or_address(text)
+        return bool(cidr and cidr.strict and cidr.version == version)
+
+    return Text(
+        check,
+        f"is not a range of IPv{version} addresses.",
+        f"Write it as address/prefix length, without address bits beyond the prefix, for example {example}.",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class PrefixLength:
+    """How long a matching prefix may be. None: as long as that of cidr, or up to the longest."""
+
+    min: t.Optional[int] = field(_Whole(0, BITS[4]))
+    max: t.Optional[int] = field(_Whole(0, BITS[4]))
+
+
+@dataclasses.dataclass(frozen=True)
+class PrefixLengthV6(PrefixLength):
+    """The same of IPv6 prefixes."""
+
+    min: t.Optional[int] = field(_Whole(0, BITS[6]))
+    max: t.Optional[int] = field(_Whole(0, BITS[6]))
+
+
+@dataclasses.dataclass(frozen=True)
+class CommunityMatch:
+    """The communities that a route must have; Calico takes exactly one."""
+
+    values: t.Optional[tuple[str, ...]] = field(Items(_COMMUNITY))
+
+    def checked(self) -> CommunityMatch:
+        if self.values is None or len(self.values) != 1:
+            raise Refused(
+                None if self.values is None else list(self.values),
+                "is not a list of one community.",
+                "Write one rule for each community.",
+                "values",
+            )
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class AddCommunity:
+    value: str = field(_COMMUNITY, "")
+
+    def checked(self) -> AddCommunity:
+        if not self.value:
+            raise Refused(None, "is missing.", COMMUNITY_REMEDY, "value")
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class PrependASPath:
+    """AS numbers to put before the path, in this order."""
+
+    prefix: tuple[int, ...] = field(Items(AS_NUMBER), ())
+
+    def checked(self) -> PrependASPath:
+        if not 1 <= len(self.prefix) <= _OPERATIONS_LIMIT:
+            raise Refused(
+                list(self.prefix), "is not a list of 1 to 10 AS numbers.", "Write for example [65000, 65000].", "prefix"
+            )
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class SetPriority:
+    value: t.Optional[int] = field(_Whole(1, MAX_PRIORITY))
+
+    def checked(self) -> SetPriority:
+        if self.value is None:
+            raise Refused(None, "is missing.", f"Write a number from 1 to {MAX_PRIORITY}, lower ones win.", "value")
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """One change of a route; exactly one of its fields is set."""
+
+    addCommunity: t.Optional[AddCommunity] = field(Fields(AddCommunity))
+    prependASPath: t.Optional[PrependASPath] = field(Fields(PrependASPath))
+    setPriority: t.Optional[SetPriority] = field(Fields(SetPriority))
+
+    def checked(self) -> Operation:
+        made = [name for name in ("addCommunity", "prependASPath", "setPriority") if getattr(self, name) is not None]
+        if len(made) != 1:
+            raise Refused(
+                ", ".join(made) or None,
+                "is not exactly one operation.",
+                "Write addCommunity, prependASPath or setPriority, each as an entry of the list.",
+            )
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class BGPFilterRule:
+    """A route that has all of what is given gets the action; of what is not given nothing is asked."""
+
+    cidr: str = field(_network(4, "10.1.0.0/16"), "")
+    prefixLength: t.Optional[PrefixLength] = field(Fields(PrefixLength))
+    matchOperator: str = field(Choice(("Equal", "NotEqual", "In", "NotIn"), ""), "")
+    source: str = field(Choice(("RemotePeers",), ""), "")
+    interface: str = field(_INTERFACE, "")
+    peerType: str = field(Choice(("eBGP", "iBGP"), ""), "")
+    communities: t.Optional[CommunityMatch] = field(Fields(CommunityMatch))
+    asPathPrefix: tuple[int, ...] = field(Items(AS_NUMBER), ())
+    priority: t.Optional[int] = field(_Whole(1, MAX_PRIORITY))
+    action: str = field(Choice(("Accept", "Reject")), "")
+    operations: tuple[Operation, ...] = field(Items(Fields(Operation)), ())
+
+    def checked(self) -> BGPFilterRule:
+        if not self.action:
+            raise Refused(None, "is missing.", "Write Accept or Reject.", "action")
+        if self.cidr and not self.matchOperator:
+            raise Refused(None, "is missing beside cidr.", "Write Equal, NotEqual, In or NotIn.", "matchOperator")
+        if self.matchOperator and not self.cidr:
+            raise Refused(
+                self.matchOperator,
+                "stands without cidr.",
+                "Add the range to compare with, or remove it.",
+                "matchOperator",
+            )
+        if self.prefixLength is not None and not self.cidr:
+            raise Refused(None, "stands without cidr.", "Add the range that it is about, or remove it.", "prefixLength")
+        if self.operations and self.action != "Accept":
+            raise Refused(None, "stands beside action Reject.", "Change what is accepted, or remove it.", "operations")
+        if len(self.operations) > _OPERATIONS_LIMIT:
+            raise Refused(None, f"has more than {_OPERATIONS_LIMIT} entries.", "Use fewer operations.", "operations")
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class BGPFilterRuleV6(BGPFilterRule):
+    """The same for routes to IPv6 prefixes."""
+
+    cidr: str = field(_network(6, "fd00:1::/48"), "")
+    prefixLength: t.Optional[PrefixLength] = field(Fields(PrefixLengthV6))
+
+
+@dataclasses.dataclass(frozen=True)
+class BGPFilter(Resource):
+    """Rules for what peers are told (export) and believed (import), in their order; the first that matches decides."""
+
+    KIND: t.ClassVar[str] = "BGPFilter"
+
+    exportV4: tuple[BGPFilterRule, ...] = field(Items(Fields(BGPFilterRule)), ())
+    importV4: tuple[BGPFilterRule, ...] = field(Items(Fields(BGPFilterRule)), ())
+    exportV6: tuple[BGPFilterRuleV6, ...] = field(Items(Fields(BGPFilterRuleV6)), ())
+    importV6: tuple[BGPFilterRuleV6, ...] = field(Items(Fields(BGPFilterRuleV6)), ())
+
+    def rules(self, direction: str, family: int) -> tuple[BGPFilterRule, ...]:
+        """Those of `direction` ("import" or "export") for IPv4 or IPv6."""
+        found: tuple[BGPFilterRule, ...] = getattr(self, f"{direction}V{family}")
+        return found
+
+
+def each_filter_rule(resource: BGPFilter) -> t.Iterator[tuple[str, BGPFilterRule]]:
+    """Every rule with its path in spec."""
+    for direction in ("exportV4", "importV4", "exportV6", "importV6"):
+        for index, rule in enumerate(getattr(resource, direction)):
+            yield f"{direction}[{index}]", rule

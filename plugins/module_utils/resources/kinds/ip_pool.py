@@ -1,0 +1,193 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""IPPool: a range of addresses for workloads, and how packets between its addresses cross the underlay."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ...base import selectors
+from ...base.addresses import Cidr, parse_cidr
+from ..errors import Refused, ResourceError
+from ..fields import FLAG, Choice, Document, Integer, Items, SelectorText, Text, field, nearest
+from ..resource import Resource
+
+_MODES = ("Always", "CrossSubnet", "Never")
+USES = ("Workload", "Tunnel")
+
+#: Encapsulation, in the operator's words -> ipipMode, vxlanMode.
+ENCAPSULATIONS: dict[str, tuple[str, str]] = {
+    "IPIP": ("Always", "Never"),
+    "IPIPCrossSubnet": ("CrossSubnet", "Never"),
+    "VXLAN": ("Never", "Always"),
+    "VXLANCrossSubnet": ("Never", "CrossSubnet"),
+    "None": ("Never", "Never"),
+}
+_ENCAPSULATION_OF = {modes: name for name, modes in ENCAPSULATIONS.items()}
+
+#: IP version -> default, least and greatest prefix length of a block.
+BLOCK_SIZES = {4: (26, 20, 32), 6: (122, 116, 128)}
+
+_LINK_LOCAL = {4: t.cast(Cidr, parse_cidr("169.254.0.0/16")), 6: t.cast(Cidr, parse_cidr("fe80::/10"))}
+
+
+@dataclasses.dataclass(frozen=True)
+class IPPool(Resource):
+    """An IP pool with every default filled in. `blockSize` is the prefix length of its blocks."""
+
+    KIND: t.ClassVar[str] = "IPPool"
+
+    cidr: str = field(Text(), "")
+    blockSize: int = field(Integer(), 0)
+    ipipMode: str = field(Choice(_MODES, "Never"), "Never")
+    vxlanMode: str = field(Choice(_MODES, "Never"), "Never")
+    natOutgoing: bool = field(FLAG, False)
+    nodeSelector: str = field(SelectorText("all()"), "all()")
+    namespaceSelector: str = field(SelectorText(), "")
+    disabled: bool = field(FLAG, False)
+    disableBGPExport: bool = field(FLAG, False)
+    allowedUses: tuple[str, ...] = field(Items(Choice(USES)), USES)
+    assignmentMode: str = field(Choice(("Automatic", "Manual"), "Automatic"), "Automatic")
+
+    @property
+    def version(self) -> int:
+        """4 or 6."""
+        return 6 if ":" in self.cidr else 4
+
+    @property
+    def selector(self) -> selectors.Selector:
+        """Which nodes take blocks from the pool."""
+        return selectors.parse(self.nodeSelector)
+
+    @property
+    def encapsulation(self) -> str:
+        """IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet or None (a text)."""
+        return _ENCAPSULATION_OF[self.ipipMode, self.vxlanMode]
+
+    def with_encapsulation(self, encapsulation: str) -> IPPool:
+        """The same pool with another encapsulation. Raises ResourceError."""
+        try:
+            modes = ENCAPSULATIONS.get(encapsulation)
+            if modes is None:
+                raise _no_encapsulation(encapsulation)
+            changed = dataclasses.replace(self, ipipMode=modes[0], vxlanMode=modes[1])
+            _check_modes(changed, self.version)
+            return changed
+        except Refused as refused:
+            raise ResourceError(
+                self.KIND, self.name, "encapsulation", encapsulation, refused.rule, refused.remedy
+            ) from None
+
+    @classmethod
+    def readable(cls, spec: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+        return without_replaced(spec)
+
+    def checked(self) -> IPPool:
+        cidr = _checked_cidr(self.cidr)
+        _check_modes(self, cidr.version)
+        default, least, greatest = BLOCK_SIZES[cidr.version]
+        block_size = self.blockSize or default
+        if not least <= block_size <= greatest:
+            raise Refused(
+                block_size,
+                f"is out of range. A block of an IPv{cidr.version} pool is between /{least} and /{greatest}.",
+                f"Choose a length in between, or leave it out for /{default}.",
+                "blockSize",
+            )
+        # A pool that hands out no addresses may be smaller than a block.
+        if not self.disabled and cidr.length > block_size:
+            sizes = (
+                f"a blockSize from {cidr.length} to {greatest}" if cidr.length < greatest else f"blockSize {greatest}"
+            )
+            raise Refused(
+                self.cidr, f"is smaller than one block (/{block_size}).", f"Choose a larger range, or {sizes}.", "cidr"
+            )
+        # Calico compares the length as written with that of an IPv4 block, so that no such pool is large enough.
+        if not self.disabled and cidr.length_written > cidr.length:
+            raise Refused(self.cidr, "is an IPv4 range in the writing of IPv6.", f"Write {cidr}.", "cidr")
+        return dataclasses.replace(self, cidr=str(cidr), blockSize=block_size, allowedUses=self.allowedUses or USES)
+
+
+def _checked_cidr(text: str) -> Cidr:
+    remedy = "Write it as address/prefix length, for example 10.244.0.0/16."
+    if not text:
+        raise Refused(None, "is missing.", "Write the pool's range, for example 10.244.0.0/16.", "cidr")
+    cidr = parse_cidr(text)
+    if not cidr:
+        raise Refused(text, "is not a range of addresses.", remedy, "cidr")
+    if not cidr.strict:
+        raise Refused(
+            text, "has address bits beyond its prefix length.", f"The range around it is {cidr}: write that.", "cidr"
+        )
+    if cidr.overlaps(_LINK_LOCAL[cidr.version]):
+        raise Refused(
+            text,
+            f"overlaps the link-local range {_LINK_LOCAL[cidr.version]}.",
+            "Choose a range that is routed, for example 10.244.0.0/16.",
+            "cidr",
+        )
+    return cidr
+
+
+def _check_modes(pool: IPPool, version: int) -> None:
+    if pool.ipipMode != "Never" and pool.vxlanMode != "Never":
+        raise Refused(
+            pool.vxlanMode,
+            f"cannot stand together with ipipMode {pool.ipipMode}.",
+            "Set one of them to Never.",
+            "vxlanMode",
+        )
+    if version == 6 and pool.ipipMode != "Never":
+        raise Refused(
+            pool.ipipMode,
+            "is not possible for an IPv6 pool: IPIP carries IPv4 only.",
+            "Leave it out for direct routing, or set vxlanMode instead.",
+            "ipipMode",
+        )
+
+
+def _no_encapsulation(word: t.Any) -> Refused:
+    near = nearest(str(word), ENCAPSULATIONS)
+    return Refused(
+        word,
+        f"is not one of {', '.join(ENCAPSULATIONS)}.",
+        f"Did you mean {near[0]}?" if near else "Choose one of these.",
+        "encapsulation",
+    )
+
+
+#: Fields of the first API that Calico still knows and no longer takes, and what replaced them.
+REPLACED = {"ipip": "ipipMode", "nat-outgoing": "natOutgoing"}
+
+
+def without_replaced(spec: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+    """`spec` without the first API's fields, which must not be set to anything."""
+    for name, successor in REPLACED.items():
+        if name in spec and spec[name] is not None and spec[name] is not False:
+            raise Refused(None, "is a field of an older API.", f"Set {successor} instead.", name)
+    return {key: value for key, value in spec.items() if key not in REPLACED}
+
+
+#: Fields of the flat form only.
+FLAT_FIELDS = ("encapsulation",)
+
+
+def from_operator(flat: t.Mapping[str, t.Any]) -> Document:
+    """A flat pool with the operator's `encapsulation: IPIP` and `natOutgoing: Enabled` in terms of IPPool's fields."""
+    pool = dict(flat)
+    word = pool.pop("encapsulation", None)
+    if word is not None:
+        if not isinstance(word, str) or word not in ENCAPSULATIONS:
+            raise _no_encapsulation(word)
+        for name, mode in zip(("ipipMode", "vxlanMode"), ENCAPSULATIONS[word]):
+            if pool.get(name) is not None:
+                raise Refused(
+                    word, f"stands beside {name}, which says it as well.", "Keep one of them.", "encapsulation"
+                )
+            pool[name] = mode
+    if isinstance(pool.get("natOutgoing"), str) and pool["natOutgoing"] in ("Enabled", "Disabled"):
+        pool["natOutgoing"] = pool["natOutgoing"] == "Enabled"
+    return pool

@@ -1,0 +1,359 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Workloads that come and go between runs, and what a NodeState becomes with them. Pure.
+
+What a workload needs on its host is said here once, for these and for the inventory's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import typing as t
+
+from ..base.cidr import contains, host
+from . import local_blocks
+from .node_state import OVERHEAD, OVERHEAD6, TABLE_MAIN, Ipam, NodeState, Pool, Route, Sysctl, WorkloadEndpoint
+
+#: Values of rp_filter: the source of a packet may be any, leads back to the interface that it came by, or to any one.
+UNCHECKED, STRICT, LOOSE = "0", "1", "2"
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """A workload that the API, the CNI plugin or a module attached. `id` is unique on the node: CNI's is
+    "<network>.<containerID>.<ifname>", any other's "<namespace>/<name>". The latter, which marks its link, is
+    unique as well.
+    """
+
+    id: str
+    name: str
+    namespace: str = "default"
+    interface: str = ""  # host end
+    netns: str = ""  # name below /run/netns, or absolute path
+    netns_owned: bool = False  # made by us for it
+    peer_interface: str = "eth0"
+    addresses: tuple[str, ...] = ()
+    pool: str = ""
+    labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    mac: t.Optional[str] = None  # asked for
+    mtu: t.Optional[int] = None  # asked for; None: the pool's workload_mtu
+    network: str = ""  # CNI: name of the network
+    container: str = ""  # CNI: id of the container
+    since: str = ""  # ISO 8601, UTC
+    netns_identity: str = ""  # of the namespace that it was attached to, until the next boot; "": not known
+    #: Labels that it was given while it stood, None for one that was taken away; `labels` has them, too.
+    relabelled: t.Mapping[str, t.Optional[str]] = dataclasses.field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, t.Any]:
+        """JSON-ready form for others, without `netns_identity` and `relabelled`; `from_dict` reads it back."""
+        told = {**self.__dict__, "addresses": list(self.addresses), "labels": dict(self.labels)}
+        del told["netns_identity"], told["relabelled"]
+        return told
+
+    def to_record(self) -> dict[str, t.Any]:
+        """JSON-ready form for its record, but for `netns_identity`; `from_dict` reads it back."""
+        told = self.to_dict()
+        return {**told, "relabelled": dict(self.relabelled)} if self.relabelled else told
+
+    def with_labels(self, given: t.Mapping[str, str]) -> Workload:
+        """As it is with the labels `given` to it by whoever adds it; those it was given while it stood win."""
+        kept = {**given, **self.relabelled}
+        labels = {key: text for key, text in kept.items() if text is not None}
+        return self if labels == self.labels else dataclasses.replace(self, labels=labels)
+
+    def labelled(self, labels: t.Mapping[str, t.Optional[str]]) -> Workload:
+        """As it is with these labels besides, given while it stands; None takes one away."""
+        kept = {key: text for key, text in {**self.labels, **labels}.items() if text is not None}
+        relabelled = {**self.relabelled, **labels}
+        if kept == self.labels and relabelled == self.relabelled:
+            return self
+        return dataclasses.replace(self, labels=kept, relabelled=relabelled)
+
+    @classmethod
+    def from_dict(cls, data: t.Any) -> Workload:
+        """Raises ValueError. Fields that a later release may have added are passed over."""
+        if not isinstance(data, dict):
+            raise ValueError("a workload's record is not a JSON object")
+        values = {name: data[name] for name in _READERS if name in data}
+        for name, value in values.items():
+            if not _READERS[name](value):
+                raise ValueError(f"a workload's {name} cannot be {value!r}")
+        for name in ("id", "name"):
+            if not values.get(name):
+                raise ValueError(f"a workload's {name} is missing")
+        if "addresses" in values:
+            values["addresses"] = tuple(values["addresses"])
+        return cls(**values)
+
+
+def _text(value: t.Any) -> bool:
+    return isinstance(value, str)
+
+
+def _addresses(value: t.Any) -> bool:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(entry, str) for entry in value):
+        return False
+    try:
+        for entry in value:
+            ipaddress.ip_address(entry)
+    except ValueError:
+        return False
+    return True
+
+
+def _labels(value: t.Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for item in value.items() for text in item)
+
+
+def _relabelled(value: t.Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(key, str) and (text is None or isinstance(text, str)) for key, text in value.items()
+    )
+
+
+_READERS: dict[str, t.Callable[[t.Any], bool]] = {
+    "id": _text,
+    "name": _text,
+    "namespace": _text,
+    "interface": _text,
+    "netns": _text,
+    "netns_owned": lambda value: isinstance(value, bool),
+    "peer_interface": _text,
+    "addresses": _addresses,
+    "pool": _text,
+    "labels": _labels,
+    "mac": lambda value: value is None or isinstance(value, str),
+    "mtu": lambda value: value is None or (isinstance(value, int) and not isinstance(value, bool)),
+    "network": _text,
+    "container": _text,
+    "since": _text,
+    "netns_identity": _text,
+    "relabelled": _relabelled,
+}
+
+
+def endpoint(
+    workload: Workload, pool: Pool, pool6: t.Optional[Pool] = None, *, source_spoofing: bool = False
+) -> WorkloadEndpoint:
+    """What the drivers make of it. `pool` is that of its IPv4 address, `pool6` that of its IPv6 address if it has both;
+    of one with IPv6 alone `pool` is that one's. What both pools leave room for fits.
+
+    Raises ValueError for a workload that has no address.
+    """
+    address = next((found for found in workload.addresses if ":" not in found), "")
+    address6 = next((found for found in workload.addresses if ":" in found), "")
+    if not address and not address6:
+        raise ValueError(f"workload {workload.id} has no address")
+    pools = (pool,) if pool6 is None else (pool, pool6)
+    mtu = min([one.workload_mtu for one in pools] + ([] if workload.mtu is None else [workload.mtu]))
+    route_mtus = [one.route_mtu for one in pools if one.route_mtu is not None]
+    return WorkloadEndpoint(
+        name=workload.name,
+        namespace=workload.namespace,
+        interface=workload.interface,
+        address=address,
+        mtu=mtu,
+        pool=workload.pool if address else "",
+        netns=workload.netns,
+        netns_owned=workload.netns_owned,
+        peer_interface=workload.peer_interface,
+        route_mtu=min(*route_mtus, mtu) if route_mtus else None,
+        labels=workload.labels,
+        mac=workload.mac,
+        address6=address6,
+        pool6=(pool6 or pool).name if address6 else "",
+        netns_identity=workload.netns_identity,
+        source_spoofing=source_spoofing,
+    )
+
+
+def endpoint_sysctls(workload: WorkloadEndpoint) -> tuple[Sysctl, ...]:
+    """Return the settings of its host end, in the order in which they are written.
+
+    Answering late with proxy_arp on and a delay set has crashed kernels (felix #1937). The source of each IPv4 packet
+    has to be one that the host would answer by this interface (rp_filter 1), whether the workload has an IPv4 address
+    or not. One that routes for others is not checked: 2 is as strict as 1 on an interface without an address. IPv6 is
+    turned on last, so that its link-local address, the workload's gateway, is the one of its MAC and nobody is asked
+    about it first.
+    """
+    name = workload.interface
+    sysctls: tuple[Sysctl, ...] = (
+        Sysctl(f"net/ipv4/conf/{name}/rp_filter", UNCHECKED if workload.source_spoofing else STRICT),
+    )
+    if workload.address:
+        sysctls += (
+            Sysctl(f"net/ipv4/neigh/{name}/proxy_delay", "0"),
+            Sysctl(f"net/ipv4/conf/{name}/proxy_arp", "1"),
+            Sysctl(f"net/ipv4/conf/{name}/forwarding", "1"),
+        )
+    if workload.address6:
+        settings = ("accept_dad", "0"), ("addr_gen_mode", "0"), ("forwarding", "1")
+        sysctls += tuple(Sysctl(f"net/ipv6/conf/{name}/{key}", value) for key, value in settings)
+        sysctls += (Sysctl(f"net/ipv6/conf/{name}/disable_ipv6", "0"),)
+    return sysctls
+
+
+def endpoint_routes(workload: WorkloadEndpoint) -> tuple[Route, ...]:
+    """The ways to it, one for each of its addresses."""
+    return tuple(Route(host(address), device=workload.interface) for address in workload.addresses)
+
+
+def own_routes(bgp: bool, ipam: Ipam, workloads: t.Sequence[WorkloadEndpoint]) -> tuple[Route, ...]:
+    """A blackhole for each block that the other nodes send here, and the way to each workload."""
+    hosts = {route.destination: route for workload in workloads for route in endpoint_routes(workload)}
+    # Without BGP the others route to spare blocks already, so what is not used in them has to end here as well.
+    blocks = ipam.blocks if bgp else ipam.blocks + ipam.spare_blocks
+    # A block of one address is its workload's own route: a blackhole would fight it.
+    blackholes = [Route(block.cidr, "blackhole") for block in blocks if block.cidr not in hosts]
+    return (*blackholes, *hosts.values())
+
+
+def with_opened(ipam: Ipam, opened: t.Collection[str]) -> Ipam:
+    """With those of its spare blocks open that are in `opened`, in the order of `opened`; what else is there counts
+    for nothing."""
+    if not opened:
+        return ipam
+    spare = {block.cidr: block for block in ipam.spare_blocks}
+    taken = [spare.pop(cidr) for cidr in opened if cidr in spare]
+    return dataclasses.replace(ipam, blocks=(*ipam.blocks, *taken), spare_blocks=tuple(spare.values()))
+
+
+class OwnEndpoints:
+    """Makes WorkloadEndpoints again and again: of the same Workload, the same object in the same pool."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[Workload, tuple[Pool, ...], WorkloadEndpoint]] = {}  # by id
+        self._source_spoofing = False
+
+    def of(self, state: NodeState, workload: Workload) -> WorkloadEndpoint:
+        """See `endpoint`."""
+        if state.workload_source_spoofing != self._source_spoofing:
+            self._made.clear()
+            self._source_spoofing = state.workload_source_spoofing
+        pools = pools_of(state, workload)
+        known = self._made.get(workload.id)
+        if known is None or known[0] is not workload or known[1] != pools:
+            known = self._made[workload.id] = (
+                workload,
+                pools,
+                endpoint(workload, *pools, source_spoofing=self._source_spoofing),
+            )
+        return known[2]
+
+    def forget(self, id: str) -> None:
+        self._made.pop(id, None)
+
+
+def beside_inventory(
+    state: NodeState, workloads: t.Iterable[Workload], own: t.Optional[OwnEndpoints] = None
+) -> list[WorkloadEndpoint]:
+    """The node's own workloads, whatever their order. One without an address has nothing that could be on the host yet.
+    Where two would have one interface or one address the inventory's is the one."""
+    made = own or OwnEndpoints()
+    interfaces = {found.interface for found in state.workloads}
+    addresses = {address for found in state.workloads for address in found.addresses}
+    endpoints: list[WorkloadEndpoint] = []
+    for workload in sorted(workloads, key=lambda found: found.id):
+        if not workload.addresses:
+            continue
+        found = made.of(state, workload)
+        if found.interface not in interfaces and addresses.isdisjoint(found.addresses):
+            interfaces.add(found.interface)
+            addresses.update(found.addresses)
+            endpoints.append(found)
+    return endpoints
+
+
+def with_workloads(
+    state: NodeState,
+    workloads: t.Iterable[Workload],
+    opened: t.Collection[str],
+    own: t.Optional[OwnEndpoints] = None,
+) -> NodeState:
+    """The state with the node's own workloads (see `beside_inventory`) and the spare blocks that it opened.
+
+    Equal input makes equal output.
+    """
+    ipam = with_opened(state.ipam, opened)
+    endpoints = beside_inventory(state, workloads, own)
+    if not endpoints and ipam is state.ipam:
+        return state
+    opened_now = Ipam(blocks=ipam.blocks[len(state.ipam.blocks) :])
+    routes = own_routes(True, opened_now, endpoints)
+    hosts = {route.destination for route in routes if route.device}
+    kept = [route for route in state.routes if route.type != "blackhole" or route.destination not in hosts]
+    present = {route.destination for route in kept if route.table == TABLE_MAIN}
+    return dataclasses.replace(
+        state,
+        ipam=ipam,
+        workloads=(*state.workloads, *endpoints),
+        routes=(*kept, *(route for route in routes if route.destination not in present)),
+        sysctls=(*state.sysctls, *(sysctl for found in endpoints for sysctl in endpoint_sysctls(found))),
+    )
+
+
+def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocated: t.Collection[str]) -> NodeState:
+    """An earlier state of the node, for going back to it from `current`: with the blocks that were granted since, as
+    far as `allocated` addresses lie in them and their pool was there before."""
+    if current is None or not allocated:
+        return state
+    known = {block.cidr for block in (*state.ipam.blocks, *state.ipam.spare_blocks)}
+    pools = {pool.name: pool for pool in state.pools}
+    later = [block for block in (*current.ipam.blocks, *current.ipam.spare_blocks) if block.cidr not in known]
+    kept = tuple(
+        block for block in later if block.pool in pools and any(contains(block.cidr, address) for address in allocated)
+    )
+    if not kept:
+        return state
+    bird = state.bird
+    if bird is not None:
+        announced = tuple(block.cidr for block in kept if not pools[block.pool].disable_bgp_export)
+        bird = dataclasses.replace(bird, blocks=(*bird.blocks, *announced))
+    hosts = {route.destination for route in state.routes}
+    return dataclasses.replace(
+        state,
+        ipam=dataclasses.replace(state.ipam, blocks=(*state.ipam.blocks, *kept)),
+        routes=(*state.routes, *(Route(block.cidr, "blackhole") for block in kept if block.cidr not in hosts)),
+        ipsets=local_blocks.with_blocks(state.ipsets, kept),
+        bird=bird,
+    )
+
+
+def address_conflicts(state: NodeState, workloads: t.Iterable[Workload]) -> list[str]:
+    """Addresses that `state` has for somebody else than the workload that has them on the node, in sentences."""
+    planned = {address: f"the {kind} tunnel" for kind, address in state.ipam.tunnels.items()}
+    planned.update(
+        (address, f"workload {found.namespace}/{found.name}")
+        for found in state.workloads
+        for address in found.addresses
+    )
+    return [
+        f"{address}, planned for {planned[address]} of {state.node}, was given to workload {workload.id} there "
+        "meanwhile. Run playbooks/site.yml: it plans another address."
+        for workload in sorted(workloads, key=lambda found: found.id)
+        for address in workload.addresses
+        if address in planned
+    ]
+
+
+def pools_of(state: NodeState, workload: Workload) -> tuple[Pool, ...]:
+    """The pools of its first address and, if it has both, of its IPv6 address: of the first the one that it was asked
+    for by name, else where they lie by now. A workload whose pool is gone gets what fits in any tunnel."""
+    first: dict[bool, str] = {}
+    for address in workload.addresses:
+        first.setdefault(":" in address, address)
+    found: list[Pool] = []
+    for family6, address in sorted(first.items()):
+        pool = next((pool for pool in state.pools if pool.name == workload.pool and not found), None)
+        if pool is None or (":" in pool.cidr) != family6:
+            pool = next((pool for pool in state.pools if contains(pool.cidr, address)), None)
+        found.append(pool or _pool_gone(state, workload, family6))
+    return tuple(found) or (_pool_gone(state, workload, False),)
+
+
+def _pool_gone(state: NodeState, workload: Workload, family6: bool) -> Pool:
+    overhead = OVERHEAD6 if family6 else OVERHEAD
+    name = "" if family6 and any(":" not in address for address in workload.addresses) else workload.pool
+    return Pool(name, "", 0, "None", workload_mtu=state.underlay_mtu - max(overhead.values()))

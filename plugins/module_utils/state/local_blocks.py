@@ -1,0 +1,39 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The IP sets of a node's own blocks, spare ones included: what table raw checks sources against."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ..policy.sets.ip_sets import LOCAL_BLOCKS, name_of
+from .node_state import Block, IpSet
+
+
+def ipsets(blocks: t.Iterable[Block], versions: t.Iterable[int]) -> tuple[IpSet, ...]:
+    """Return the sets of a node's own blocks, for each of the IP versions that it routes.
+
+    A source in one of these comes in by the interface of its workload, and by no other.
+    """
+    members: dict[int, list[str]] = {version: [] for version in sorted(versions)}
+    for block in blocks:
+        version, single = (6, "/128") if ":" in block.cidr else (4, "/32")
+        if version in members:
+            # A set shows single addresses without their length.
+            members[version].append(block.cidr[: -len(single)] if block.cidr.endswith(single) else block.cidr)
+    return tuple(
+        IpSet(name_of(version, LOCAL_BLOCKS), "hash:net", tuple(sorted(own))) for version, own in members.items()
+    )
+
+
+def with_blocks(sets: t.Iterable[IpSet], blocks: t.Iterable[Block]) -> tuple[IpSet, ...]:
+    """Return a state's sets with `blocks` in those of the node's own blocks."""
+    more = {ipset.name: ipset.members for ipset in ipsets(blocks, (4, 6))}
+    return tuple(
+        dataclasses.replace(ipset, members=tuple(sorted({*ipset.members, *more[ipset.name]})))
+        if ipset.name in more
+        else ipset
+        for ipset in sets
+    )

@@ -1,0 +1,280 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A NodeState's policy, put into its tables and sets: what module, boot unit and agent program alike. Pure.
+
+Tables of IPv4 and of IPv6: each has chains for the workloads with an address of it. Of a workload without an IPv6
+address nothing but neighbour discovery leaves by IPv6.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing as t
+
+from ..base.assigned_ports import VXLAN_PORT
+from ..policy import model
+from ..policy.chains.compile import Compiler
+from ..policy.chains.settings import IPIP, VXLAN, Encapsulation, Settings
+from ..policy.host_endpoints import Interfaces
+from ..policy.index.namespaced_labels import namespaced_labels
+from ..policy.index.policy_index import PolicyIndex
+from ..policy.model import Endpoint
+from ..policy.sets.ip_sets import LOCAL_BLOCKS, name_of
+from .node_state import IpSet, IptablesTable, NodeState, WorkloadEndpoint
+from .policy_state import PolicySettings, PolicyState
+from .policy_tables import PolicyTables
+
+if t.TYPE_CHECKING:
+    from ..fleet.inventory.workload_inventory import Workload
+
+_Key = tuple[str, str]  # of an endpoint: kind, name
+
+FAMILIES = (4, 6)
+
+NO_INTERFACES: Interfaces = types.MappingProxyType({})
+
+
+class Guard:
+    """Compiles one node's policy again and again: what has not changed since the last time is not made anew, and is the
+    same object then, by which the drivers know it."""
+
+    def __init__(self) -> None:
+        self._index: t.Optional[PolicyIndex] = None
+        self._elsewhere = _Elsewhere()
+        self._endpoints: tuple[t.Mapping[_Key, Endpoint], dict[_Key, Endpoint]] = ({}, {})  # elsewhere and here
+        self._planned: t.Mapping[str, Endpoint] = {}  # here, by the inventory
+        self._own: dict[str, tuple[WorkloadEndpoint, Endpoint]] = {}  # here, by interface, and made of what
+        self._policy: t.Optional[PolicyState] = None
+        self._settings: t.Optional[Settings] = None
+        self._compilers: tuple[Compiler, ...] = ()
+        self._rendering = PolicyTables()
+        self._programmed: t.Optional[tuple[tuple[IptablesTable, ...], list[IpSet]]] = None
+
+    def with_policy(
+        self, state: NodeState, interfaces: Interfaces = NO_INTERFACES, others: t.Iterable[Endpoint] = ()
+    ) -> NodeState:
+        """The state with its policy in `iptables` and `ipsets`, for all its workloads, the node's own included.
+
+        `interfaces`: those of the host that are no workload's, with their addresses; they count for HostEndpoints that
+        are known by address alone (`needs_interfaces`). `others`: endpoints that the inventory does not know. Without
+        policy the state itself.
+        """
+        if state.policy is None:
+            return state
+        if self._index is None or self._index.node != state.node:
+            self._index, self._programmed = PolicyIndex(state.node), None
+            self._elsewhere, self._endpoints, self._policy = _Elsewhere(), ({}, {}), None
+        settings = chain_settings(state, state.policy.settings)
+        if settings != self._settings:
+            self._settings, self._programmed = settings, None
+            self._compilers = tuple(Compiler(settings, family) for family in FAMILIES)
+        self._index.update_interfaces(interfaces)
+        self._index.update_policy_set(state.policy.policy_set)
+        self._feed(self._index, state, state.policy, tuple(others))
+        if self._index.commit() or self._programmed is None:
+            node = self._index.node_policy()
+            compiled = [compiler.compile(node) for compiler in self._compilers]
+            self._programmed = self._rendering.render(node, compiled)
+        tables, sets = self._programmed
+        return dataclasses.replace(state, iptables=_merged(state.iptables, tables), ipsets=(*state.ipsets, *sets))
+
+    def _feed(self, index: PolicyIndex, state: NodeState, policy: PolicyState, others: tuple[Endpoint, ...]) -> None:
+        """Tells the index which endpoints came, went or are other ones. Those elsewhere, of which there may be ten
+        thousand, are gone through when they or what they depend on are others than the last time."""
+        if policy is not self._policy:
+            self._policy, self._planned, self._own = policy, planned(policy, state.node), {}
+        elsewhere = self._elsewhere.of(state, policy, others)
+        here = {(one.kind, one.name): one for one in self._here(state, policy)}
+        before_elsewhere, before_here = self._endpoints
+        self._endpoints = elsewhere, here
+        parts = [(before_here, here)]
+        if elsewhere is not before_elsewhere:
+            parts.append((dict(before_elsewhere), dict(elsewhere)))
+        for before, after in parts:
+            for key in before.keys() - after.keys():
+                index.remove_endpoint(*key)
+        for before, after in parts:
+            for key, endpoint in after.items():
+                known = before.get(key)
+                if known is not endpoint and known != endpoint:
+                    index.update_endpoint(endpoint)
+
+    def _here(self, state: NodeState, policy: PolicyState) -> t.Iterator[Endpoint]:
+        """As `here`, with the same objects as the last time for workloads that are the same objects."""
+        before, self._own = self._own, {}
+        for workload in state.workloads:
+            known = before.get(workload.interface)
+            if known is None or known[0] is not workload:
+                known = workload, own_endpoint(state.node, workload, policy, self._planned)
+            self._own[workload.interface] = known
+            yield known[1]
+
+
+class _Elsewhere:
+    """Endpoints that are not this node's workloads, by kind and name, as the same object while they are the same.
+
+    They depend on the node's own workloads as far as these have a name or an address of theirs.
+    """
+
+    def __init__(self) -> None:
+        self._made_of: t.Any = None
+        self._names: frozenset[str] = frozenset()
+        self._addresses: frozenset[str] = frozenset()
+        self._found: dict[_Key, Endpoint] = {}
+
+    def of(self, state: NodeState, policy: PolicyState, others: tuple[Endpoint, ...]) -> t.Mapping[_Key, Endpoint]:
+        known = self._made_of
+        if known is None or known[0] is not policy or known[1] != others:
+            known = None
+            everybody = [*policy.endpoints, *others]
+            self._names = frozenset(one.name for one in everybody if not _is_own_workload(one, state.node))
+            self._addresses = frozenset(address for one in others for address in one.addresses)
+        names = self._names.intersection([f"{one.namespace}/{one.name}" for one in state.workloads])
+        addresses = self._addresses.intersection([own for one in state.workloads for own in one.addresses])
+        if known is None or known[2:] != (names, addresses):
+            self._found = {(one.kind, one.name): one for one in elsewhere(state, policy, others)}
+            self._made_of = policy, others, names, addresses
+        return self._found
+
+
+def with_policy(
+    state: NodeState, interfaces: Interfaces = NO_INTERFACES, others: t.Iterable[Endpoint] = ()
+) -> NodeState:
+    """As Guard's, once."""
+    return Guard().with_policy(state, interfaces, others)
+
+
+def needs_interfaces(state: NodeState) -> bool:
+    """Whether some HostEndpoint of the node is known by its addresses alone."""
+    return state.policy is not None and any(
+        one.kind == model.HOST_ENDPOINT and one.node == state.node and not one.interface
+        for one in state.policy.endpoints
+    )
+
+
+def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint] = ()) -> t.Iterator[Endpoint]:
+    """Those that policy on this node may be about: the inventory's, `others`, and the node's own workloads as they are.
+
+    `others` are what other nodes had some time ago: an address that has become that of a workload here, or of one that
+    the inventory places elsewhere, is no longer theirs. One of another node that has the name of one here, or of one
+    before it, is told apart from that by its node.
+    """
+    yield from elsewhere(state, policy, others)
+    by_inventory = planned(policy, state.node)
+    here = {f"{one.namespace}/{one.name}": one for one in state.workloads}
+    for workload in here.values():
+        yield own_endpoint(state.node, workload, policy, by_inventory)
+
+
+def elsewhere(state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint]) -> t.Iterator[Endpoint]:
+    """Of all_endpoints, those that are not the node's own workloads."""
+    names = {f"{workload.namespace}/{workload.name}" for workload in state.workloads}
+    taken = {address for workload in state.workloads for address in workload.addresses}
+    for one in policy.endpoints:
+        if not _is_own_workload(one, state.node):
+            taken.update(one.addresses)
+            yield _told_apart(one, names)
+    for one in others:
+        if one.node == state.node:
+            continue
+        if taken.isdisjoint(one.addresses):
+            yield _told_apart(one, names)
+            continue
+        left = tuple(address for address in one.addresses if address not in taken)
+        if left:
+            yield _told_apart(dataclasses.replace(one, addresses=left), names)
+
+
+def planned(policy: PolicyState, node: str) -> dict[str, Endpoint]:
+    """The node's workloads that the inventory knows, by name."""
+    return {one.name: one for one in policy.endpoints if _is_own_workload(one, node)}
+
+
+def own_endpoint(
+    node: str, workload: WorkloadEndpoint, policy: PolicyState, by_inventory: t.Mapping[str, Endpoint]
+) -> Endpoint:
+    """One of the node's own workloads as it is; `by_inventory` is `planned`."""
+    known = by_inventory.get(f"{workload.namespace}/{workload.name}")
+    if known is not None and known.interface == workload.interface:
+        return known
+    return workload_endpoint(node, workload, workload.interface, workload.addresses, policy.settings.workload_profiles)
+
+
+def _told_apart(endpoint: Endpoint, names: set[str]) -> Endpoint:
+    """With a name that no workload in `names` has, to which it is added."""
+    if endpoint.kind != model.WORKLOAD_ENDPOINT:
+        return endpoint
+    if endpoint.name in names:
+        endpoint = dataclasses.replace(endpoint, name=f"{endpoint.name} on {endpoint.node}")
+    names.add(endpoint.name)
+    return endpoint
+
+
+def _is_own_workload(endpoint: Endpoint, node: str) -> bool:
+    return endpoint.kind == model.WORKLOAD_ENDPOINT and endpoint.node == node
+
+
+def workload_endpoint(
+    node: str,
+    workload: t.Union[Workload, WorkloadEndpoint],
+    interface: str,
+    addresses: tuple[str, ...],
+    profiles: tuple[str, ...],
+    ports: tuple[model.EndpointPort, ...] = (),
+) -> Endpoint:
+    """A workload as policy knows it."""
+    return Endpoint(
+        kind=model.WORKLOAD_ENDPOINT,
+        name=f"{workload.namespace}/{workload.name}",
+        node=node,
+        interface=interface,
+        addresses=addresses,
+        labels=namespaced_labels(workload.labels, workload.namespace),
+        profiles=profiles,
+        ports=ports,
+        namespace=workload.namespace,
+    )
+
+
+def chain_settings(state: NodeState, settings: PolicySettings) -> Settings:
+    """For the compiler of chains: with the encapsulations that the node's devices stand for."""
+    encapsulations = tuple(
+        Encapsulation(IPIP)
+        if device.kind == "ipip"
+        else Encapsulation(VXLAN, device.port or VXLAN_PORT, 6 if ":" in device.local else 4)
+        for device in state.devices
+    )
+    return Settings(
+        default_endpoint_to_host_action=settings.default_endpoint_to_host_action,
+        deny_action=settings.deny_action,
+        allow_action=settings.allow_action,
+        failsafe_inbound=settings.failsafe_inbound,
+        failsafe_outbound=settings.failsafe_outbound,
+        drop_invalid=settings.drop_invalid,
+        allow_vxlan_from_workloads=settings.allow_vxlan_from_workloads,
+        allow_ipip_from_workloads=settings.allow_ipip_from_workloads,
+        encapsulations=encapsulations,
+        # A node without a vxlan.calico keeps workloads from encapsulating to the assigned port.
+        vxlan_port=next((one.port for one in encapsulations if one.port), VXLAN_PORT),
+        nflog_group=settings.nflog_group,
+        audit=settings.audit,
+        cut_marked_flows=settings.cut_denied_flows,
+        mark_mask=settings.mark_mask,
+        workload_source_spoofing=state.workload_source_spoofing,
+        local_blocks=_local_blocks(state),
+    )
+
+
+def _local_blocks(state: NodeState) -> tuple[int, ...]:
+    """Return the IP versions of which the state has a set of the node's own blocks."""
+    names = {ipset.name for ipset in state.ipsets}
+    return tuple(family for family in FAMILIES if name_of(family, LOCAL_BLOCKS) in names)
+
+
+def _merged(without: tuple[IptablesTable, ...], policy: tuple[IptablesTable, ...]) -> tuple[IptablesTable, ...]:
+    """Tables of policy take the place of those that the node has without: the table filter has what it had there."""
+    replaced = {(table.family, table.name) for table in policy}
+    kept = tuple(table for table in without if (table.family, table.name) not in replaced)
+    return (*policy, *kept)

@@ -1,0 +1,474 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NodeState: all that one node must have, as a value.
+
+The fleet compiler makes one per node; drivers bring the kernel to it; a node keeps the last ones as its generations
+and applies the newest at boot. It is plain data: it can be compared, hashed, stored as JSON and read back without loss.
+Addresses are strings without a prefix length, CIDRs are strings with one, MTUs are bytes, AS numbers are integers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import re
+import typing as t
+
+from ..base import packed_json
+from ..bgp.bird_state import Bird, BirdRoute
+from .policy_state import PolicyState
+
+VERSION = 1
+
+#: Protocol number of the routes that this collection writes, and its name in rt_protos (see iproute2's rt_protos.d).
+ROUTE_PROTOCOL = 179
+ROUTE_PROTOCOL_NAME = "calico"
+
+#: Stands for the device that carries the node's own address, in routes' devices and in sysctls' keys; the node fills it
+#: in (`resolve_underlay`).
+UNDERLAY = "{underlay}"
+#: Stands for the gateway by which the underlay reaches an address; the node fills it in as well. `.format(address)`.
+UNDERLAY_GATEWAY = "{{via {}}}"
+_UNDERLAY_GATEWAY = re.compile(r"\{via ([0-9a-f.:]+)\}")
+
+#: Bytes that an encapsulation adds to a packet (RFC 2003; RFC 7348 with an IPv4 underlay).
+OVERHEAD = {"IPIP": 20, "IPIPCrossSubnet": 20, "VXLAN": 50, "VXLANCrossSubnet": 50, "None": 0}
+#: The same for an IPv6 pool, whose tunnels cross an IPv6 underlay. IPIP carries IPv4 only.
+OVERHEAD6 = {"VXLAN": 70, "VXLANCrossSubnet": 70, "None": 0}
+
+
+def overhead(encapsulation: str, cidr: str) -> int:
+    """Bytes that `encapsulation` adds to a packet of the pool with this CIDR."""
+    return (OVERHEAD6 if ":" in cidr else OVERHEAD)[encapsulation]
+
+
+TABLE_MAIN = 254
+#: Table, mark and rule priority by which marked probes take a pool's next mode before any live packet does.
+TABLE_PROBE = 179
+PROBE_MARK = 0xCA11
+PROBE_PRIORITY = 179
+
+
+#: Metadata of a field that is neither stored nor sent.
+_NOT_STORED: t.Mapping[str, bool] = {"stored": False}
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """One IP pool as the node needs it. `encapsulation` is IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet or None.
+
+    Pools of both families stand side by side, as blocks and routes do: what is IPv6 has a ':' in it.
+    `workload_mtu` and `route_mtu` are what a workload with an address of it gets as its `mtu` and `route_mtu`.
+    """
+
+    name: str
+    cidr: str
+    block_size: int
+    encapsulation: str
+    nat_outgoing: bool = False
+    disabled: bool = False
+    disable_bgp_export: bool = False
+    workload_mtu: int = 1500
+    route_mtu: t.Optional[int] = None
+    node_selector: str = "all()"
+    allowed_uses: tuple[str, ...] = ("Workload", "Tunnel")
+    assignment_mode: str = "Automatic"  # Manual: its addresses go only to who asks for the pool or for one of them
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    cidr: str
+    pool: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Ipam:
+    """The node's own part of the lockfile: what was granted to it, and by which generation of the plan.
+
+    `reservations` are CIDRs out of which no address is chosen, only given to those who ask for it by name.
+    """
+
+    generation: int = 0
+    blocks: tuple[Block, ...] = ()
+    spare_blocks: tuple[Block, ...] = ()
+    tunnels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {"ipip"|"vxlan"|"vxlan6": address}
+    workloads: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {workload name: IPv4 address}
+    reservations: tuple[str, ...] = ()
+    workloads6: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {workload name: IPv6 address}
+
+
+@dataclasses.dataclass(frozen=True)
+class TunnelDevice:
+    """`tunl0` (kind ipip), `vxlan.calico` or `vxlan-v6.calico` (kind vxlan, the latter over an IPv6 underlay).
+
+    `address` is a /32 (/128) on the device, or None. `vxlan-v6.calico` also has the link-local address that its MAC
+    makes (`naming.vtep_link_local`): the other nodes' gateway.
+    """
+
+    name: str
+    kind: str
+    mtu: int
+    local: str  # the node's address, of the family that the tunnel crosses
+    address: t.Optional[str] = None
+    mac: t.Optional[str] = None  # vxlan
+    vni: t.Optional[int] = None  # vxlan
+    port: t.Optional[int] = None  # vxlan, UDP
+
+
+@dataclasses.dataclass(frozen=True)
+class Neighbor:
+    """A permanent neighbour entry: `address` is at `mac` on `device`."""
+
+    device: str
+    address: str
+    mac: str
+
+
+@dataclasses.dataclass(frozen=True)
+class FdbEntry:
+    """A permanent forwarding entry: frames to `mac` leave `device` in a tunnel to `destination`."""
+
+    device: str
+    mac: str
+    destination: str
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkloadEndpoint:
+    """A network namespace joined to the host by a veth pair.
+
+    One with both families has `address` and `address6`; one with IPv6 alone has "" as `address`. `pool6` is the pool
+    of `address6`. `mtu` is that of both link ends. `route_mtu`, set only while a pool changes its mode, is put on the
+    routes inside the namespace, so that nothing larger is sent while link ends differ (a veth drops what its peer
+    cannot take).
+
+    A namespace that is not `netns_owned` is somebody else's: it is neither made nor deleted, and with it the workload
+    is gone. `netns` may then also be an absolute path (/var/run/netns/x, /proc/812/ns/net). `netns_identity` tells the
+    namespace that the workload was attached to from others which its name or path may lead to later. It holds until the
+    next boot, is never stored with a state, and does not make two endpoints different.
+    """
+
+    name: str
+    interface: str  # host side, cali...
+    address: str
+    mtu: int
+    pool: str
+    namespace: str = "default"  # Calico's namespace, a label; part of the interface's name
+    netns: str = ""  # name of the network namespace; made if missing and netns_owned
+    peer_interface: str = "eth0"
+    route_mtu: t.Optional[int] = None
+    labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    netns_owned: bool = True
+    mac: t.Optional[str] = None  # of the end inside; None: any
+    address6: str = ""
+    pool6: str = ""
+    netns_identity: str = dataclasses.field(default="", compare=False, metadata=_NOT_STORED)
+    source_spoofing: bool = False  # whether it may send from addresses that are not its own
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """IPv4 first."""
+        return tuple(address for address in (self.address, self.address6) if address)
+
+
+@dataclasses.dataclass(frozen=True)
+class Route:
+    """A route with our protocol number. `type` is unicast or blackhole; scope link when it has no gateway."""
+
+    destination: str  # CIDR, /32 and /128 included
+    type: str = "unicast"
+    device: t.Optional[str] = None
+    gateway: t.Optional[str] = None
+    onlink: bool = False
+    mtu: t.Optional[int] = None
+    table: int = TABLE_MAIN
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """A routing policy rule: packets with `fwmark` look in `table`. `family` is 4 or 6."""
+
+    fwmark: int
+    table: int
+    priority: int
+    family: int = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Sysctl:
+    """`key` is the path below /proc/sys (`net/ipv4/conf/cali1/proxy_arp`). The order in NodeState.sysctls matters."""
+
+    key: str
+    value: str
+
+
+@dataclasses.dataclass(frozen=True)
+class IpSet:
+    """`name` begins with cali40, or with cali60 for a set of IPv6; `type` is ipset's (`hash:net`, `hash:ip,port`)."""
+
+    name: str
+    type: str
+    members: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Hook:
+    """A rule of ours in a chain that is not ours (INPUT, POSTROUTING...), kept first in it, or last."""
+
+    chain: str
+    rule: str
+    last: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class IptablesTable:
+    """Our chains (`cali-*`) of one iptables table, each a tuple of rules as iptables-restore reads them, without -A.
+
+    `family` is 4 or 6. `titles` {chain: what it is for}, for people: `NetworkPolicy default/web, ingress`.
+    """
+
+    name: str
+    chains: t.Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    hooks: tuple[Hook, ...] = ()
+    family: int = 4
+    titles: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class FleetMember:
+    """One node of the fleet, itself included: for people who ask a node which nodes there are."""
+
+    name: str
+    address: str  # CIDR
+    as_number: int
+    reflector: bool = False
+    labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    address6: str = ""  # CIDR
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeState:
+    node: str
+    address: str  # of the node itself, CIDR: 10.10.1.11/24
+    plan: str = ""  # hash of the fleet that this was compiled from
+    phase: str = "converge"  # converge, or the phase of a change of mode: prepare, links, divert, flip, retire
+    underlay_mtu: int = 1500
+    pools: tuple[Pool, ...] = ()
+    ipam: Ipam = Ipam()
+    devices: tuple[TunnelDevice, ...] = ()
+    neighbors: tuple[Neighbor, ...] = ()
+    fdb: tuple[FdbEntry, ...] = ()
+    workloads: tuple[WorkloadEndpoint, ...] = ()
+    routes: tuple[Route, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    sysctls: tuple[Sysctl, ...] = ()
+    ipsets: tuple[IpSet, ...] = ()
+    iptables: tuple[IptablesTable, ...] = ()
+    bird_routes: tuple[BirdRoute, ...] = ()
+    bird: t.Optional[Bird] = None  # None: BGP is disabled on this fleet
+    nodes: tuple[FleetMember, ...] = ()
+    policy: t.Optional[PolicyState] = None  # None: no policy is in force here; `iptables` and `ipsets` are without it
+    address6: str = ""  # of the node itself, CIDR; "" without IPv6
+    workload_source_spoofing: bool = False  # whether workloads may send from addresses that are not theirs
+
+    def to_dict(self) -> dict[str, t.Any]:
+        """JSON-ready form; `from_dict` reads it back. Without policy nothing is said of it.
+
+        Fields of `_LATER` are left out at their default.
+        """
+        plain = self._without_policy()
+        if self.policy is not None:
+            plain["policy"] = self.policy.to_dict()
+        return plain
+
+    def to_wire(self) -> dict[str, t.Any]:
+        """As `to_dict`, with the policy as one text (see packed_json.py). `from_dict` reads that, too."""
+        plain = self._without_policy()
+        if self.policy is not None:
+            plain["policy"] = packed_json.pack(self.policy.to_dict())
+        return plain
+
+    def _without_policy(self) -> dict[str, t.Any]:
+        plain = {"version": VERSION, **{name: _plain(getattr(self, name)) for name in _WITHOUT_POLICY}}
+        return _without_defaults(plain, _LATER[NodeState])
+
+    @classmethod
+    def from_dict(cls, data: t.Mapping[str, t.Any]) -> NodeState:
+        """Raises ValueError for another version, an unknown field or a missing one."""
+        fields = dict(data)
+        version = fields.pop("version", None)
+        if version != VERSION:
+            raise ValueError(f"NodeState version {version!r} is not {VERSION}, the one that this release reads")
+        _fill_workload_mtu(fields)
+        policy = fields.pop("policy", None)
+        state = t.cast(NodeState, _build(cls, fields))
+        if policy is None:
+            return state
+        if isinstance(policy, str):
+            policy = packed_json.unpack(policy)
+        if not isinstance(policy, dict):
+            raise ValueError("policy is neither a PolicyState nor a packed one")
+        if "shared" in policy:
+            policy = _shared_and_own(policy, state.node)
+        return dataclasses.replace(state, policy=PolicyState.from_dict(policy))
+
+    @property
+    def digest(self) -> str:
+        """sha256 hex of the state without `plan`, `phase` and `nodes`, and without the routes that come to BIRD by
+        themselves: equal when nothing that is written to the node differs."""
+        plain = dataclasses.replace(self, nodes=(), bird_routes=()).to_dict()
+        for field in ("plan", "phase", "nodes", "bird_routes"):
+            plain.pop(field)
+        plain["ipam"] = {**plain["ipam"], "generation": 0}
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def underlay_gateways(self) -> tuple[str, ...]:
+        """The addresses whose gateways `resolve_underlay` has to be told."""
+        found = (_UNDERLAY_GATEWAY.fullmatch(route.gateway) for route in self.routes if route.gateway)
+        return tuple(sorted({match.group(1) for match in found if match}))
+
+    def resolve_underlay(
+        self, device: str, gateways: t.Optional[t.Mapping[str, str]] = None, device6: str = ""
+    ) -> NodeState:
+        """The same state with the underlay device's name filled in for UNDERLAY, and `gateways` {address: gateway} for
+        UNDERLAY_GATEWAY. A route whose gateway is not known is left out: nothing leads there. `device6` is the device
+        of the node's IPv6 address, for what is IPv6; "": the same one."""
+        known = gateways or {}
+        routes = []
+        for route in self.routes:
+            gateway = route.gateway
+            match = _UNDERLAY_GATEWAY.fullmatch(gateway) if gateway else None
+            if match is not None:
+                gateway = known.get(match.group(1))
+                if gateway is None:
+                    continue
+            if match is not None or route.device == UNDERLAY:
+                own = device6 or device if ":" in route.destination else device
+                named = own if route.device == UNDERLAY else route.device
+                route = dataclasses.replace(route, gateway=gateway, device=named)
+            routes.append(route)
+        sysctls = tuple(
+            Sysctl(sysctl.key.replace(UNDERLAY, _device_for(sysctl.key, device, device6)), sysctl.value)
+            if UNDERLAY in sysctl.key
+            else sysctl
+            for sysctl in self.sysctls
+        )
+        return dataclasses.replace(self, routes=tuple(routes), sysctls=sysctls)
+
+
+def _device_for(key: str, device: str, device6: str) -> str:
+    return device6 or device if "/ipv6/" in key else device
+
+
+_WITHOUT_POLICY = tuple(field.name for field in dataclasses.fields(NodeState) if field.name != "policy")
+
+
+def _shared_and_own(policy: t.Mapping[str, t.Any], node: str) -> dict[str, t.Any]:
+    """A PolicyState as data, of what is the same for all nodes and what is this node's; see PolicyWire."""
+    try:
+        shared = packed_json.unpack(policy["shared"])
+        elsewhere = [one for one in shared["endpoints"] if one["node"] != node]
+        return {**shared, "endpoints": [*policy["own"], *elsewhere], "settings": policy["settings"]}
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"what is shared of the policy cannot be read: {error}") from error
+
+
+def _fill_workload_mtu(fields: dict[str, t.Any]) -> None:
+    """States of the first release lack it; theirs was that of the pool's encapsulation."""
+    pools = fields.get("pools", ())
+    if any("workload_mtu" not in pool for pool in pools):
+        underlay = fields.get("underlay_mtu", NodeState.underlay_mtu)
+        fields["pools"] = [  # none of them was IPv6
+            {"workload_mtu": underlay - OVERHEAD.get(pool.get("encapsulation"), 0), **pool} for pool in pools
+        ]
+
+
+def _plain(value: t.Any) -> t.Any:
+    """Dataclasses to dicts, tuples to lists; what `dataclasses.asdict` does, at a third of its cost."""
+    if isinstance(value, (str, int, type(None))):
+        return value
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, t.Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    plain = {name: _plain(getattr(value, name)) for name in _stored(value.__class__)}
+    later = _LATER.get(type(value))
+    return plain if later is None else _without_defaults(plain, later)
+
+
+@functools.cache
+def _stored(kind: t.Any) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass that are part of its stored form."""
+    return tuple(field.name for field in dataclasses.fields(kind) if field.metadata != _NOT_STORED)
+
+
+_Reader = t.Callable[[t.Any], t.Any]
+
+
+def _build(kind: type, value: t.Any) -> t.Any:
+    return _reader(kind)(value)
+
+
+#: Fields that came after the first release, with their defaults. Earlier releases refuse a field that they do not know.
+_LATER: t.Mapping[type, t.Mapping[str, t.Any]] = {
+    NodeState: {"workload_source_spoofing": False},
+    WorkloadEndpoint: {"source_spoofing": False},
+}
+
+
+def _without_defaults(plain: dict[str, t.Any], later: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Leave out the fields of `later` {name: default} that have their default."""
+    for name, default in later.items():
+        if plain[name] == default:
+            del plain[name]
+    return plain
+
+
+@functools.cache
+def _reader(kind: t.Any) -> _Reader:
+    """What makes values of a kind out of plain ones. Annotations are looked at here, once: a fleet's states are a few
+    kinds of values in great numbers."""
+    origin, arguments = t.get_origin(kind), t.get_args(kind)
+    if origin is t.Union:  # Optional[X]
+        wrapped = _reader(arguments[0])
+        return lambda value: None if value is None else wrapped(value)
+    if origin is tuple:
+        item = _reader(arguments[0])
+        return lambda value: tuple([item(entry) for entry in value])
+    if origin is not None:  # Mapping[str, X]
+        item = _reader(arguments[1])
+        return lambda value: {key: item(entry) for key, entry in value.items()}
+    if dataclasses.is_dataclass(kind):
+        return _dataclass_reader(t.cast(type, kind))
+    if kind in (str, int, bool):
+        return _scalar_reader(kind)
+    return lambda value: value
+
+
+def _dataclass_reader(kind: type) -> _Reader:
+    hints = t.get_type_hints(kind)
+    readers = {name: _reader(hints[name]) for name in _stored(t.cast("t.Hashable", kind))}
+
+    def read(value: t.Any) -> t.Any:
+        unknown = set(value).difference(readers)
+        if unknown:
+            raise ValueError(f"{kind.__name__} has no field {min(unknown)!r}")
+        try:
+            return kind(**{name: readers[name](entry) for name, entry in value.items()})
+        except TypeError as error:
+            raise ValueError(f"{kind.__name__}: {error}") from error
+
+    return read
+
+
+def _scalar_reader(kind: type) -> _Reader:
+    def read(value: t.Any) -> t.Any:
+        if not isinstance(value, kind):
+            raise ValueError(f"{value!r} is no {kind.__name__}")
+        return value
+
+    return read

@@ -1,0 +1,97 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The part of a NodeState that is policy: what applies to whom on this node, whatever workloads come to it later."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ..policy import model
+from ..policy.chains import settings as chains
+from ..policy.chains.rules.marks import DEFAULT_MASK
+from ..policy.model import Endpoint, Failsafe, NetworkSet, Policy, PolicySet, Profile, Tier
+from .policy_json import Data, from_plain, to_plain
+
+#: Calico's own profile, that of host endpoints which it makes by itself: allows everything. Nobody has to define it.
+ALLOW_ALL = "projectcalico-default-allow"
+
+#: What there is where nobody wrote anything: the tier `default`, empty.
+NO_POLICY = model.policy_set()
+
+
+def allow_all() -> Profile:
+    """The profile ALLOW_ALL."""
+    allow = (model.Rule(model.ALLOW),)
+    return Profile(ALLOW_ALL, ingress=allow, egress=allow)
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicySettings:
+    """What is decided around policy; see policy/chains/settings.py for the words.
+
+    `workload_profiles` are those of workloads that name none. `nflog_group` 0 logs nothing. `audit`: what policy would
+    drop on this node is logged and accepted. `cut_denied_flows`: a new policy ends the connections that it denies.
+    """
+
+    default_endpoint_to_host_action: str = chains.DROP
+    deny_action: str = chains.DROP
+    allow_action: str = chains.ACCEPT
+    failsafe_inbound: tuple[Failsafe, ...] = chains.FAILSAFE_INBOUND
+    failsafe_outbound: tuple[Failsafe, ...] = chains.FAILSAFE_OUTBOUND
+    workload_profiles: tuple[str, ...] = (ALLOW_ALL,)
+    drop_invalid: bool = True
+    allow_vxlan_from_workloads: bool = False
+    allow_ipip_from_workloads: bool = False
+    nflog_group: int = 179
+    audit: bool = False
+    cut_denied_flows: bool = False
+    mark_mask: int = DEFAULT_MASK
+
+    def to_dict(self) -> Data:
+        """All of it: what a stored state says does not change with the defaults of a later release."""
+        return {field.name: to_plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicyState:
+    """`endpoints` are the inventory's: this node's workloads and HostEndpoints, and of those of other nodes the ones
+    that some rule's selector or named port means. Workloads that come to the node between runs are not among them.
+    """
+
+    policy_set: PolicySet = NO_POLICY
+    endpoints: tuple[Endpoint, ...] = ()
+    settings: PolicySettings = PolicySettings()
+
+    def to_dict(self) -> Data:
+        """JSON-ready form; `from_dict` reads it back."""
+        return {
+            "tiers": to_plain(self.policy_set.tiers),
+            "policies": to_plain(self.policy_set.policies),
+            "profiles": to_plain(self.policy_set.profiles),
+            "network_sets": to_plain(self.policy_set.network_sets),
+            "endpoints": to_plain(self.endpoints),
+            "settings": self.settings.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: t.Mapping[str, t.Any]) -> PolicyState:
+        """Raises ValueError for an unknown field or a missing one."""
+        fields = dict(data)
+        try:
+            policy_set = model.policy_set(
+                [from_plain(Tier, entry) for entry in fields.pop("tiers")],
+                [from_plain(Policy, entry) for entry in fields.pop("policies")],
+                [from_plain(Profile, entry) for entry in fields.pop("profiles")],
+                [from_plain(NetworkSet, entry) for entry in fields.pop("network_sets")],
+            )
+            endpoints = tuple(from_plain(Endpoint, entry) for entry in fields.pop("endpoints"))
+            settings = from_plain(PolicySettings, fields.pop("settings"))
+        except KeyError as error:
+            raise ValueError(f"PolicyState lacks {error}") from error
+        except TypeError as error:
+            raise ValueError(f"PolicyState: {error}") from error
+        if fields:
+            raise ValueError(f"PolicyState has no field {sorted(fields)[0]!r}")
+        return cls(policy_set, endpoints, settings)

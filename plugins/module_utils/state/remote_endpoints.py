@@ -1,0 +1,227 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Workloads of other nodes that came there between runs, as `playbooks/sync_workloads.yml` collected them. Pure.
+
+A node asks nobody: what it knows of others' workloads is as old as the time at which they were asked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import typing as t
+
+from ..policy.model import Endpoint
+from .answers.endpoints import BlockOwners, OwnBlocks, read_endpoints, single_address
+from .answers.left_out import LeftOut, shown
+from .attachment import Workload, with_workloads
+from .node_policy_tables import workload_endpoint
+from .node_state import NodeState
+from .policy_json import Data, to_plain
+from .policy_state import PolicySettings
+
+#: Characters of a time: 2026-11-22T06:00:00Z.
+_WHEN_LIMIT = 40
+
+
+@dataclasses.dataclass(frozen=True)
+class Collected:
+    """What one node told: `endpoints` by name, `when` it was asked (ISO 8601, UTC, by the controller's clock).
+
+    `blocks` are the node's by the lockfile, in which all addresses lie. None: an older release collected it, and did
+    not check addresses.
+    """
+
+    when: str
+    endpoints: tuple[Endpoint, ...] = ()
+    blocks: t.Optional[tuple[str, ...]] = None
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Names the endpoints, 16 hex digits."""
+        content = json.dumps(to_plain(self.endpoints), sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+class Told(t.NamedTuple):
+    """What a controller passes on of one node. `endpoints` None: those that are known already."""
+
+    when: str
+    endpoints: t.Optional[tuple[Endpoint, ...]] = None
+    blocks: t.Optional[tuple[str, ...]] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoteEndpoints:
+    """By the name of the node that told them."""
+
+    nodes: t.Mapping[str, Collected] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Of all nodes, by node and name. An address that two nodes told of is the one's that was asked later."""
+        owner: dict[str, str] = {}
+        for node in sorted(self.nodes, key=lambda name: (self.nodes[name].when, name)):
+            owner.update((address, node) for one in self.nodes[node].endpoints for address in one.addresses)
+        found = []
+        for node in sorted(self.nodes):
+            for one in self.nodes[node].endpoints:
+                addresses = tuple(address for address in one.addresses if owner[address] == node)
+                if addresses:
+                    found.append(one if addresses == one.addresses else dataclasses.replace(one, addresses=addresses))
+        return tuple(found)
+
+    def when(self, endpoint: Endpoint) -> t.Optional[str]:
+        """When the node was asked that told of this endpoint, whatever its name is here. None: it is not from there."""
+        collected = self.nodes.get(endpoint.node)
+        if collected is None:
+            return None
+        known = any(
+            one.interface == endpoint.interface and one.namespace == endpoint.namespace for one in collected.endpoints
+        )
+        return collected.when if known else None
+
+    def updated(self, told: t.Mapping[str, Told], nodes: t.Collection[str]) -> RemoteEndpoints:
+        """Return it with what was `told`, by node.
+
+        Nodes that are not among `nodes`, the fleet's, are forgotten. A node that could not be asked keeps what is
+        known of it. Endpoints that are known already, and lie outside of the blocks that the node has by now, go.
+        """
+        found = {name: collected for name, collected in self.nodes.items() if name in nodes}
+        for name, one in told.items():
+            if one.endpoints is not None:
+                found[name] = Collected(one.when, one.endpoints, one.blocks)
+            elif name in found:
+                known = found[name]
+                if one.blocks is None or one.blocks == known.blocks:
+                    found[name] = dataclasses.replace(known, when=one.when)
+                else:
+                    found[name] = Collected(one.when, _inside(known.endpoints, OwnBlocks(one.blocks)), one.blocks)
+        return RemoteEndpoints(found)
+
+    def believed_by(self, state: t.Optional[NodeState]) -> tuple[RemoteEndpoints, tuple[LeftOut, ...]]:
+        """Return what the node with this state takes of it, and what not: the last check before it counts.
+
+        No address of a node or of this node's blocks is another node's workload. What an older release collected, with
+        no blocks beside it, has to lie in a pool and in no block that is known as a third node's; a node that has no
+        state yet takes nothing of that.
+        """
+        check = _Check(state)
+        found, left_out = {}, []
+        for name, collected in self.nodes.items():
+            kept = []
+            for one in collected.endpoints:
+                why = check.refusal(name, one, collected.blocks is not None)
+                if why:
+                    left_out.append(LeftOut(name, f"workload {shown(one.name)}", why))
+                else:
+                    kept.append(one)
+            same = len(kept) == len(collected.endpoints)
+            found[name] = collected if same else dataclasses.replace(collected, endpoints=tuple(kept))
+        return (RemoteEndpoints(found), tuple(left_out)) if left_out else (self, ())
+
+    def to_dict(self) -> Data:
+        """JSON-ready form; `from_dict` reads it back."""
+        return {
+            name: {
+                "collected": collected.when,
+                "endpoints": to_plain(collected.endpoints),
+                **({} if collected.blocks is None else {"blocks": list(collected.blocks)}),
+            }
+            for name, collected in sorted(self.nodes.items())
+        }
+
+    @classmethod
+    def from_dict(cls, data: t.Any) -> tuple[RemoteEndpoints, tuple[LeftOut, ...]]:
+        """Return what `to_dict` made `data` of, and the endpoints in it that nobody takes. Raises ValueError."""
+        told, left_out = told_of(data)
+        return cls().updated(told, data), left_out
+
+
+def _inside(endpoints: t.Iterable[Endpoint], blocks: OwnBlocks) -> tuple[Endpoint, ...]:
+    return tuple(one for one in endpoints if all(_lies_in(blocks, text) for text in one.addresses))
+
+
+def _lies_in(blocks: OwnBlocks, text: str) -> bool:
+    address = single_address(text)
+    return address is not None and address in blocks
+
+
+class _Check:
+    """What one node knows, to judge what it is told of others."""
+
+    def __init__(self, state: t.Optional[NodeState]) -> None:
+        self._state = state
+        if state is None:
+            return
+        ipam = state.ipam
+        self._own = OwnBlocks(block.cidr for block in (*ipam.blocks, *ipam.spare_blocks))
+        cidrs = [state.address, state.address6]
+        cidrs += [cidr for member in state.nodes for cidr in (member.address, member.address6)]
+        self._hosts = {cidr.partition("/")[0] for cidr in cidrs if cidr}
+        self._pools = OwnBlocks(pool.cidr for pool in state.pools)
+        self._owners = BlockOwners((route.destination, route.node) for route in state.bird_routes)
+
+    def refusal(self, node: str, endpoint: Endpoint, checked: bool) -> str:
+        """Return why this node does not take it, "" if it does. `checked`: against its node's blocks, already."""
+        if self._state is None:
+            return "" if checked else "it was collected without the blocks of its node."
+        for text in endpoint.addresses:
+            address = single_address(text)
+            if address is None:
+                return f"{shown(text)} is not a single address."
+            if address in self._own:
+                return f"its address {text} lies in a block of {self._state.node}."
+            if text in self._hosts:
+                return f"its address {text} is that of a node."
+            if checked:
+                continue
+            if address not in self._pools:
+                return f"its address {text} lies in no pool."
+            if self._owners.of(address) not in (None, node):
+                return f"its address {text} lies in a block of another node."
+        return ""
+
+
+def told_of(data: t.Any) -> tuple[dict[str, Told], tuple[LeftOut, ...]]:
+    """Return what `updated` takes, and what was left out, of {node: {"collected": when, "endpoints": [...], or left
+    out, "blocks": [...]}}. Raises ValueError for what a controller cannot have sent."""
+    if not isinstance(data, t.Mapping):
+        raise ValueError("what nodes told is not a dictionary")
+    told: dict[str, Told] = {}
+    left_out: list[LeftOut] = []
+    for name, entry in data.items():
+        when = entry.get("collected") if isinstance(entry, t.Mapping) else None
+        if not isinstance(name, str) or not isinstance(when, str) or len(when) > _WHEN_LIMIT:
+            raise ValueError(f"what {shown(name)} told has no time at which it was collected")
+        listed = entry.get("endpoints")
+        blocks = _blocks(name, entry.get("blocks"))
+        if listed is None:
+            told[name] = Told(when, None, None if blocks is None else blocks.cidrs)
+        elif isinstance(listed, (list, tuple)):
+            endpoints, odd = read_endpoints(name, listed, blocks)
+            told[name] = Told(when, endpoints, None if blocks is None else blocks.cidrs)
+            left_out += odd
+        else:
+            raise ValueError(f"the endpoints of {shown(name)} are not a list")
+    return told, tuple(left_out)
+
+
+def _blocks(node: str, data: t.Any) -> t.Optional[OwnBlocks]:
+    if data is None:
+        return None
+    if not isinstance(data, (list, tuple)) or not all(isinstance(cidr, str) for cidr in data):
+        raise ValueError(f"the blocks of {shown(node)} are not a list of texts")
+    return OwnBlocks(data)
+
+
+def own_endpoints(state: NodeState, workloads: t.Iterable[Workload]) -> tuple[Endpoint, ...]:
+    """What a node tells of itself: `workloads`, those that came to it between runs, as its own policy knows them. The
+    inventory's are known to all by the plan."""
+    profiles = (state.policy.settings if state.policy else PolicySettings()).workload_profiles
+    added = with_workloads(state, workloads, ()).workloads[len(state.workloads) :]
+    found = (workload_endpoint(state.node, one, one.interface, one.addresses, profiles) for one in added)
+    return tuple(sorted(found, key=lambda one: one.name))

@@ -1,0 +1,341 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""iptables and ipset of a FakeKernel: both backends, both families, and what their programs say of bad input.
+
+The tables are transactions with a generation, sets are not: `ipset restore` stops where it is refused and what came
+before has been done. Rules do not come back as they went in.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Completed
+
+_BUILTIN = {
+    "filter": ("INPUT", "FORWARD", "OUTPUT"),
+    "nat": ("PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"),
+    "mangle": ("PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"),
+    "raw": ("PREROUTING", "OUTPUT"),
+}
+_TARGETS = {
+    "ACCEPT", "DROP", "RETURN", "MASQUERADE", "SNAT", "DNAT", "MARK", "CONNMARK", "NOTRACK", "CT", "LOG", "NFLOG",
+    "REJECT", "TCPMSS",
+}  # fmt: skip
+_PROGRAM = re.compile(r"(ip6?tables)(?:-(nft|legacy))?(?:-(save|restore))?")
+_DEFAULT_MAXELEM = 65536
+
+PROGRAMS = frozenset(
+    ["ipset"]
+    + [
+        f"{family}{backend}{verb}"
+        for family in ("iptables", "ip6tables")
+        for backend in ("", "-nft", "-legacy")
+        for verb in ("", "-save", "-restore")
+    ]
+)
+
+#: {table: {chain: rules}}
+Tables = dict[str, dict[str, list[str]]]
+
+
+class _Refused(Exception):
+    """`late`: not by the program, which names the line, but by the kernel, which sees the whole."""
+
+    def __init__(self, words: str, late: bool = False) -> None:
+        super().__init__(words)
+        self.late = late
+
+
+class FakeSet(t.NamedTuple):
+    type: str
+    family: str
+    maxelem: int
+    members: dict[str, None]
+
+
+class FakeNetfilter:
+    """`default` is the backend of `iptables` without a suffix. `generation` counts transactions of nftables."""
+
+    def __init__(self) -> None:
+        self.default = "nft"
+        self.generation = 1
+        self.tables: dict[tuple[str, str], Tables] = {
+            (backend, program): {} for backend in ("nft", "legacy") for program in ("iptables", "ip6tables")
+        }
+        self.sets: dict[str, FakeSet] = {}
+
+    def snapshot(self) -> dict[str, t.Any]:
+        """Comparable."""
+        return {
+            "tables": {
+                f"{backend} {program} {name}": chains
+                for (backend, program), tables in self.tables.items()
+                for name, chains in _copy(tables).items()
+            },
+            "sets": {
+                name: (found.type, found.family, found.maxelem, sorted(found.members))
+                for name, found in self.sets.items()
+            },
+        }
+
+    def legacy_sizes(self) -> t.Hashable:
+        """Of each table: how many rules there are in each chain."""
+        return tuple(
+            (program, table, tuple((chain, len(rules)) for chain, rules in sorted(chains.items())))
+            for (backend, program), tables in sorted(self.tables.items())
+            for table, chains in sorted(tables.items())
+            if backend == "legacy"
+        )
+
+    def run(self, argv: t.Sequence[str], stdin: str, written: t.Callable[[], None]) -> t.Optional[Completed]:
+        """`written` is called after each write. None for what this does not know."""
+        if argv[0] == "ipset":
+            return self._ipset(argv, stdin, written)
+        found = _PROGRAM.fullmatch(argv[0])
+        if found is None:
+            return None
+        backend, verb = found.group(2) or self.default, found.group(3)
+        place = backend, found.group(1)
+        version = f"v1.8.9 ({'nf_tables' if backend == 'nft' else 'legacy'})"
+        if verb is None:
+            return Completed(0, f"{argv[0]} {version}\n", "") if "-V" in argv else None
+        if verb == "save":
+            return Completed(0, _save(self.tables[place], version), "")
+        done = self._restore(place, f"{argv[0]} {version}", stdin)
+        if done.code == 0:
+            written()
+        return done
+
+    # ---- iptables
+
+    def _restore(self, place: tuple[str, str], program: str, text: str) -> Completed:
+        tables = _copy(self.tables[place])
+        current: t.Optional[dict[str, list[str]]] = None
+        late = ""
+        for number, line in enumerate(text.splitlines(), start=1):
+            try:
+                if line.startswith("*"):
+                    name = line[1:]
+                    if name not in _BUILTIN:
+                        raise _Refused(f"can't initialize iptables table `{name}'")
+                    current = tables.setdefault(name, {chain: [] for chain in _BUILTIN[name]})
+                    builtin = _BUILTIN[name]
+                elif line == "COMMIT":
+                    if current is not None:
+                        _check_jumps(current)
+                    if late and place[0] == "legacy":
+                        return Completed(1, "", f"{program.split()[0]}: line {number} failed\n")
+                    current = None
+                elif line.startswith(":") and current is not None:
+                    chain = line[1:].split()[0]
+                    if chain not in builtin:
+                        current[chain] = []
+                elif line and not line.startswith("#") and current is not None:
+                    self._line(current, builtin, name, line)
+            except _Refused as refused:
+                if not refused.late:
+                    return Completed(2, "", f"{program}: {refused}\nError occurred at line: {number}\n")
+                chain = line.split()[1]
+                late += f"line {number}: RULE_APPEND failed ({refused}): rule in chain {chain}\n"
+        if late:
+            return Completed(4, "", f"{program}:\n{late}")
+        self.tables[place] = tables
+        if place[0] == "nft" and text.count("\n") > 2:
+            self.generation += 1
+        return Completed(0, "", "")
+
+    def _line(self, chains: dict[str, list[str]], builtin: t.Sequence[str], table: str, line: str) -> None:
+        command, chain, *words = line.split(None, 2)
+        rest = words[0] if words else ""
+        if command == "-N":
+            if chain in chains:
+                raise _Refused("Chain already exists.")
+            chains[chain] = []
+            return
+        if chain not in chains:
+            raise _Refused("No chain/target/match by that name.")
+        rules = chains[chain]
+        if command == "-F":
+            rules.clear()
+        elif command == "-X":
+            if chain in builtin or rules:
+                raise _Refused("Directory not empty")
+            jump = re.compile(rf"-[jg] {re.escape(chain)}(?: |$)")
+            if any(jump.search(rule) for rules in chains.values() for rule in rules):
+                raise _Refused("CHAIN_DEL failed (Device or resource busy)")
+            del chains[chain]
+        elif command in ("-I", "-R") or (command == "-D" and rest.isdigit()):
+            found = re.match(r"(\d+)(?: (.*)|$)", rest)
+            number, rule = (int(found.group(1)), found.group(2)) if found else (1, rest)
+            if not 1 <= number <= len(rules) + (command == "-I"):
+                raise _Refused("Index of insertion too big.")
+            if command != "-I":
+                del rules[number - 1]
+            if command != "-D":
+                rules.insert(number - 1, self._normal(rule, table))
+        elif command == "-A":
+            rules.append(self._normal(rest, table))
+        elif command == "-D":
+            try:
+                rules.remove(self._normal(rest, table))
+            except ValueError:
+                raise _Refused("Bad rule (does a matching rule exist in that chain?).") from None
+        else:
+            raise _Refused(f"unknown option {command}")
+
+    def _normal(self, rule: str, table: str) -> str:
+        """As iptables-save prints it: addresses and protocol stand before any match, so also before our comment."""
+        for name in re.findall(r"--match-set (\S+)", rule):
+            if name not in self.sets:
+                raise _Refused(f"Set {name} doesn't exist.")
+        for number in re.findall(r"--[sd]port (\d+)", rule):
+            if int(number) > 65535:
+                raise _Refused(f"invalid port/service `{number}' specified")
+        if ("-j TCPMSS" in rule and "-p tcp" not in rule) or ("-j MASQUERADE" in rule and table != "nat"):
+            raise _Refused("Invalid argument", late=True)
+        words = rule.split()
+        first: list[str] = []
+        rest: list[str] = []
+        while words:
+            if words[0] in ("-s", "-d", "-i", "-o", "-p") and len(words) > 1:
+                first += words[:2]
+                words = words[2:]
+            else:
+                rest.append(words.pop(0))
+        return " ".join(first + rest)
+
+    # ---- ipset
+
+    def _ipset(self, argv: t.Sequence[str], stdin: str, written: t.Callable[[], None]) -> Completed:
+        words = [word for word in argv[1:] if word != "-exist"]
+        exist = "-exist" in argv
+        if words[0] == "save":
+            return Completed(0, self._ipset_save(), "")
+        lines = stdin.splitlines() if words[0] == "restore" else [" ".join(words)]
+        for number, line in enumerate(lines, start=1):
+            try:
+                self._ipset_line(line.split(), exist)
+            except _Refused as refused:
+                where = f"Error in line {number}: " if words[0] == "restore" else ""
+                return Completed(1, "", f"ipset v7.17: {where}{refused}\n")
+            written()
+        return Completed(0, "", "")
+
+    def _ipset_save(self) -> str:
+        lines = []
+        for name, found in self.sets.items():
+            lines.append(f"create {name} {found.type} family {found.family} hashsize 1024 maxelem {found.maxelem}")
+            lines += [f"add {name} {member}" for member in found.members]
+        return "\n".join(lines) + ("\n" if lines else "")
+
+    def _ipset_line(self, words: list[str], exist: bool) -> None:
+        if not words:
+            return
+        command, name, *rest = words
+        exist = exist or "-exist" in rest
+        if command == "create":
+            self._create(name, rest, exist)
+            return
+        if name not in self.sets:
+            raise _Refused("The set with the given name does not exist")
+        found = self.sets[name]
+        if command == "add":
+            member = _member(rest[0], found)
+            if member in found.members:
+                if not exist:
+                    raise _Refused("Element cannot be added to the set: it's already added")
+            elif len(found.members) >= found.maxelem:
+                raise _Refused("Hash is full, cannot add more elements")
+            found.members[member] = None
+        elif command == "del":
+            member = _member(rest[0], found)
+            if member not in found.members and not exist:
+                raise _Refused("Element cannot be deleted from the set: it's not added")
+            found.members.pop(member, None)
+        elif command == "flush":
+            found.members.clear()
+        elif command == "swap":
+            other = self.sets.get(rest[0])
+            if other is None:
+                raise _Refused("The second set with the given name does not exist")
+            if (other.type, other.family) != (found.type, found.family):
+                raise _Refused("The sets cannot be swapped: their type does not match")
+            self.sets[name], self.sets[rest[0]] = other, found
+        elif command == "destroy":
+            if self._in_use(name):
+                raise _Refused("Set cannot be destroyed: it is in use by a kernel component")
+            del self.sets[name]
+        else:
+            raise _Refused(f"unknown command {command}")
+
+    def _create(self, name: str, rest: t.Sequence[str], exist: bool) -> None:
+        if not rest or not rest[0].startswith("hash:"):
+            raise _Refused("Syntax error: unknown settype")
+        if len(name) > 31:
+            raise _Refused(f"Syntax error: setname '{name}' is longer than 31 characters")
+        options = dict(zip(rest[1::2], rest[2::2]))
+        made = FakeSet(rest[0], options.get("family", "inet"), int(options.get("maxelem", _DEFAULT_MAXELEM)), {})
+        found = self.sets.get(name)
+        if found is None:
+            self.sets[name] = made
+        elif not exist or found[:3] != made[:3]:
+            raise _Refused("Set cannot be created: set with the same name already exists")
+
+    def _in_use(self, name: str) -> bool:
+        return any(
+            f"--match-set {name} " in rule
+            for tables in self.tables.values()
+            for chains in tables.values()
+            for rules in chains.values()
+            for rule in rules
+        )
+
+
+def _copy(tables: Tables) -> Tables:
+    return {name: {chain: list(rules) for chain, rules in chains.items()} for name, chains in tables.items()}
+
+
+def _member(text: str, into: FakeSet) -> str:
+    """As `ipset save` prints it. Refuses what is not of the set's type and family."""
+    address, comma, rest = text.partition(",")
+    try:
+        network = ipaddress.ip_network(address, strict=False)
+    except ValueError:
+        raise _Refused(f"Syntax error: cannot parse {address}: resolving failed") from None
+    if (network.version == 6) != (into.family == "inet6"):
+        raise _Refused(f"Syntax error: cannot parse {address}: it is not of family {into.family}")
+    if network.prefixlen == 0:
+        raise _Refused("The value of the CIDR parameter of the IP address is invalid")
+    if into.type == "hash:ip,port" and not comma:
+        raise _Refused("Syntax error: Second element is missing from " + text)
+    if into.type == "hash:ip,port" and rest.partition(":")[0] not in ("tcp", "udp", "sctp", "udplite", "icmp"):
+        raise _Refused(f"Syntax error: cannot parse '{rest.partition(':')[0]}' as a protocol")
+    shown = socket.inet_ntop(
+        socket.AF_INET6 if network.version == 6 else socket.AF_INET, network.network_address.packed
+    )
+    if network.prefixlen != network.max_prefixlen:
+        shown += f"/{network.prefixlen}"
+    return shown + comma + rest
+
+
+def _save(tables: Tables, version: str) -> str:
+    lines = []
+    for table, chains in tables.items():
+        lines += [f"# Generated by iptables-save {version}", f"*{table}"]
+        lines += [f":{chain} {'ACCEPT' if chain in _BUILTIN[table] else '-'} [0:0]" for chain in chains]
+        lines += [f"-A {chain} {rule}" for chain, rules in chains.items() for rule in rules]
+        lines += ["COMMIT", "# Completed"]
+    return "\n".join(lines) + "\n"
+
+
+def _check_jumps(chains: dict[str, list[str]]) -> None:
+    for rules in chains.values():
+        for rule in rules:
+            found = re.search(r"-[jg] (\S+)", rule)
+            if found and found.group(1) not in chains and found.group(1) not in _TARGETS:
+                raise _Refused(f"Couldn't load target `{found.group(1)}':No such file or directory")
