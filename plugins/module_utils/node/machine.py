@@ -72,7 +72,7 @@ class Machine:
 
 
 def here(agent: t.Optional[t.Callable[[str], t.Optional[Agent]]] = None, mounts: t.Optional[str] = None) -> Machine:
-    """Return the machine that this process runs on. Whoever brings a node to a state gives agent.hand_over.connect.
+    """Return the machine that this process runs on. Whoever brings a node to a state gives agent.agent_start.connect.
 
     `mounts` is as in LinuxKernel."""
     return Machine(LinuxKernel(mounts=mounts), agent)

@@ -26,9 +26,6 @@ from .node_state import IpSet, IptablesTable, NodeState, WorkloadEndpoint
 from .policy_state import PolicySettings, PolicyState
 from .policy_tables import PolicyTables
 
-if t.TYPE_CHECKING:
-    from ..fleet.inventory.workload_inventory import Workload
-
 _Key = tuple[str, str]  # of an endpoint: kind, name
 
 FAMILIES = (4, 6)
@@ -216,15 +213,28 @@ def _is_own_workload(endpoint: Endpoint, node: str) -> bool:
     return endpoint.kind == model.WORKLOAD_ENDPOINT and endpoint.node == node
 
 
+class LabelledWorkload(t.Protocol):
+    """What policy needs of a workload's definition: a workload of the inventory or one of a NodeState."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def labels(self) -> t.Mapping[str, str]: ...
+
+
 def workload_endpoint(
     node: str,
-    workload: t.Union[Workload, WorkloadEndpoint],
+    workload: LabelledWorkload,
     interface: str,
     addresses: tuple[str, ...],
     profiles: tuple[str, ...],
     ports: tuple[model.EndpointPort, ...] = (),
 ) -> Endpoint:
-    """A workload as policy knows it."""
+    """Return a workload as the Endpoint that policy selects by labels, addresses and named ports."""
     return Endpoint(
         kind=model.WORKLOAD_ENDPOINT,
         name=f"{workload.namespace}/{workload.name}",

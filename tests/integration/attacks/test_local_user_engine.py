@@ -17,7 +17,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
 
-SOURCE = pathlib.Path(bundle.__file__).resolve().parent.parent
+SOURCE = pathlib.Path(bundle.__file__).resolve().parents[2]
 APPLY = "host_routing/node/command.py"
 
 

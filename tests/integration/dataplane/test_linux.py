@@ -210,7 +210,7 @@ def test_named_namespaces_are_those_of_iproute2(tmp_path):
     program = f"""
 import subprocess, sys
 sys.path.insert(0, {str(__file__).rpartition("/tests/")[0]!r})
-from plugins.module_utils.dataplane.linux import LinuxKernel
+from plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 kernel = LinuxKernel(marker_folder={str(tmp_path)!r})
 kernel.netns_add("web-1", "default/web-1")
 assert subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout.split() == ["web-1"]
@@ -403,9 +403,9 @@ def test_workloads_are_written_without_pyroute2(kernel, tmp_path):
 import dataclasses, sys
 sys.path.insert(0, {str(__file__).rpartition("/tests/")[0]!r})
 from plugins.module_utils.dataplane import attach, node
-from plugins.module_utils.dataplane.linux import LinuxKernel
-from plugins.module_utils.fleet.attachment import endpoint_routes, endpoint_sysctls
-from plugins.module_utils.fleet.node_state import NodeState, WorkloadEndpoint
+from plugins.module_utils.dataplane.kernel.linux import LinuxKernel
+from plugins.module_utils.state.attachment import endpoint_routes, endpoint_sysctls
+from plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
 kernel = LinuxKernel(netns_folder={str(tmp_path / "netns")!r}, marker_folder={str(tmp_path / "markers")!r})
 web = WorkloadEndpoint("web-1", "cali111", "10.244.1.5", 1450, "pool", netns="web-1")
 db = WorkloadEndpoint("db-1", "cali222", "10.244.1.6", 1450, "pool", netns="db-1")

@@ -39,7 +39,7 @@ subprocess.run(["ip", "netns", "delete", "fleet-later"], check=True)
 INSIDE = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
-from plugins.module_utils.dataplane.linux import LinuxKernel
+from plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 kernel = LinuxKernel(mounts=sys.argv[1])
 kernel.netns_add("fleet-sandbox", "")
 inner = kernel.inside("fleet-sandbox")

@@ -130,11 +130,11 @@ PATHS = ("root", "store", "lock", "writer_lock", "engine", "workloads", "ipam", 
 KILLED = """
 import sys
 sys.path[:0] = {path!r}
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.linux import LinuxKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import apply
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
 import json, os, signal
 class Dying(LinuxKernel):
     left = {left}
@@ -242,7 +242,7 @@ class TestProbe:
 
 def test_the_engine_that_is_shipped_restores_a_node_by_itself(host, tmp_path):
     """What the boot unit runs: the installed bundle, in an isolated interpreter, planning for this machine."""
-    source = str(pathlib.Path(bundle.__file__).resolve().parent.parent)
+    source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
     bundle.install(bundle.build(source), bundle.bundle_digest(source), str(tmp_path / "lib"))
     # Whatever this machine itself is: nothing of it is seen below /var/lib.
     alone = 'mount -t tmpfs none /var/lib && exec "$0" "$@"'

@@ -179,7 +179,7 @@ def test_no_access(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_costs_little_to_import() -> None:
     """Programs that live for one call import it: asyncio alone is 50 ms."""
     code = (
-        "import sys; from plugins.module_utils.agent import client; "
+        "import sys; from plugins.module_utils.agent.api import client; "
         "print(sorted({'asyncio', 'dataclasses', 'inspect', 'logging', 'subprocess'} & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, stdout=subprocess.PIPE, check=True)

@@ -125,7 +125,8 @@ def test_the_thread_goes_with_who_had_it():
 def test_the_end_of_the_process_waits_for_the_work():
     program = (
         "import asyncio, os, sys, time\n"
-        "from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.driver_thread import DriverThread\n"
+        "from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile"
+        ".driver_thread import DriverThread\n"
         "async def scenario():\n"
         "    thread = DriverThread()\n"
         "    asked = asyncio.ensure_future(thread(lambda: (time.sleep(0.1), os.write(1, b'done'))))\n"

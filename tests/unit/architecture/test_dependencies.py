@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "policy": {"resources", "base"},
     "bgp": {"resources", "base"},
     # The contract between controller and node. Drivers consume it; of the compiler they know nothing.
-    "state": {"bgp", "policy", "base"},
+    "state": {"bgp", "policy", "resources", "base"},
     "fleet": {"state", "bgp", "ipam", "policy", "resources", "base"},
     "dataplane": {"state", "bgp", "policy", "base"},
     "bird": {"bgp", "dataplane", "state", "base"},
@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "agent": {"node", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "state", "resources", "base"},
     # Of the agent it knows how to ask it, see KNOWN_OF_AGENT.
     "cli": {
-        "agent", "node", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "fleet", "state", "resources", "base",
+        "agent", "node", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "state", "resources", "base",
     },
 }  # fmt: skip
 # What others may import from the agent.

@@ -69,7 +69,7 @@ def test_no_file_is_a_drawer_for_everything() -> None:
 
 def test_the_engine_knows_its_release() -> None:
     galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text("utf-8"))
-    assert constant_of(ROOT / "plugins" / "module_utils" / "release.py", "VERSION") == galaxy["version"]
+    assert constant_of(ROOT / "plugins" / "module_utils" / "base" / "release.py", "VERSION") == galaxy["version"]
 
 
 def test_every_module_is_in_the_action_group_and_no_other() -> None:

@@ -39,10 +39,10 @@ def packed(module: str) -> frozenset[pathlib.Path]:
 
 def test_what_is_packed_is_found() -> None:
     """Or what is below says nothing."""
-    assert {ENGINE / "node" / "apply.py", ENGINE / "dataplane" / "route.py"} <= packed("node")
+    assert {ENGINE / "node" / "change" / "apply.py", ENGINE / "dataplane" / "drivers" / "route.py"} <= packed("node")
 
 
 @pytest.mark.parametrize("module", ["convergence_info", "node_info", "probe"])
 def test_what_asks_a_node_does_not_carry_what_changes_it(module: str) -> None:
-    assert ENGINE / "node" / "apply.py" not in packed(module)
+    assert ENGINE / "node" / "change" / "apply.py" not in packed(module)
     assert len(packed(module)) < 0.7 * len(packed("node"))

@@ -33,14 +33,14 @@ def test_writing_without_pyroute2_says_what_to_install(monkeypatch):
 
 def test_observing_imports_nothing_but_the_standard_library():
     """Links, addresses, routes, rules and sockets of this machine, read with everything else out of reach."""
-    package = linux.__name__.rpartition(".")[0]
+    package = linux.__name__.rpartition(".kernel.")[0]
     root = linux.__file__.split("/ansible_collections/")[0]
     program = f"""
 import sys
 sys.path.insert(0, {root!r})
 import importlib
-linux = importlib.import_module({package!r} + ".linux")
-for name in ("node", "file"):
+linux = importlib.import_module({package!r} + ".kernel.linux")
+for name in ("node", "drivers.file"):
     importlib.import_module({package!r} + "." + name)
 kernel = linux.LinuxKernel()
 assert kernel.link("lo") in kernel.links()

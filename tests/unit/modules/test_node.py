@@ -408,7 +408,7 @@ def test_sessions_and_withdrawn_routes_are_counted(host):
 
 
 def test_the_engine_arrives_with_the_state(host):
-    source = str(pathlib.Path(bundle.__file__).resolve().parent.parent)
+    source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
     digest = bundle.bundle_digest(source)
     planned = host.run(node, check=True, engine_digest=digest, **PARAMS)
     assert any(change["note"] == "engine of the boot unit" for change in planned["changes"])

@@ -90,14 +90,14 @@ def test_a_node_that_is_well(node):
 def test_an_altered_engine_is_a_problem(node, tmp_path):
     alarm = tmp_path / "engine-alarm.json"
     node.machine.engine_alarm = str(alarm)
-    source = str(pathlib.Path(bundle.__file__).resolve().parent.parent)
+    source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
     digest = bundle.bundle_digest(source)
     bundle.install(bundle.build(source), digest, node.machine.engine)
     assert node_status_info.gather(node.machine, NOW)["problems"] == []
-    (pathlib.Path(node.machine.engine) / digest / "host_routing" / "naming.py").write_text("")
+    (pathlib.Path(node.machine.engine) / digest / "host_routing" / "base" / "naming.py").write_text("")
     assert node_status_info.gather(node.machine, NOW)["problems"] == [
-        f"the engine in {node.machine.engine} is not as it was installed: host_routing/naming.py was changed or added. "
-        "Run site.yml, which installs it again, and find out who changed it."
+        f"the engine in {node.machine.engine} is not as it was installed: host_routing/base/naming.py was changed or "
+        "added. Run site.yml, which installs it again, and find out who changed it."
     ]
     alarm.write_text('{"alarm": "the engine x is not as it was installed."}')
     assert node_status_info.gather(node.machine, NOW)["problems"] == ["the engine x is not as it was installed."]

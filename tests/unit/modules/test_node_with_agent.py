@@ -260,7 +260,7 @@ def lines(answer):
 
 
 def test_an_agent_of_another_engine_is_started_anew_before_it_is_told_anything(host, systemctl):
-    source = str(pathlib.Path(bundle.__file__).resolve().parent.parent)
+    source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
     new = bundle.bundle_digest(source)
     bundle.install(bundle.build(source), new, host.machine.engine)  # by a run that was killed then
     with Restarting(host, new, RUNNING) as agent:

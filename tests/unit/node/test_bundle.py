@@ -17,23 +17,24 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import atomic_file
 
-SOURCE = str(pathlib.Path(bundle.__file__).resolve().parent.parent)
+SOURCE = str(pathlib.Path(bundle.__file__).resolve().parents[2])
 
 
 @pytest.fixture
 def source(tmp_path):
-    """A small engine, with everything that bundle.FILES names."""
+    """A small engine, with a file in every folder that a node needs, and in one that it does not."""
     folder = tmp_path / "source"
-    for name in (*bundle.FILES, "node/__init__.py", "dataplane/__init__.py", "bird/__init__.py", "agent/__init__.py"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text("")
+    for name in ("", *bundle.ROOMS, "fleet"):
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / "__init__.py").write_text("")
     (folder / "fleet" / "compiler.py").write_text("")
-    (folder / "agent" / "hand_over.py").write_text("connect = 'connect'\n")
+    (folder / "agent" / "agent_start.py").write_text("connect = 'connect'\n")
     (folder / "agent" / "daemon.py").write_text("def main(argv):\n    print('agent', *argv)\n    return 3\n")
     (folder / "node" / "command.py").write_text(
         "def main(argv, agent):\n    print('engine 1', *argv, agent)\n    return 7\n"
     )
-    shutil.copy(pathlib.Path(SOURCE) / "node" / "engine_start.py", folder / "node")
+    (folder / "node" / "engine").mkdir()
+    shutil.copy(pathlib.Path(SOURCE) / "node" / "engine" / "engine_start.py", folder / "node" / "engine")
     return folder
 
 

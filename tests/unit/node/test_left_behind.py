@@ -14,8 +14,8 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import detached_process
 
 START = (
-    "from ansible_collections.baremetal.host_routing.plugins.module_utils.node import left_behind;"
-    "left_behind.start(['sh', '-c', 'read line < gate; echo $(pwd) $(ps -o sid= -p $$) > out'.replace("
+    "from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import detached_process;"
+    "detached_process.start(['sh', '-c', 'read line < gate; echo $(pwd) $(ps -o sid= -p $$) > out'.replace("
     "'gate', {gate!r}).replace('out', {out!r})])"
 )
 

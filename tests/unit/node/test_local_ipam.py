@@ -295,9 +295,9 @@ def test_the_file_stays_small_and_says_the_same_after_it_was_compacted(machine, 
 
 CHILD = """
 import sys
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import node_state as ns
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import allocation_journal
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.local_ipam import LocalIpam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state import node_state as ns
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam import allocation_journal
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
 allocation_journal.COMPACT_ABOVE = 1000
 ipam = LocalIpam(sys.argv[1], cooldown=0.0)
 ipam.load()

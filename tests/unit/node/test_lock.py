@@ -18,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store 
 HOLDER = """
 import sys, time
 sys.path[:0] = {path!r}
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import lock
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 with lock.held("ansible by me@here", path={lock!r}):
     print("held", flush=True)
     time.sleep(60)

@@ -69,7 +69,7 @@ def test_a_real_process_and_its_child():
         "subprocess.run([sys.executable, '-c', sys.argv[1]], env={'PYTHONPATH': sys.argv[2]}, check=True)"
     )
     child = (
-        "from ansible_collections.baremetal.host_routing.plugins.module_utils.node import ssh_session;"
+        "from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import ssh_session;"
         "print(ssh_session.of_process().text)"
     )
     paths = os.pathsep.join(path for path in sys.path if path)

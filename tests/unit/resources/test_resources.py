@@ -559,7 +559,7 @@ def test_the_room_needs_neither_ansible_nor_anything_outside_the_standard_librar
     script = (
         "import sys, types\n"
         "package = types.ModuleType('engine'); package.__path__ = [sys.argv[1]]; sys.modules['engine'] = package\n"
-        "import engine.resources, engine.selectors, engine.naming\n"
+        "import engine.resources, engine.base.selectors, engine.base.naming\n"
         "print(engine.resources.parse_flat('IPPool', {'name': 'p', 'cidr': '10.0.0.0/16'}).blockSize)\n"
         "print(sorted(name for name in ('ansible', 'pyroute2', 'netaddr', 'yaml', 'jinja2') if name in sys.modules))\n"
     )

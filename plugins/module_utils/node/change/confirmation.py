@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Commit-confirm, its good end: somebody confirms a change by a new connection, and the node keeps it.
 
-going_back.py is the other end. Nothing that changes a node is needed here: this runs once a phase on each host.
+auto_revert.py is the other end. Nothing that changes a node is needed here: this runs once a phase on each host.
 """
 
 from __future__ import annotations
