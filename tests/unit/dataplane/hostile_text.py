@@ -34,7 +34,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane i
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.fake import FakeKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import Guard
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.guard import NO_INTERFACES, Guard
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_state import (
     Block,
     FdbEntry,
@@ -356,7 +356,9 @@ def write(desired: NodeState, others: t.Iterable[Endpoint] = (), known: t.Option
         return written
     written = Written()
     kernel = _Recorder(written)
-    guarded = _attempt(written, lambda: Guard().with_policy(desired, (), others)) if desired.policy else desired
+    guarded = (
+        _attempt(written, lambda: Guard().with_policy(desired, NO_INTERFACES, others)) if desired.policy else desired
+    )
     if guarded is not None:
         write_firewall(kernel, guarded, written)
     _write_rest(desired, written)
