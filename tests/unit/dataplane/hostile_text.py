@@ -44,7 +44,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Profile,
     Tier,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import Guard
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import (
+    NO_INTERFACES,
+    Guard,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     FdbEntry,
@@ -355,7 +358,9 @@ def write(desired: NodeState, others: t.Iterable[Endpoint] = (), known: t.Option
         return written
     written = Written()
     kernel = _Recorder(written)
-    guarded = _attempt(written, lambda: Guard().with_policy(desired, (), others)) if desired.policy else desired
+    guarded = (
+        _attempt(written, lambda: Guard().with_policy(desired, NO_INTERFACES, others)) if desired.policy else desired
+    )
     if guarded is not None:
         write_firewall(kernel, guarded, written)
     _write_rest(desired, written)
