@@ -100,7 +100,7 @@ def with_policy() -> list[inventory.Host]:
 
 
 def policy_once(read: inventory.Inventory) -> tuple[float, float]:
-    """Seconds for the fleet, and for what one node is sent; see plugin_utils/targets.py."""
+    """Seconds for the fleet, and for what one node is sent; see plugin_utils/sources/targets.py."""
     gc.collect()
     began = time.perf_counter()
     with uncollected():
@@ -120,7 +120,7 @@ def policy_once(read: inventory.Inventory) -> tuple[float, float]:
 def compile_once(found: t.Sequence[inventory.Host], previous: t.Any) -> tuple[float, Fleet]:
     gc.collect()
     began = time.perf_counter()
-    with uncollected():  # as in plugin_utils/fleet_source.py
+    with uncollected():  # as in plugin_utils/sources/fleet_source.py
         fleet = Fleet.build(inventory.read(found), previous)
     state = compiler.node_state(fleet, found[len(found) // 2].name)
     taken = time.perf_counter() - began

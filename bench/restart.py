@@ -52,7 +52,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 )
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine  # noqa: E402
-from tests.unit.dataplane.drivers import underlay  # noqa: E402
+from tests.unit.dataplane.suites.drivers import underlay  # noqa: E402
 
 GOALS = {"ratio": 4.0, "memory_started_mib": 60.0, "memory_resynced_mib": 60.0}  # of ip -batch
 BIRD = 12  # the protocol number of its routes

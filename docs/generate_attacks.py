@@ -48,7 +48,7 @@ class Attack(t.NamedTuple):
 
 def attacks(folder: pathlib.Path = TESTS) -> t.Iterator[Attack]:
     """Yield the attacks of all test files. Raises ValueError for a docstring without one of the fields."""
-    for path in sorted(folder.glob("test_*.py")):
+    for path in sorted(folder.rglob("test_*.py"), key=lambda path: path.name):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 yield _attack(path.name, node)

@@ -8,7 +8,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
 
 
 def _with(state: NodeState, hosts: t.Collection[str]) -> NodeState:

@@ -11,14 +11,14 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answe
     sentences as left_out_sentences,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
-    exchange_lines,
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import exchange_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import (
     exchange_parts,
-    inventory_source,
     own_blocks,
     run_results,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_source
 
 
 class ActionModule(GuardedAction):

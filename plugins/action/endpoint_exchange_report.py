@@ -6,8 +6,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import exchange_lines, run_results, shown_lines
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import exchange_lines, shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
 
 
 class ActionModule(GuardedAction):

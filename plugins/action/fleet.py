@@ -16,18 +16,17 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answe
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import observed_nodes, run_results
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import (
     fleet_source,
     inventory_source,
     lockfile_store,
-    observed_nodes,
     pool_modes,
-    run_results,
-    shown_lines,
     targets,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.topology import TOPOLOGIES
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.topology import TOPOLOGIES
 
 
 class ActionModule(GuardedAction):

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import answer, lint_lines, lint_source
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import answer
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import lint_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lint_source
 
 
 class ActionModule(GuardedAction):

@@ -7,7 +7,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import Unreadable
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 
 
 class ActionModule(GuardedAction):

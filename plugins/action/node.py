@@ -18,13 +18,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_en
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
-    bgp_secrets,
-    bird_config,
-    new_connection,
-    targets,
-)
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import new_connection
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import bgp_secrets, targets
 
 _COLLECTION = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _ROLE = os.path.join(_COLLECTION, "roles", "calico_node")

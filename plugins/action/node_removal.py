@@ -6,9 +6,11 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import inventory_source, node_removal, shown_lines
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.shown_path import shown_path
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines.shown_path import shown_path
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import node_removal
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_source
 
 
 class ActionModule(GuardedAction):

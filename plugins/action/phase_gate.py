@@ -7,14 +7,10 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import (
-    lockfile_store,
-    phase_lines,
-    run_results,
-    shown_lines,
-    targets,
-)
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import phase_lines, shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lockfile_store, targets
 
 
 class ActionModule(GuardedAction):

@@ -13,10 +13,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.fl
     question,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import answer, fleet_source
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.inventory_network import known_network
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.shown_path import shown_path
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import answer
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines.shown_path import shown_path
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.inventory_network import known_network
 
 _OPTIONS = ("from", "to", "port")
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import inventory_source, pool_entry, shown_lines
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_source, pool_entry
 
 
 class ActionModule(GuardedAction):

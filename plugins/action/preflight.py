@@ -8,8 +8,8 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import shapes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import shown_lines
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 
 
 class ActionModule(StateAction):

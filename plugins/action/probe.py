@@ -8,8 +8,8 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import PROBE_MARK
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import targets
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.state_action import StateAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
 _PROOF_COUNT = 3
 #: A path is proven by one round in which nothing is lost: the first may meet neighbours whose addresses are not known.

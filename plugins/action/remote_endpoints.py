@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import exchange_parts
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import exchange_parts
 
 
 class ActionModule(GuardedAction):

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.guarded_action import PlainAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import PlainAction
 
 
 class ActionModule(PlainAction):

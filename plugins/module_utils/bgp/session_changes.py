@@ -6,7 +6,7 @@
 BIRD keeps a session whose options did not change, and takes over some options while it runs. Any other one has it send
 Cease and begin anew; both sides forget at once what they learned, graceful restart or not, and it takes a second or
 more until it is there again. Which is which was measured with BIRD 2.0.12, 2.17.5 and 3.4.0, and here stands what any
-of them restarts for (tests/integration/bird/test_session_changes.py asks them again).
+of them restarts for (tests/integration/bird/sessions/test_session_changes.py asks them again).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 BIRD says of a session its state and its last error; the kernel what it dropped of TCP. What follows for certain is said
 as such, all else as what may be. The words of errors are BIRD's (proto/bgp/bgp.c, packets.c), those of sockets the C
-library's; they are the same in 2.0.12, 2.17.5 and 3.4.0 (tests/integration/bird/test_refusals.py asks them).
+library's; they are the same in 2.0.12, 2.17.5 and 3.4.0 (tests/integration/bird/sessions/test_refusals.py asks them).
 """
 
 from __future__ import annotations

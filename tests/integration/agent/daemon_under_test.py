@@ -33,7 +33,7 @@ from tests.conftest import ROOT
 from tests.integration.host_under_test import HOST, HostKernel, host_under_test
 from tests.unit.agent import agent_unit
 from tests.unit.agent.node_under_test import STATE
-from tests.unit.dataplane.drivers import underlay
+from tests.unit.dataplane.suites.drivers import underlay
 
 _PATIENCE = 30.0  # seconds; nothing here takes one, but the machine may be busy
 

@@ -22,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 )
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
-from tests.unit.agent.test_dual_stack import BLOCK6, DUAL, FIRST6
+from tests.unit.agent.workloads.test_dual_stack import BLOCK6, DUAL, FIRST6
 
 VTEP, REMOTE, GATEWAY = "66:00:00:00:00:01", "66:00:00:00:00:02", "fe80::6400:ff:fe00:2"
 FULL = dataclasses.replace(

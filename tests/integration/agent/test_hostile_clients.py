@@ -16,7 +16,7 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
 
 from tests.integration.agent.daemon_under_test import Daemon
-from tests.unit.agent.live_server import everything
+from tests.unit.agent.api.live_server import everything
 
 NOBODY = 65534  # nobody and nogroup on Debian
 

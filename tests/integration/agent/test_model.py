@@ -23,7 +23,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workl
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
-from tests.unit.agent.model import (
+from tests.unit.agent.node_under_test import BLOCK, SPARE
+from tests.unit.agent.workloads.model import (
     ASKED,
     NAMES,
     SABOTAGE,
@@ -39,7 +40,6 @@ from tests.unit.agent.model import (
     Together,
     sabotage,
 )
-from tests.unit.agent.node_under_test import BLOCK, SPARE
 
 STEPS = int(os.environ.get("HOST_ROUTING_MODEL_STEPS", "2000"))
 RUN = 100

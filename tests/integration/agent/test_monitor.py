@@ -26,8 +26,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 )
 
 from tests.integration.host_under_test import HOST, HostKernel, host_under_test
-from tests.unit.dataplane.drivers import underlay
-from tests.unit.dataplane.suite_node import STATE
+from tests.unit.dataplane.suites.drivers import underlay
+from tests.unit.dataplane.suites.suite_node import STATE
 
 BIRD, OSPF = 12, 188
 _T = t.TypeVar("_T")

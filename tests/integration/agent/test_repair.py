@@ -28,8 +28,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
 from tests.unit.agent.node_under_test import STATE
-from tests.unit.dataplane.drivers import OWN
-from tests.unit.dataplane.suite_node import foreign, state_of
+from tests.unit.dataplane.suites.drivers import OWN
+from tests.unit.dataplane.suites.suite_node import foreign, state_of
 
 VTEP, REMOTE = "66:00:00:00:00:01", "66:00:00:00:00:02"
 ACCEPT = "-p udp -m udp --dport 4789 -m set --match-set cali40all-hosts-net src -j ACCEPT"

@@ -15,10 +15,10 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address
 
+from tests.integration.agent.cni.shim import Shim
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine
-from tests.integration.agent.shim import Shim
 from tests.unit.agent.cni.runtime import Answer
-from tests.unit.agent.test_dual_stack import DUAL
+from tests.unit.agent.workloads.test_dual_stack import DUAL
 
 SOAK = 10 if os.environ.get("HOST_ROUTING_SOAK") == "1" else 1
 ELSEWHERE = "does not lead to the network namespace that it was attached to"

@@ -10,12 +10,13 @@ import pathlib
 import typing as t
 
 import pytest
+from tests.integration.bird.interop.interop.interop import Interop, leave_blocks_to_bgp
+
+from tests.integration.bird.sessions.sequence import Streams
 
 from .daemons import Fleet
 from .debian_bird import Build, debian_bird
-from .interop import Interop, leave_blocks_to_bgp
 from .network import Network, Node
-from .sequence import Streams
 
 
 @pytest.fixture(scope="session", params=["bookworm", "trixie"])

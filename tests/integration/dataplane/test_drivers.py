@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from tests.unit.dataplane.suite_attach import *  # noqa: F403
-from tests.unit.dataplane.suite_chains import *  # noqa: F403
-from tests.unit.dataplane.suite_firewall import *  # noqa: F403
-from tests.unit.dataplane.suite_hardening import *  # noqa: F403
-from tests.unit.dataplane.suite_marks import *  # noqa: F403
-from tests.unit.dataplane.suite_node import *  # noqa: F403
-from tests.unit.dataplane.suite_route import *  # noqa: F403
-from tests.unit.dataplane.suite_tunnel import *  # noqa: F403
-from tests.unit.dataplane.suite_workload import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_attach import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_chains import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_firewall import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_hardening import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_marks import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_node import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_route import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_tunnel import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_workload import *  # noqa: F403

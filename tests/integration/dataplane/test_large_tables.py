@@ -24,8 +24,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.d
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IpSet, IptablesTable
 
-from tests.unit.dataplane.drivers import lines
-from tests.unit.dataplane.suite_chains import dispatch, filtering, shown
+from tests.unit.dataplane.suites.drivers import lines
+from tests.unit.dataplane.suites.suite_chains import dispatch, filtering, shown
 
 HOOK = Hook("INPUT", "-j cali-INPUT")
 

@@ -12,10 +12,10 @@ import shutil
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import iptables
 
-from tests.unit.dataplane.drivers import converge
-from tests.unit.dataplane.suite_chains import *  # noqa: F403
-from tests.unit.dataplane.suite_firewall import *  # noqa: F403
-from tests.unit.dataplane.suite_firewall import NAT, run
+from tests.unit.dataplane.suites.drivers import converge
+from tests.unit.dataplane.suites.suite_chains import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_firewall import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_firewall import NAT, run
 
 _LEGACY = shutil.which("xtables-legacy-multi", path="/usr/sbin:/sbin")
 

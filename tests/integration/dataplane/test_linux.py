@@ -36,9 +36,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     WorkloadEndpoint,
 )
 
-from tests.unit.dataplane.drivers import OWN, converge, underlay
-from tests.unit.dataplane.suite_node import STATE, settle
-from tests.unit.dataplane.suite_route import ROUTES
+from tests.unit.dataplane.suites.drivers import OWN, converge, underlay
+from tests.unit.dataplane.suites.suite_node import STATE, settle
+from tests.unit.dataplane.suites.suite_route import ROUTES
 
 
 def ip(kernel, *arguments):

@@ -11,8 +11,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe.probing import Target, probe
 
-from tests.unit.dataplane.drivers import OWN, write_route
-from tests.unit.dataplane.suite_ipv6 import OWN6, dual_stack
+from tests.unit.dataplane.suites.drivers import OWN, write_route
+from tests.unit.dataplane.suites.suite_ipv6 import OWN6, dual_stack
 
 NOBODY, TOO_FAR = "fd00:10:10::99", "fd00:99::1"
 

@@ -25,7 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chai
 )
 
 from tests.integration.policy.packets import is_error, tag
-from tests.unit.policy.node_between import BY_ETH1, OWN
+from tests.unit.policy.explain.node_between import BY_ETH1, OWN
 
 WORKLOADS = 4
 

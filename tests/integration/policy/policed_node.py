@@ -51,7 +51,7 @@ from tests.integration.policy.documents import Document, allow_all_profile
 from tests.integration.policy.node_in_namespace import WORKLOADS as WORKLOADS_OF_NODE
 from tests.integration.policy.node_in_namespace import Node, workload_interface
 from tests.integration.policy.packets import packet, tag
-from tests.unit.policy.node_between import OWN, OWN_ADDRESSES, interface_to
+from tests.unit.policy.explain.node_between import OWN, OWN_ADDRESSES, interface_to
 from tests.unit.policy.random_policies import NODE
 
 #: Addresses of workloads, of something beyond eth0 and beyond eth1, and of the node on these.

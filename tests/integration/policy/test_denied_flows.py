@@ -30,8 +30,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
 from tests.integration.policy.node_in_namespace import Node
 from tests.integration.policy.packets import packet
 from tests.integration.policy.test_kernel_agrees import SETTINGS, _flows
-from tests.unit.policy.node_between import Crossings
-from tests.unit.policy.obvious_node_policy import node_policy
+from tests.unit.policy.explain.node_between import Crossings
+from tests.unit.policy.index.obvious_node_policy import node_policy
 from tests.unit.policy.random_policies import NODE, World, random_world
 
 OPEN = Profile("open", ingress=(Rule("Allow"),), egress=(Rule("Allow"),))

@@ -15,8 +15,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
 
 from tests.integration.policy.node_in_namespace import Node
 from tests.integration.policy.packets import packet
-from tests.unit.policy.node_between import OWN_ADDRESSES, Crossings
-from tests.unit.policy.obvious_node_policy import node_policy
+from tests.unit.policy.explain.node_between import OWN_ADDRESSES, Crossings
+from tests.unit.policy.index.obvious_node_policy import node_policy
 from tests.unit.policy.random_policies import NODE, World, random_flow, random_world
 
 FAILSAFES = (Failsafe("tcp", 8080), Failsafe("udp", 53, "10.65.0.0/24"), Failsafe("tcp", 443, "fd65::/64"))

@@ -37,7 +37,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
 from tests.integration.policy.node_in_namespace import Node, workload_interface
 from tests.integration.policy.packets import packet
 from tests.integration.policy.policed_node import OUTSIDE, W0, W1, udp
-from tests.unit.policy.obvious_node_policy import node_policy
+from tests.unit.policy.index.obvious_node_policy import node_policy
 from tests.unit.policy.random_policies import NODE
 
 LONG = "platform.a-policy-whose-name-is-longer-than-a-prefix-of-nflog-may-be"

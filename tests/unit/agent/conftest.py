@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from tests.unit.agent.live_server import LiveServer
+from tests.unit.agent.api.live_server import LiveServer
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 
 from tests.fakes.kernel import FakeKernel
 from tests.unit.agent.virtual_time import inline
-from tests.unit.dataplane.drivers import underlay
+from tests.unit.dataplane.suites.drivers import underlay
 
 BLOCK, SPARE = "10.244.1.0/29", "10.244.1.8/29"
 STATE = NodeState(

@@ -17,9 +17,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.p
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import workloads
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain
 
+from tests.unit.agent.api.refusal import refused
 from tests.unit.agent.gate import Gate
 from tests.unit.agent.node_under_test import BLOCK, SPARE, STATE, Node, with_state
-from tests.unit.agent.refusal import refused
 from tests.unit.agent.virtual_time import run
 
 

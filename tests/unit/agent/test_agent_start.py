@@ -23,7 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from tests.fakes.kernel import FakeKernel
 from tests.unit.agent.node_under_test import BLOCK, STATE, Node, with_state
 from tests.unit.agent.virtual_time import run
-from tests.unit.dataplane.drivers import underlay
+from tests.unit.dataplane.suites.drivers import underlay
 
 MORE = with_state(routes=(*STATE.routes, Route("10.244.9.0/29", "blackhole")))
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """BGPFilters as values: made of resources, and resources of them again; what they say of a route without BIRD.
 
-That BIRD says the same is tests/integration/bird/test_filters.py's.
+That BIRD says the same is tests/integration/bird/routes/test_filters.py's.
 """
 
 from __future__ import annotations

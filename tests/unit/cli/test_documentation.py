@@ -18,14 +18,14 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import parser
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import policy_explain
 
+from tests.unit.cli.commands.test_agent_status import BLOCK, STATUS
+from tests.unit.cli.commands.test_ipam import serve
+from tests.unit.cli.commands.test_node_status import protocols
+from tests.unit.cli.commands.test_policy_drops import ANSWER
+from tests.unit.cli.commands.test_policy_explain import NOW, settle
+from tests.unit.cli.commands.test_validate import PEER, POOL
 from tests.unit.cli.conftest import WEB, Node
-from tests.unit.cli.test_agent_status import BLOCK, STATUS
 from tests.unit.cli.test_command import commands
-from tests.unit.cli.test_ipam import serve
-from tests.unit.cli.test_node_status import protocols
-from tests.unit.cli.test_policy_drops import ANSWER
-from tests.unit.cli.test_policy_explain import NOW, settle
-from tests.unit.cli.test_validate import PEER, POOL
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "calicoctl.md"
 _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)

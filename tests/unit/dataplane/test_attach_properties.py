@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.kernel import FakeKernel
-from tests.unit.dataplane.suite_attach import host, planned, state
+from tests.unit.dataplane.suites.suite_attach import host, planned, state
 
 NAMES = ("a", "b", "c")
 

@@ -9,9 +9,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import tunnel
 
 from tests.fakes.kernel import FakeKernel
-from tests.unit.dataplane.drivers import converge
-from tests.unit.dataplane.suite_attach import WEB, host, state
-from tests.unit.dataplane.suite_hardening import VXLAN, settings
+from tests.unit.dataplane.suites.drivers import converge
+from tests.unit.dataplane.suites.suite_attach import WEB, host, state
+from tests.unit.dataplane.suites.suite_hardening import VXLAN, settings
 
 
 def test_a_kernel_without_ipv6_has_none_of_its_keys():

@@ -41,7 +41,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.kernel import FakeKernel
-from tests.unit.dataplane.drivers import OWN, underlay, write_route
+from tests.unit.dataplane.suites.drivers import OWN, underlay, write_route
 
 POOL = Pool("pool", "10.244.0.0/16", 26, "VXLAN", True)
 tunnel_addresses = st.sampled_from([None, "10.244.1.1", "10.244.1.2"])

@@ -26,7 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import Uptime
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils import module_answer
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import module_answer
 
 
 class Host:

@@ -25,7 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
 from ansible_collections.baremetal.host_routing.plugins.modules import node
 
 from tests.unit.modules.agent_in_process import AgentInProcess
-from tests.unit.modules.test_node import STATE, params
+from tests.unit.modules.node.test_node import STATE, params
 
 HTTP = Rule("Allow", protocol="tcp", destination=Entity(ports=(PortRange(80, 80),)))
 POLICY = PolicyState(

@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attac
 from ansible_collections.baremetal.host_routing.plugins.modules import drain as drain_module
 from ansible_collections.baremetal.host_routing.plugins.modules import node
 
-from tests.unit.modules.test_node import PARAMS
+from tests.unit.modules.node.test_node import PARAMS
 
 
 def test_until_the_next_run(host):

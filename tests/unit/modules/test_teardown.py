@@ -16,7 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from ansible_collections.baremetal.host_routing.plugins.modules import node, teardown
 
 from tests.unit.modules.agent_in_process import AgentInProcess
-from tests.unit.modules.test_node import PARAMS, STATE
+from tests.unit.modules.node.test_node import PARAMS, STATE
 from tests.unit.node.systemctl import Systemctl
 
 CONFLIST = {"path": "/etc/cni/net.d/10-calico.conflist", "content": "{}\n", "last": True}

@@ -18,7 +18,10 @@ _NUMBERED = re.compile(r"test_((?:\d\d_)+)")
 def lines_of_tests() -> set[int]:
     """The lines that tests are named after."""
     found: set[int] = set()
-    for path in (*(INTEGRATION / "policy").glob("test_*.py"), *(INTEGRATION / "agent").glob("test_policy_*.py")):
+    for path in (
+        *(INTEGRATION / "policy").glob("test_*.py"),
+        *(INTEGRATION / "agent" / "policy").glob("test_policy_*.py"),
+    ):
         for node in ast.parse(path.read_text("utf-8")).body:
             match = _NUMBERED.match(node.name) if isinstance(node, ast.FunctionDef) else None
             found |= set(map(int, match.group(1).strip("_").split("_"))) if match else set()

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`calicoctl scale`: what BGP costs in fleets of several sizes, as a mesh and behind route reflectors.
 
-All nodes are alike there; with -i INVENTORY it is that fleet as it is, as plugin_utils/load_lines.py tells it.
+All nodes are alike there; with -i INVENTORY it is that fleet as it is, as plugin_utils/lines/load_lines.py tells it.
 docs/scaling.md says what the columns mean and what follows from them.
 """
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whom each node hears, where routers outside the fleet carry blocks and where a family has sessions of its own.
 
-What BIRDs make of sessions among nodes is asked in tests/integration/bird/test_reach.py.
+What BIRDs make of sessions among nodes is asked in tests/integration/bird/routes/test_reach.py.
 """
 
 from __future__ import annotations

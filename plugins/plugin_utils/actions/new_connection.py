@@ -1,0 +1,74 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Confirming a change of a host by a connection that is opened after it, as often as it takes.
+
+Each host is confirmed by the process that changed it, at once: however many hosts a task has, none waits for another
+one, and a host that fails the task ends nobody's time.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible.errors import AnsibleConnectionFailure
+
+from ..nodes import run_results
+
+#: Seconds for which a host is asked on after its time is over: it goes back then, and says so.
+GOING_BACK = 45.0
+_PAUSE = 1.0
+#: Sentences of a plan that are repeated.
+_NAMED = 20
+
+Data = dict[str, t.Any]
+
+
+def confirm(
+    reset: t.Callable[[], None],
+    ask: t.Callable[[], Data],
+    seconds: float,
+    clock: t.Callable[[], float] = time.monotonic,
+    sleep: t.Callable[[float], None] = time.sleep,
+) -> Data:
+    """What the host answers to node_confirm, or {unreachable: True, msg: why}.
+
+    `reset` gives up the connection that stands, `ask` calls the module; either raises AnsibleConnectionFailure.
+    """
+    deadline = clock() + seconds + GOING_BACK
+    while True:
+        try:
+            reset()
+            return ask()
+        except AnsibleConnectionFailure as error:
+            if clock() >= deadline:
+                return {"unreachable": True, "msg": run_results.first_line(error.message)}
+        sleep(_PAUSE)
+
+
+def problem(host: str, answer: Data, seconds: float, cut: t.Any) -> str:
+    """Why a change is not confirmed and what the host does now, "" if it is. `cut` and `answer` are as the host gave
+    them."""
+    outcome = answer.get("outcome")
+    if outcome in ("confirmed", "replaced", "nothing"):
+        return ""
+    sentences = [run_results.first_line(text) for text in cut[:_NAMED]] if isinstance(cut, (list, tuple)) else []
+    said = f" The plan said: {'; '.join(sentences)}." if sentences else ""
+    after = f"{said} Correct the inventory, then run again."
+    if outcome == "went_back":
+        return (
+            f"{host} could not be reached by a new connection within {seconds:g} s of the change, and went back by"
+            f" itself to what it had before.{after}"
+        )
+    if outcome == "same_connection":
+        return (
+            f"{host} was asked by the connection that it was changed by, so that nothing is known of new ones. It goes"
+            f" back to what it had before within {seconds:g} s of the change. Have Ansible open a new one when it is"
+            " told to (meta: reset_connection), or give calico_node_confirm_timeout: 0, which confirms nothing."
+        )
+    why = run_results.reason(answer)
+    return (
+        f"{host} did not confirm the change by a new connection ({why}). It goes back by itself to what it had before"
+        f" {seconds:g} s after the change.{after}"
+    )

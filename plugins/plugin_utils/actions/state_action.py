@@ -1,0 +1,82 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the per-host actions share: finding out which state the host is meant to have in this phase."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import Unreadable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+
+from ..nodes import observed_nodes
+from ..sources import bgp_secrets, shared_targets, targets
+from .guarded_action import GuardedAction
+
+
+class StateAction(GuardedAction):
+    """Base of actions that send one host's NodeState to a module. `answered`: what the host said, if it was asked."""
+
+    answered: t.Mapping[str, t.Any] = {}
+
+    def host_state(
+        self,
+        task_vars: dict[str, t.Any],
+        fleet: t.Optional[str],
+        observed: t.Optional[str],
+        phase: str,
+        pool: t.Optional[str] = None,
+        mode: t.Optional[str] = None,
+    ) -> NodeState:
+        """The state of `phase` for this host; see host_states."""
+        return self.host_states(task_vars, fleet, observed, lambda dummy: (phase,), pool, mode)[0][1]
+
+    def host_states(
+        self,
+        task_vars: dict[str, t.Any],
+        fleet: t.Optional[str],
+        observed: t.Optional[str],
+        phases: t.Callable[[targets.Targets], t.Sequence[str]],
+        pool: t.Optional[str] = None,
+        mode: t.Optional[str] = None,
+    ) -> list[tuple[str, NodeState]]:
+        """(phase, its state) for this host, of the `phases` of the targets.
+
+        `fleet` is the folder that the fleet action made, None in an ad-hoc run: the first host of the task compiles the
+        fleet then, for all of them.
+        `observed` is the variable with this host's node_info result, None to ask the host now. Raises FleetError.
+        """
+        host = task_vars["inventory_hostname"]
+        answer = task_vars.get(observed) if observed else self.ask_node(task_vars)
+        found = targets.load(fleet) if fleet else None
+        if found is not None and host in found.refused:
+            raise found.refused[host]
+        current = observed_nodes.state(host, answer)
+        if found is None:
+            found = shared_targets.of_task(task_vars, str(self._task._uuid), host, current, pool, mode)
+        if host not in (found.states if found.fleet is None else found.fleet.nodes):
+            raise FleetError(
+                f"host {host}", None, "is in neither group calico_nodes nor calico_rr.", "Put it into one of them."
+            )
+        try:
+            return [(phase, found.phase(host, current, phase)) for phase in phases(found)]
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
+            why = Unreadable("", "a state from which no way leads to another one")
+            raise observed_nodes.unreadable(host, why) from error
+
+    def ask_node(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        answer = self._execute_module(
+            module_name="baremetal.host_routing.node_info",
+            module_args={
+                "gather": ["state", "engine"],
+                "policy": False,
+                "bgp_passwords": bgp_secrets.packed(task_vars),
+            },
+            task_vars=task_vars,
+        )
+        if answer.get("failed"):
+            raise FleetError(f"host {task_vars['inventory_hostname']}", None, str(answer.get("msg")), "")
+        self.answered = answer
+        return t.cast("dict[str, t.Any]", answer)

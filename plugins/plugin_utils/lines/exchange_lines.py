@@ -1,0 +1,62 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is said of an exchange of workloads: who could not be asked, what is new."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
+
+from ..nodes import run_results
+
+Results = t.Mapping[str, t.Mapping[str, t.Any]]
+
+
+def answered(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
+    """Return whether remote_endpoints_info said something of the host that can be used."""
+    return answer is not None and run_results.usable(answer) and not endpoint_sync.refusal(host, answer)
+
+
+def _why_not(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> str:
+    if answer is None or not run_results.usable(answer):
+        return run_results.reason(answer)
+    return endpoint_sync.refusal(host, answer)
+
+
+def problems(hosts: t.Sequence[str], asked: Results, taken: Results) -> list[str]:
+    """A sentence for each host that was not asked, or not told."""
+    found = []
+    for host in hosts:
+        if not answered(host, asked.get(host)):
+            why = _why_not(host, asked.get(host))
+            found.append(f"{host} could not be asked ({why}). The others keep what they knew of its workloads.")
+        elif not run_results.usable(taken.get(host)):
+            found.append(f"{host} could not be told: {run_results.reason(taken.get(host))}")
+    return found
+
+
+def lines(hosts: t.Sequence[str], asked: Results, taken: Results, check: bool) -> list[str]:
+    """Problems, then one line for the fleet."""
+    wrong = problems(hosts, asked, taken)
+    workloads = sum(len(answer["endpoints"]) for host, answer in asked.items() if answered(host, answer))
+    # Each node is told of each change, so that it is found many times.
+    changes = {
+        (change["action"], change["subject"])
+        for answer in taken.values()
+        if run_results.usable(answer)
+        for change in answer.get("changes", ())
+    }
+    counts = [(word, sum(found == action for found, dummy in changes)) for action, word in _WORDS.items()]
+    news = ", ".join(f"{count} {word}" for word, count in counts if count) or "nothing new"
+    parts = [
+        f"{len(hosts) - len(wrong)}/{len(hosts)} nodes",
+        f"{workloads} workload{'' if workloads == 1 else 's'} that came between runs",
+        news,
+    ]
+    word = "to sync" if check else "incomplete" if wrong else "synced"
+    return [*(f"! {text}" for text in wrong), f"{word}  {' · '.join(parts)}"]
+
+
+_WORDS = {"+": "added", "~": "changed", "-": "gone"}

@@ -1,0 +1,127 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lines that a change of mode prints, one per phase."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..nodes import run_results
+from ..sources.targets import Targets
+
+
+def phase(
+    name: str,
+    hosts: t.Sequence[str],
+    results: t.Mapping[str, t.Mapping[str, t.Any]],
+    targets: Targets,
+    loss_limit: int = 0,
+) -> tuple[str, list[str]]:
+    """(line, problems). The gate is open without problems; up to `loss_limit` lost probes of a soak are none."""
+    problems = []
+    for host in hosts:
+        answer = results.get(host)
+        if not run_results.usable(answer):
+            problems.append(f"{host}: {run_results.reason(answer)}")
+    if name in ("prove", "soak"):
+        return _probes(name, results, problems, loss_limit if name == "soak" else 0, targets.hold)
+    done = f"{len(hosts) - len(problems)}/{len(hosts)}"
+    texts = {
+        "prepare": "receive paths of both modes in place, packets held at the smaller MTU",
+        "flip": "routes replaced and checked in the kernel",
+        "retire": "the old mode is gone",
+    }
+    if targets.hold:
+        texts = {
+            "prepare": "backup routes in place, sessions as they were",
+            "divert": "all traffic goes into tunnels, sessions as they were",
+            "flip": "sessions changed, all routes there by BGP again and checked in the kernel",
+            "retire": "backup routes are gone",
+        }
+    text = texts.get(name, "") + (_kept(results) if name == "retire" else "")
+    return f"{name:<9} {done}  {text}".rstrip(), problems
+
+
+def _probes(
+    name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str], loss_limit: int, hold: bool
+) -> tuple[str, list[str]]:
+    lossy: list[str] = []
+    paths = sent = lost = good = silent = 0
+    worst, gap = "", 0.0
+    for host, answer in sorted(results.items()):
+        for target in answer.get("targets", ()):
+            path = f"{host} -> {target.get('name') or target['address']}"
+            paths += 1
+            sent += target["sent"]
+            lost += target["lost"]
+            good += not target["lost"]
+            silent += bool(target.get("silent"))
+            if target["lost"]:
+                why = target.get("reason") or f"{target['lost']} of {target['sent']} lost"
+                if name == "soak" and target.get("longest_gap"):
+                    why += f", longest gap {target['longest_gap']:.1f} ms"
+                lossy.append(f"{path}: {why}")
+            if target.get("longest_gap", 0.0) > gap:
+                worst, gap = path, target["longest_gap"]
+    tolerated = 0 < lost <= loss_limit
+    if not tolerated:
+        problems += lossy
+    if name == "prove":
+        return (
+            f"{name:<9} {good}/{paths} paths answer over {'the routes to come' if hold else 'the new mode'}, full size "
+            "(marked probes, live traffic untouched)",
+            problems,
+        )
+    counted = f"{name:<9} {lost:,} lost of {sent:,} probes over {paths} paths"
+    longest = f"longest gap {gap:.1f} ms" + (f" ({worst})" if worst else "")
+    unseen = _unwatched(results)
+    parts = [counted + ("" if unseen else " since before the flip"), longest]
+    if tolerated:
+        parts.append(f"calico_node_loss_limit is {loss_limit:,}")
+    if unseen:
+        more = f" and {len(unseen) - 3} more" if len(unseen) > 3 else ""
+        parts.append(f"the flip is not all counted on {', '.join(unseen[:3])}{more}")
+    if silent:
+        parts.append(f"{silent} {'path' if silent == 1 else 'paths'} answered only since the flip")
+    return " · ".join(parts), problems
+
+
+def _unwatched(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
+    """The hosts whose counts do not reach back to before the flip, and why."""
+    found = []
+    for host, answer in sorted(results.items()):
+        watch = answer.get("watch") or {}
+        if answer.get("targets") and not watch.get("complete"):
+            found.append(f"{host} ({watch.get('reason') or 'no watch was running'})")
+    return found
+
+
+def _kept(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> str:
+    kept = [f"{host}: {line}" for host, answer in sorted(results.items()) for line in answer.get("kept", ())]
+    return f" ({'; '.join(kept)})" if kept else ""
+
+
+def returned(
+    hosts: t.Sequence[str],
+    results: t.Mapping[str, t.Mapping[str, t.Any]],
+    causes: t.Sequence[str],
+    hold: bool = False,
+) -> str:
+    """Why a change did not happen and what is where now. `hold`: backup routes stood under it."""
+    back = [host for host in hosts if run_results.usable(results.get(host))]
+    left = [host for host in hosts if host not in back]
+    what = "The change of sessions" if hold else "The change of mode"
+    lines = [f"{what} did not go through.", *(f"  {cause}" for cause in causes[:20])]
+    if len(causes) > 20:
+        lines.append(f"  ... and {len(causes) - 20} more.")
+    lines.append(f"{len(back)} of {len(hosts)} nodes run as before.")
+    for host in left:
+        answer = results.get(host)
+        if hold and answer is not None and answer.get("skipped"):
+            lines.append(f"  {host} keeps backup routes: not all is there by BGP again. Run the playbook again.")
+            continue
+        meanwhile = "backup routes hold its traffic" if hold else "it accepts both modes"
+        reason = run_results.reason(answer)
+        lines.append(f"  {host} could not be put back ({reason}): {meanwhile}. Run the playbook again.")
+    return "\n".join(lines)

@@ -1,0 +1,134 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The last lines of a run: what the fleet is like now, or what a plan would change."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..nodes import run_results
+
+Results = t.Mapping[str, t.Mapping[str, t.Any]]
+
+
+def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
+    """One line for the fleet, and one for each host that could not be planned."""
+    usable = {host: answer for host, answer in plans.items() if run_results.usable(answer)}
+    changing = [host for host, answer in usable.items() if answer.get("changed")]
+    resets = sum(answer.get("sessions_reset", 0) for answer in usable.values())
+    withdrawn = sum(answer.get("routes_withdrawn", 0) for answer in usable.values())
+    lines = [f"! {host}: {run_results.reason(plans.get(host))}" for host in hosts if host not in usable]
+    lines += phases(usable)
+    if not changing:
+        return [*lines, f"fleet  nothing to change on {len(usable)} of {len(hosts)} nodes"]
+    lines += touched(usable)
+    lines.append(
+        f"fleet  {len(changing)} of {len(hosts)} nodes change · {resets} BGP sessions reset"
+        f" · {withdrawn} routes withdrawn"
+    )
+    return lines
+
+
+def touched(plans: Results) -> list[str]:
+    """One line where nodes or sessions come: how far that reaches."""
+    if not any(answer.get("new") or answer.get("sessions_begun") for answer in plans.values()):
+        return []
+    groups: dict[str, list[str]] = {}
+    for host, answer in sorted(plans.items()):
+        groups.setdefault(_change_of(answer), []).append(host)
+    order = {"new": 0, "unchanged": 2}
+    parts = [f"{_names(groups[what])}: {what}" for what in sorted(groups, key=lambda what: (order.get(what, 1), what))]
+    return [f"touched  {' · '.join(parts)}"]
+
+
+def _change_of(answer: t.Mapping[str, t.Any]) -> str:
+    """In a few words what becomes of a node."""
+    if answer.get("new"):
+        return "new"
+    if not answer.get("changed"):
+        return "unchanged"
+    kinds = {
+        change["kind"]
+        for change in answer.get("changes", ())
+        if change["by"] == "node" and change["action"] in "-~+" and change["kind"] not in ("session", "file")
+    }
+    words = []
+    for count, word in ((answer.get("sessions_begun", 0), "more"), (answer.get("sessions_reset", 0), "interrupted")):
+        if count:
+            words.append(f"{count} {word} session{'' if count == 1 else 's'}" if word == "more" else f"{count} {word}")
+            kinds.discard("bird")
+    return ", ".join([*words, *sorted(_WORDS.get(kind, kind) for kind in kinds)]) or "files"
+
+
+#: Kinds of changes as people call them.
+_WORDS = {"fdb": "FDB", "neighbor": "neighbours", "ipset": "sets", "iptables": "rules", "bird": "bird.cfg"}
+
+
+def phases(plans: Results) -> list[str]:
+    """One line for each phase of a change: how much it changes, and where. What is proven between them changes
+    nothing."""
+    counts: dict[str, dict[int, list[str]]] = {}
+    for host, answer in sorted(plans.items()):
+        for step in answer.get("phases", ()):
+            count = sum(change["action"] != "=" and change["kind"] != "session" for change in step["changes"])
+            counts.setdefault(step["phase"], {}).setdefault(count, []).append(host)
+    lines = []
+    for phase, groups in counts.items():
+        texts = [
+            f"{count} change{'' if count == 1 else 's'} on {_names(names)}" for count, names in sorted(groups.items())
+        ]
+        lines.append(f"{phase:<9} {' · '.join(texts)}")
+    return lines
+
+
+def confirmed(plans: Results) -> list[str]:
+    """One line, none where no node waited for being confirmed."""
+    asked = [answer["confirmed"] for answer in plans.values() if "confirmed" in answer]
+    return [f"confirm  {sum(asked)}/{len(asked)} nodes answered a new connection"] if asked else []
+
+
+def _names(names: t.Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 6 else f"{len(names)} nodes"
+
+
+def converged(
+    hosts: t.Sequence[str],
+    plans: Results,
+    convergence: Results,
+    reachability: Results,
+    elapsed: t.Optional[float],
+) -> list[str]:
+    """`elapsed` is in seconds, None where nobody took the time."""
+    lines = []
+    good = 0
+    up = wanted = 0
+    for host in hosts:
+        answer = convergence.get(host)
+        sessions = (answer or {}).get("sessions", {})
+        # Both ends of a session between nodes are counted, one of a session with somebody else.
+        external = (answer or {}).get("external_sessions", 0)
+        up += sessions.get("established", 0) + min(external, sessions.get("established", 0))
+        wanted += sessions.get("expected", 0) + external
+        if run_results.usable(answer) and run_results.usable(plans.get(host)):
+            good += 1
+            continue
+        why = answer if answer is not None and not run_results.usable(answer) else plans.get(host)
+        lines.append(f"! {host}: {run_results.reason(why)}")
+    lines += confirmed(plans)
+    parts = [f"{good}/{len(hosts)} nodes"]
+    if wanted:
+        parts.append(f"{up // 2}/{wanted // 2} sessions Established")
+    sent = lost = paths = answered = 0
+    for answer in reachability.values():
+        for target in answer.get("targets", ()):
+            paths += 1
+            answered += target["lost"] < target["sent"]
+            sent += target["sent"]
+            lost += target["lost"]
+    if paths:
+        parts += [f"{answered}/{paths} paths answer", f"{lost} lost of {sent} probes"]
+    if elapsed is not None:
+        parts.append(f"{elapsed:.0f} s")
+    word = "converged" if good == len(hosts) else "incomplete"
+    return [*lines, f"{word}  {' · '.join(parts)}"]

@@ -1,0 +1,166 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How all nodes are doing: one row for each, then in words what is not as it shall be."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
+
+from ..nodes import run_results
+
+Result = t.Mapping[str, t.Any]
+Results = t.Mapping[str, Result]
+
+HEADING = ("NODE", "BGP", "BLOCKS", "WORKLOADS", "ROUTES", "DRIFT(24h)", "AGENT")
+#: Share of a pool's addresses on a node, spare blocks included, from which on it is said that they run out.
+NEARLY_ALL = 0.8
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
+    """What a host says of itself, None where it says nothing."""
+    if result is None or not run_results.usable(result) or "agent" not in result:
+        return None
+    own = ("node", "plan", "complete", "bgp", "routes", "blocks", "workloads", "agent", "problems")
+    return {name: result[name] for name in own if name in result}
+
+
+def text(hosts: t.Sequence[str], results: Results) -> list[str]:
+    """The table, what is wrong, and one line for the fleet."""
+    nodes = {host: known(results.get(host)) for host in hosts}
+    wrong = problems(hosts, results)
+    rows = [_row(host, node, results.get(host)) for host, node in nodes.items()]
+    lines = tables.columns(HEADING, rows).splitlines()
+    return [*lines, *(f"! {problem}" for problem in wrong), _verdict(nodes, results, wrong)]
+
+
+def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
+    """Sentences. A session between two nodes that both see down is named once."""
+    found: list[str] = []
+    seen: set[frozenset[str]] = set()
+    for host in hosts:
+        node = known(results.get(host))
+        if node is None:
+            found.append(f"{host}: {run_results.reason(results.get(host)).replace('Task failed: ', '')}")
+        elif node["node"] is None:
+            found += [f"{host}: {problem}" for problem in node["problems"]] or [
+                f"{host}: has no state yet. Run playbooks/site.yml."
+            ]
+        else:
+            found += _of_node(host, node, seen)
+    return found
+
+
+def _of_node(host: str, node: Result, seen: set[frozenset[str]]) -> t.Iterator[str]:
+    for session in node["bgp"]["sessions"] if node["bgp"]["running"] else ():
+        pair = frozenset((host, session["node"] or session["address"]))
+        if not session["established"] and pair not in seen:
+            seen.add(pair)
+            yield _session(host, session)
+    yield from (f"{host}: {missing}" for missing in node["routes"]["missing"])
+    if not node["complete"]:
+        yield f"{host}: its last run was cut short. Run playbooks/site.yml, which completes it."
+    yield from (f"{host}: {problem}" for problem in node["problems"])
+    yield from _scarce(host, node["blocks"])
+    agent = node["agent"]
+    if not agent["running"]:
+        if agent["wanted"]:
+            yield f"{host}: the agent does not run. `systemctl status calico-agent` there says why."
+        return
+    yield from (f"{host}: {problem}" for problem in agent["problems"])
+    if not agent["in_sync"] and not agent["problems"]:
+        yield f"{host}: the agent repairs, and is not done within seconds. `calicoctl plan` there says what."
+
+
+def _session(host: str, session: Result) -> str:
+    """`node7 <-> node4: Active since 14:02:11 (Hold timer expired); its routes are kept by graceful restart: ...`."""
+    since = f" since {session['since']}" if session["since"] else ""
+    error = f" ({session['error']})" if session["error"] else ""
+    kept = "; its routes are kept by graceful restart" if session["routes_kept"] else ""
+    reason = f": {session['reason']}" if session.get("reason") else ""
+    return f"{host} <-> {session['node'] or session['address']}: {session['state']}{since}{error}{kept}{reason}"
+
+
+def _scarce(host: str, blocks: t.Sequence[Result]) -> t.Iterator[str]:
+    for pool in dict.fromkeys(block["pool"] for block in blocks):
+        own = [block for block in blocks if block["pool"] == pool]
+        size, free = (sum(block[name] for block in own) for name in ("size", "free"))
+        if size - free >= NEARLY_ALL * size:
+            yield (
+                f"{host}: {free} of its {size} addresses of pool {pool} are free. "
+                "Run playbooks/site.yml, which grants more."
+            )
+
+
+def _row(host: str, node: t.Optional[Result], result: t.Optional[Result]) -> tuple[str, ...]:
+    if node is None:
+        read = result is not None and not result.get("unreachable")
+        return (host, "-", "-", "-", "-", "-", "not read !" if read else "unreachable !")
+    if node["node"] is None:
+        return (host, "-", "-", "-", "-", "-", "no state !")
+    blocks = [block for block in node["blocks"] if not block["spare"]]
+    size = sum(block["size"] for block in blocks)
+    more = f" +{len(blocks) - 1}" if len(blocks) > 1 else ""
+    return (
+        host,
+        _bgp(node["bgp"]),
+        f"{blocks[0]['cidr']}{more}" if blocks else "-",
+        f"{node['workloads']}/{size}" if blocks else "-",
+        _routes(node["routes"]),
+        _drift(node["agent"]),
+        _agent(node["agent"]),
+    )
+
+
+def _bgp(bgp: Result) -> str:
+    if not bgp["enabled"]:
+        return "-"
+    up = sum(1 for session in bgp["sessions"] if session["established"])
+    return f"{up}/{len(bgp['sessions'])}{'' if up == len(bgp['sessions']) and bgp['running'] else ' !'}"
+
+
+def _routes(routes: Result) -> str:
+    absent = routes["expected"] - routes["present"]
+    return f"{absent} missing" if absent else "ok"
+
+
+def _drift(agent: Result) -> str:
+    if not agent["running"]:
+        return "-"
+    drift = agent["drift"]
+    kinds = ", ".join(kind for kind, dummy in sorted(drift["kinds"].items(), key=lambda item: (-item[1], item[0])))
+    return f"{drift['day']} ({kinds})" if drift["day"] and kinds else str(drift["day"])
+
+
+def _agent(agent: Result) -> str:
+    if not agent["running"]:
+        return "down !" if agent["wanted"] else "-"
+    return f"{agent['version']} up {duration(agent['uptime'])}{'' if agent['in_sync'] else ' !'}"
+
+
+def duration(seconds: int) -> str:
+    """`9d`, `3h`, `12m`, `40s`."""
+    for unit, letter in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "m")):
+        if seconds >= unit:
+            return f"{seconds // unit}{letter}"
+    return f"{max(seconds, 0)}s"
+
+
+def _verdict(nodes: t.Mapping[str, t.Optional[Result]], results: Results, wrong: t.Sequence[str]) -> str:
+    good = sum(1 for host in nodes if not problems([host], results))
+    parts = [f"{good}/{len(nodes)} nodes"]
+    up = wanted = 0
+    for node in nodes.values():
+        for session in node["bgp"]["sessions"] if node and node["node"] else ():
+            # Both ends of a session between nodes are counted, one of a session with somebody else.
+            ends = 1 if session["node"] else 2
+            wanted += ends
+            up += ends if session["established"] else 0
+    if wanted:
+        parts.append(f"{up // 2}/{wanted // 2} sessions Established")
+    parts.append(f"{sum(node['workloads'] for node in nodes.values() if node and node['node'])} workloads")
+    return f"{'good' if not wrong else 'not all good'}  {' · '.join(parts)}"

@@ -1,0 +1,461 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the inventory, the lockfile and the nodes' copies to the targets of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from types import MappingProxyType
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import (
+    compiler,
+    impact,
+    transition,
+    variables,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import (
+    Host,
+    Inventory,
+    origin,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import (
+    read as read_inventory,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.node_info import Journal
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
+    AllocationPlan,
+    NodePlan,
+    PlannedPool,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import IpamError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuild import reconcile
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.endpoints import (
+    OwnBlocks,
+    single_address,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import LeftOut, sentences
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import with_opened
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, shown
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+
+from ..lines import policy_notices
+from ..nodes import node_removal
+from . import inventory_source, lockfile_store, policy_files, pool_modes
+from .pool_modes import MODE_OF, MODES, live_modes, some
+from .targets import Targets
+from .topology import with_topology
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    targets: Targets
+    fleet: Fleet
+    lockfile: str
+    before: str  # text of the lockfile as it is, "" where there is none
+    after: str
+    notices: tuple[str, ...]
+    change: bool  # some node can only get there through the phases of a change
+    modes: t.Mapping[str, str]  # pool name -> mode that this run gives it
+    origins: t.Mapping[str, str]  # of calico_ip_pools entries: pool name -> file:line
+    remembered: t.Optional[AllocationPlan]  # the lockfile as it is, None where there is none
+    impact: Impact
+    fresh: tuple[str, ...]  # hosts that have nothing yet
+
+
+def compile_targets(
+    task_vars: t.Mapping[str, t.Any],
+    observed: t.Mapping[str, t.Optional[NodeState]],
+    *,
+    copies_complete: bool = True,
+    pool: t.Optional[str] = None,
+    mode: t.Optional[str] = None,
+    as_observed: bool = False,
+    given: t.Mapping[str, Journal] = MappingProxyType({}),
+    may_be_new: bool = False,
+    passwords: t.Mapping[str, t.Collection[str]] = MappingProxyType({}),
+    hold: bool = False,
+    topology: str = "",
+    without: t.Optional[str] = None,
+    refused: t.Mapping[str, FleetError] = MappingProxyType({}),
+) -> Compiled:
+    """`observed`: the stored states of the nodes that could be read (None: it has none yet). `given`: what they gave
+    away by themselves. `copies_complete` is False where nobody asked the nodes (ad hoc): then the lockfile has to be
+    there, unless the fleet `may_be_new`. `as_observed` compiles with the modes and BGP sessions that the nodes had, not
+    those of the inventory. `passwords`: names of those that change, by node. `hold` has backup routes in the phases,
+    also where nothing asks for them. With a `topology` of its own BGP follows that, and pools keep the modes that they
+    have; `without` a node, as if the inventory had none of that name. `refused`: nodes that answered something that
+    cannot be read; they take no part, and a notice names each. Raises FleetError."""
+    hosts: t.Sequence[Host] = inventory_source.hosts(task_vars)
+    if without is not None:
+        hosts = node_removal.of(hosts, without).others
+    try:
+        with uncollected():
+            hosts = with_topology(hosts, topology) if topology else hosts
+            live_modes_only = as_observed or bool(topology)
+            compiled = _compile(
+                hosts, task_vars, observed, copies_complete, pool, mode, live_modes_only, given, may_be_new, refused
+            )
+            return _with_impact(compiled, observed, passwords, as_observed, hold)
+    except FleetError as error:
+        error.origin = error.origin or origin(error.variable, hosts)
+        raise
+
+
+def _compile(
+    hosts: t.Sequence[Host],
+    task_vars: t.Mapping[str, t.Any],
+    observed: t.Mapping[str, t.Optional[NodeState]],
+    copies_complete: bool,
+    pool: t.Optional[str],
+    mode: t.Optional[str],
+    as_observed: bool,
+    given: t.Mapping[str, Journal],
+    may_be_new: bool,
+    refused: t.Mapping[str, FleetError],
+) -> Compiled:
+    documents = policy_files.documents(fleet_variable(hosts, policy_files.VARIABLE), task_vars)
+    inventory = read_inventory(hosts, documents)
+    overrides: dict[str, str] = {}
+    if not as_observed:
+        overrides = mode_overrides(inventory, pool, mode)
+        inventory = with_modes(inventory, overrides)
+    path = lockfile_store.path_for(fleet_variable(hosts, "calico_lockfile"), task_vars)
+    previous = lockfile_store.read(path)
+    if previous is None and not copies_complete and not may_be_new:
+        raise FleetError(
+            "lockfile",
+            path,
+            "does not exist.",
+            "Run playbooks/site.yml first: it plans the blocks and writes this file.",
+        )
+    if as_observed:
+        known_modes = previous.encapsulations if previous else {}
+        inventory = _as_live(inventory, [state for state in observed.values() if state is not None], known_modes)
+    if previous is None:
+        for dummy, error in sorted(refused.items()):
+            raise error  # what it has would be planned over
+    before = lockfile_store.text(previous) if previous is not None else ""
+    remembered = previous
+    if not as_observed and observed:
+        pool_modes.check_newcomers(inventory, remembered, observed, overrides)
+    notices: tuple[str, ...] = ()
+    not_its_own: dict[str, FleetError] = {}
+    if copies_complete:
+        owners = [node.name for node in inventory.nodes.values() if node.workload_node]
+        limited = task_vars.get("ansible_play_hosts_all") or owners
+        try:
+            reconciled = reconcile(
+                previous,
+                {
+                    node: with_opened(state.ipam, given.get(node, Journal()).opened)
+                    for node, state in observed.items()
+                    if state is not None
+                },
+                unreachable=[node for node in owners if node not in observed and node in limited],
+                not_asked=[node for node in owners if node not in observed and node not in limited],
+                inventory_nodes=owners,
+                accept_missing=bool(fleet_variable(hosts, "calico_rebuild_lockfile")),
+                lockfile_name=path,
+                pools={item.name: PlannedPool(item.cidr, item.blockSize) for item in inventory.pools},
+            )
+        except IpamError as error:
+            raise _fleet_error(error) from error
+        previous, notices = reconciled.plan, tuple(reconciled.notices)
+        not_its_own = {node: _fleet_error(error) for node, error in reconciled.refused.items()}
+    allocated, odd = _own_addresses(given, previous)
+    notices += tuple(str(error) for dummy, error in sorted(refused.items())) + tuple(sentences(odd))
+    told = _Told(inventory, remembered, previous, allocated)
+    fleet, culprits = told.fleet()
+    notices += tuple(str(error) for dummy, error in sorted(culprits.items()))
+    previous, allocated = told.previous_without(culprits), told.allocated_without(culprits)
+    change = _needs_change(fleet, observed)
+    fresh = sorted(name for name, state in observed.items() if state is None)
+    if change and fresh and not as_observed:
+        inventory = _joined_first(inventory, observed, fresh, mode)
+        fleet = Fleet.build(inventory, previous, allocated)
+        change = False
+        are = "is" if len(fresh) == 1 else "are"
+        notices += (
+            f"{', '.join(fresh)} {are} new and joined the fleet in the modes that it runs. Run again to change them.",
+        )
+    encapsulations = pool_modes.to_remember(inventory, remembered, observed, change)
+    fleet = dataclasses.replace(fleet, allocation=dataclasses.replace(fleet.allocation, encapsulations=encapsulations))
+    labels = {item.name: label for label, item in inventory.labelled_pools()}
+    origins = {
+        name: next((host.origins[label] for host in hosts if label in host.origins), "")
+        for name, label in labels.items()
+    }
+    return Compiled(
+        Targets(
+            fleet,
+            lockfile=path,
+            encapsulations={item.name: item.encapsulation for item in fleet.pools},
+            refused={**refused, **culprits, **not_its_own},
+        ),
+        fleet,
+        path,
+        before,
+        lockfile_store.text(fleet.allocation),
+        notices + fleet.allocation.warnings + policy_notices.notices(fleet, hosts),
+        change,
+        {item.name: MODE_OF[item.encapsulation] for item in fleet.pools},
+        origins,
+        remembered,
+        Impact(),
+        (),
+    )
+
+
+def _fleet_error(error: IpamError) -> FleetError:
+    return FleetError(error.variable, error.value, error.rule, error.remedy)
+
+
+def _own_addresses(
+    given: t.Mapping[str, Journal], previous: t.Optional[AllocationPlan]
+) -> tuple[dict[str, tuple[str, ...]], list[LeftOut]]:
+    """Return the addresses that each node gave away out of its own blocks, and what else it says to have given."""
+    if previous is None:
+        return {node: own.allocated for node, own in given.items()}, []
+    found, left_out = {}, []
+    aside: dict[str, list[str]] = {}
+    for entry in previous.quarantine:
+        aside.setdefault(entry.node, []).append(entry.cidr)
+    for node, journal in given.items():
+        part = previous.nodes.get(node, NodePlan())
+        cidrs = [*(grant.cidr for grant in (*part.blocks, *part.spare_blocks)), *aside.get(node, ())]
+        blocks = OwnBlocks(cidrs)
+        why = "it lies in none of the node's blocks."
+        own = []
+        for text in journal.allocated:
+            address = single_address(text)
+            if address is not None and address in blocks:
+                own.append(text)
+            else:
+                left_out.append(LeftOut(node, f"address {text} of its journal", why))
+        left_out += [
+            LeftOut(node, f"block {cidr} of its journal", "it is none of the node's.")
+            for cidr in journal.opened
+            if cidr not in cidrs
+        ]
+        found[node] = tuple(own)
+    return found, left_out
+
+
+class _Told:
+    """A plan out of the inventory, the lockfile and what nodes told, that no node can keep from being made.
+
+    `remembered` is the lockfile's plan, `previous` that with what the nodes' copies say, `allocated` what they gave
+    away.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        remembered: t.Optional[AllocationPlan],
+        previous: t.Optional[AllocationPlan],
+        allocated: t.Mapping[str, tuple[str, ...]],
+    ) -> None:
+        self._inventory = inventory
+        self._remembered = remembered
+        self._previous = previous
+        self._allocated = allocated
+
+    def fleet(self) -> tuple[Fleet, dict[str, FleetError]]:
+        """Return the fleet, and the nodes whose answers do not fit into it, left out. Raises FleetError where it
+        cannot be planned by the inventory and the lockfile alone, or there is no lockfile."""
+        try:
+            return self._built(()), {}
+        except FleetError as error:
+            suspects = self._suspects()
+            if not suspects:
+                raise
+            try:
+                alone = self._built(suspects)
+            except FleetError:
+                raise error from None
+            for node in suspects[:_SUSPECTS]:
+                try:
+                    return self._built([node]), {node: _does_not_fit(node, error)}
+                except FleetError:
+                    continue
+            return alone, {node: _does_not_fit(node, error) for node in suspects}
+
+    def _built(self, without: t.Collection[str]) -> Fleet:
+        return Fleet.build(self._inventory, self.previous_without(without), self.allocated_without(without))
+
+    def _suspects(self) -> list[str]:
+        """Return the nodes whose answers the plan differs by from that of the lockfile alone."""
+        if self._remembered is None or self._previous is None:
+            return []
+        before, now = self._remembered.nodes, self._previous.nodes
+        return sorted(
+            node
+            for node in {*before, *now, *self._allocated}
+            if self._allocated.get(node) or before.get(node) != now.get(node)
+        )
+
+    def previous_without(self, nodes: t.Collection[str]) -> t.Optional[AllocationPlan]:
+        """Return the plan to go on from, with the lockfile's part for these nodes."""
+        if not nodes or self._previous is None or self._remembered is None:
+            return self._previous
+        if set(nodes) >= set(self._suspects()):
+            return self._remembered
+        parts = {**self._previous.nodes}
+        for node in nodes:
+            parts.pop(node, None)
+            if node in self._remembered.nodes:
+                parts[node] = self._remembered.nodes[node]
+        restored = [parts[node] for node in nodes if node in parts]
+        owned = {grant.cidr for part in restored for grant in (*part.blocks, *part.spare_blocks)}
+        quarantine = tuple(entry for entry in self._previous.quarantine if entry.cidr not in owned)
+        return dataclasses.replace(self._previous, nodes=parts, quarantine=quarantine)
+
+    def allocated_without(self, nodes: t.Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Return what nodes gave away, without these."""
+        return {node: found for node, found in self._allocated.items() if node not in nodes}
+
+
+#: Nodes that are left out one by one to find the one that a plan fails by; each takes a plan.
+_SUSPECTS = 64
+
+
+def _does_not_fit(node: str, error: FleetError) -> FleetError:
+    value = "" if error.value is None else f" {shown(error.value)}"
+    return FleetError(
+        f"what {node} says that it has",
+        None,
+        f"does not fit, and nothing is changed on it: {error.variable}{value} {error.rule}",
+        error.remedy,
+    )
+
+
+def _with_impact(
+    compiled: Compiled,
+    observed: t.Mapping[str, t.Optional[NodeState]],
+    passwords: t.Mapping[str, t.Collection[str]],
+    as_observed: bool,
+    hold: bool,
+) -> Compiled:
+    """With what the run interrupts, and phases where that asks for them. Sessions `as_observed` are those that are."""
+    targets = dataclasses.replace(compiled.targets, sessions_of=observed if as_observed else {})
+    found = Impact()
+    if not as_observed:
+        fleet = compiled.fleet
+        after = {name: compiler.bird(fleet, name) for name in observed if name in fleet.nodes}
+        found = impact.of_run(observed, after, fleet.announced, fleet.nodes, passwords)
+    return dataclasses.replace(
+        compiled,
+        targets=dataclasses.replace(targets, hold=found.hold or hold, divert=found.divert),
+        change=compiled.change or found.hold,
+        impact=found,
+        fresh=tuple(sorted(name for name, state in observed.items() if state is None)),
+    )
+
+
+def _needs_change(fleet: Fleet, observed: t.Mapping[str, t.Optional[NodeState]]) -> bool:
+    mtu = fleet.settings.underlay_mtu
+    return any(transition.needed(state, fleet.pools, mtu) for state in observed.values() if state is not None)
+
+
+def _joined_first(
+    inventory: Inventory, observed: t.Mapping[str, t.Optional[NodeState]], fresh: t.Sequence[str], mode: t.Optional[str]
+) -> Inventory:
+    """The inventory with the modes that the other nodes run: a node without sessions and routes cannot go through a
+    change in step with them. Raises FleetError where that is not what was asked for."""
+    states = [state for state in observed.values() if state is not None]
+    live = _as_live(inventory, states, {})
+    settled = not any(transition.needed(state, live.pools, live.settings.underlay_mtu) for state in states)
+    if mode is None and settled:
+        return live
+    are = "is" if len(fresh) == 1 else "are"
+    stopped = [state for state in states if state.phase not in ("converge", "retire")]
+    if stopped:
+        names = sorted(state.node for state in stopped)
+        raise FleetError(
+            "plan",
+            None,
+            f"has to end a change of {_what_was_changed(inventory, states)} first, which an earlier run left half-way "
+            f"on {some(names)}, and {', '.join(fresh)} {are} not running yet.",
+            f"Take {'it' if len(fresh) == 1 else 'them'} out of the inventory for one run of playbooks/site.yml, which "
+            "ends that change, and put back for the next. Nothing was changed.",
+        )
+    raise FleetError(
+        "calico_ip_pools",
+        None,
+        f"asks for a change of mode or MTU, and {', '.join(fresh)} {are} not running yet.",
+        "Run playbooks/site.yml first, so that they join the fleet as it is, or leave them out of group calico_nodes. "
+        "Nothing was changed.",
+    )
+
+
+def _what_was_changed(inventory: Inventory, states: t.Sequence[NodeState]) -> str:
+    """By a run that was stopped: backup routes stand where sessions change."""
+    modes = live_modes(states)
+    same_modes = all(modes.get(item.name, item.encapsulation) == item.encapsulation for item in inventory.pools)
+    same_mtu = {state.underlay_mtu for state in states} == {inventory.settings.underlay_mtu}
+    if same_modes and same_mtu and any(state.bird and state.bird.backups for state in states):
+        return "BGP sessions"
+    return "mode or MTU"
+
+
+def fleet_variable(hosts: t.Iterable[Host], name: str) -> t.Any:
+    """The value of a variable that only the controller needs, or None."""
+    found = next((host.variables[name] for host in hosts if name in host.variables), None)
+    return None if found is None else variables.check(name, found)
+
+
+def _as_live(inventory: Inventory, states: t.Sequence[NodeState], remembered: t.Mapping[str, str]) -> Inventory:
+    """The inventory as the nodes still run it: with their modes and, if they agree, their MTU of the underlay. A pool
+    about whose mode they do not agree has the one that the lockfile remembers."""
+    mtus = {state.underlay_mtu for state in states if state.phase in ("converge", "retire")}
+    if len(mtus) == 1:
+        settings = dataclasses.replace(inventory.settings, underlay_mtu=mtus.pop())
+        inventory = dataclasses.replace(inventory, settings=settings)
+    live = live_modes(states)
+    contested = {pool.name for state in states for pool in state.pools if pool.name not in live}
+    live.update((name, remembered[name]) for name in contested if name in remembered)
+    six = {item.name for item in inventory.pools if item.version == 6}
+    return with_modes(inventory, {name: mode for name, mode in live.items() if name not in six or "IPIP" not in mode})
+
+
+def needs_phases(current: t.Optional[NodeState], target: NodeState) -> bool:
+    return transition.needed(current, target.pools, target.underlay_mtu)
+
+
+def mode_overrides(inventory: Inventory, pool: t.Optional[str], mode: t.Optional[str]) -> dict[str, str]:
+    """{pool: encapsulation} that `pool` and `mode` ask for. Raises FleetError."""
+    if pool is None and mode is None:
+        return {}
+    names = [item.name for item in inventory.pools]
+    if pool not in names:
+        raise FleetError("pool", pool, "is not a pool of this inventory.", f"Choose one of {', '.join(names)}.")
+    if mode not in MODES:
+        raise FleetError("mode", mode, "is not a mode.", f"Choose one of {', '.join(MODES)}.")
+    if mode.startswith("ipip") and next(item for item in inventory.pools if item.name == pool).version == 6:
+        raise FleetError(
+            "mode",
+            mode,
+            f"is not possible for pool {pool}, which is IPv6: IPIP carries IPv4 only.",
+            "Choose direct, vxlan or vxlan-crosssubnet.",
+        )
+    if not inventory.settings.bgp_enabled and not mode.startswith("vxlan"):
+        raise FleetError(
+            "mode",
+            mode,
+            "needs BGP, but calico_bgp_enabled is false.",
+            "Choose vxlan or vxlan-crosssubnet, or enable BGP.",
+        )
+    return {pool: MODES[mode]}
+
+
+def with_modes(inventory: Inventory, modes: t.Mapping[str, str]) -> Inventory:
+    """The inventory as if its pools had these encapsulations ({pool: IPIP, ...})."""
+    if not modes:
+        return inventory
+    pools = tuple(pool.with_encapsulation(modes[pool.name]) if pool.name in modes else pool for pool in inventory.pools)
+    return dataclasses.replace(inventory, pools=pools)

@@ -1,0 +1,194 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The inventory as Ansible holds it, turned into the plain hosts that the engine reads.
+
+What is written for a group is one object in all of its hosts' variables. It is read once: with a list that has entries
+for each host, as calico_workloads, reading it for each of them would take the square of the hosts.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import typing as t
+
+from ansible.errors import AnsibleUndefinedVariable
+from ansible.utils.display import Display
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import (
+    BeyondLimits,
+    check_value,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+
+from ..actions import controller_variables
+
+try:  # Where a value was written; core keeps this in a private place, so live without it.
+    from ansible._internal._datatag._tags import Origin  # type: ignore[import-not-found]
+except ImportError:
+    Origin = None
+
+NODES_GROUP, REFLECTORS_GROUP = "calico_nodes", "calico_rr"
+_PORTS = ("ansible_port", "ansible_ssh_port")
+_FACTS_REMEDY = (
+    "Set variables in the inventory; if no module, local fact or set_fact of yours is behind it, look into who is root "
+    "on this host."
+)
+
+
+def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
+    """All hosts of the inventory's groups, whatever --limit says: blocks are planned for all or for none."""
+    groups = _groups(task_vars)
+    nodes, reflectors = groups.get(NODES_GROUP, set()), groups.get(REFLECTORS_GROUP, set())
+    values = _Values(task_vars["hostvars"])
+    return [_host(name, values, groups, nodes, reflectors) for name in sorted(nodes | reflectors)]
+
+
+def outside(task_vars: t.Mapping[str, t.Any]) -> t.Iterator[Host]:
+    """Hosts of the inventory that are in neither group and have variables of a node."""
+    groups = _groups(task_vars)
+    members = groups.get(NODES_GROUP, set()) | groups.get(REFLECTORS_GROUP, set())
+    values = _Values(task_vars["hostvars"])
+    for name in sorted(groups.get("all", set()) - members):
+        host = _host(name, values, groups, set(), set())
+        if any(variables.BY_NAME[key].scope == variables.NODE for key in host.variables if key in variables.BY_NAME):
+            yield host
+
+
+def _groups(task_vars: t.Mapping[str, t.Any]) -> dict[str, set[t.Any]]:
+    return {str(group): set(members) for group, members in task_vars.get("groups", {}).items()}
+
+
+class _Value(t.NamedTuple):
+    """What the engine reads, and where that and all that is in it is written."""
+
+    plain: t.Any
+    origins: dict[str, str]
+
+
+class _Values:
+    """Variables of hosts, those that are the same object in several hosts taken once."""
+
+    def __init__(self, hostvars: t.Any) -> None:
+        self._hostvars = hostvars
+        self._raw = getattr(hostvars, "raw_get", hostvars.__getitem__)
+        self._known: dict[tuple[str, int], t.Optional[_Value]] = {}
+        self._held: list[t.Any] = []  # an object that is gone would leave its id to another one
+
+    def of(self, host: t.Any) -> dict[str, _Value]:
+        """Those that the engine reads, or complains of, and ports."""
+        raw = self._raw(host)
+        ignored = controller_variables.facts_of_fleet(raw)
+        if ignored:
+            names = ", ".join(ignored[:5])
+            Display().warning(f"host {host}: {names} is a fact, no variable, and is left out. {_FACTS_REMEDY}")
+        return {
+            str(key): self._value(host, str(key), raw[key])
+            for key in raw
+            if key in _PORTS or controller_variables.is_of_fleet(str(key))
+        }
+
+    def _value(self, host: t.Any, name: str, raw: t.Any) -> _Value:
+        key = name, id(raw)
+        if key not in self._known:
+            self._held.append(raw)
+            _check_bounds(name, raw)
+            self._known[key] = _value(name, raw) if _is_constant(raw) else None
+        return self._known[key] or _value(name, self._evaluated(host, name))
+
+    def _evaluated(self, host: t.Any, name: str) -> t.Any:
+        """Return a variable that is a template. Raises FleetError where it names a variable that is not there."""
+        try:
+            value = self._hostvars[host][name]
+        except AnsibleUndefinedVariable as error:
+            raise FleetError(
+                f"{name} of {host}",
+                None,
+                f"is a template that cannot be evaluated: {error.message}.",
+                "Define what it names. Facts are in ansible_facts alone: write ansible_facts.default_ipv4 for "
+                "ansible_default_ipv4.",
+            ) from error
+        _check_bounds(name, value)
+        return value
+
+
+def _value(name: str, value: t.Any) -> _Value:
+    origins: dict[str, str] = {}
+    _origins(name, value, origins)
+    return _Value(plain(value), origins)
+
+
+def _check_bounds(name: str, value: t.Any) -> None:
+    """Raises FleetError for a value that is too much to be read."""
+    try:
+        check_value(value)
+    except BeyondLimits as error:
+        raise FleetError(name, None, error.rule, error.remedy) from error
+
+
+def _is_constant(value: t.Any) -> bool:
+    """Whether it is for Ansible what it is as written: nothing in it is a template, or has to be decrypted."""
+    if isinstance(value, t.Mapping):
+        return all(_is_constant(key) and _is_constant(item) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_constant, value))
+    if isinstance(value, str):
+        return not any(begin in value for begin in ("{{", "{%", "{#"))
+    return value is None or isinstance(value, (bool, int, float))
+
+
+def _host(
+    name: t.Any,
+    values: _Values,
+    groups: t.Mapping[str, t.Collection[t.Any]],
+    nodes: t.Collection[t.Any],
+    reflectors: t.Collection[t.Any],
+) -> Host:
+    found = values.of(name)
+    port = _port([found.pop(key).plain for key in _PORTS if key in found])
+    return Host(
+        str(name),
+        {key: value.plain for key, value in found.items()},
+        workload_node=name in nodes,
+        reflector=name in reflectors,
+        origins=collections.ChainMap(*(value.origins for value in found.values())),
+        ssh_port=port,
+        groups=tuple(sorted(group for group, members in groups.items() if name in members)),
+    )
+
+
+def _port(values: t.Iterable[t.Any]) -> t.Optional[int]:
+    """The port by which Ansible reaches a host, None for the usual one."""
+    texts = map(str, values)
+    return next((int(text) for text in texts if text.isdigit() and 1 <= int(text) <= 65535), None)
+
+
+def plain(value: t.Any) -> t.Any:
+    """Without Ansible's tags and lazy containers."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:
+    """Fills `found` with {`calico_ip_pools[0].cidr`: file:line} for the value and all that is in it."""
+    origin = Origin.get_tag(value) if Origin is not None else None
+    if origin is not None and origin.path:
+        found[path] = f"{origin.path}:{origin.line_num}" if origin.line_num else str(origin.path)
+    if isinstance(value, t.Mapping):
+        for key in value:
+            _origins(f"{path}.{key}", value[key], found)
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            _origins(f"{path}[{index}]", item, found)
+
+
+def pool_origin(task_vars: t.Mapping[str, t.Any], pool: str) -> str:
+    """File and line in which a pool is written, "" where that is not known."""
+    for host in hosts(task_vars):
+        for index, entry in enumerate(host.variables.get("calico_ip_pools") or ()):
+            if isinstance(entry, dict) and pool in (entry.get("name"), (entry.get("metadata") or {}).get("name")):
+                origin = host.origins.get(f"calico_ip_pools[{index}]")
+                if origin:
+                    return origin
+    return ""

@@ -1,0 +1,47 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The shim as the role installs it, with its paths below a folder of the test, and executed as a runtime does it."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import typing as t
+
+from tests.unit.agent.cni.runtime import Answer
+
+SOURCE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "calico_node" / "files" / "cni" / "calico"
+
+
+class Shim:
+    """`carrier` "python3" is a machine without netcat; "none" is one that has nothing that carries bytes."""
+
+    def __init__(self, folder: pathlib.Path, socket: str, carrier: str = "nc", shell: str = "/bin/sh") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.deleted = folder / "deleted"
+        self.path = folder / "calico"
+        text = SOURCE.read_text()
+        changes = {
+            "socket=/run/calico/agent.sock": f"socket={socket}",
+            "deleted=/var/lib/calico/cni/deleted": f"deleted={self.deleted}",
+            "patience=60": "patience=3",
+            "#!/bin/sh": f"#!{shell}",
+        }
+        if carrier != "nc":
+            changes["[ -x /bin/nc.openbsd ]"] = "false"
+            changes["$(nc -h 2>&1)"] = "BusyBox"
+        if carrier == "none":
+            changes["set -- python3 "] = "set -- no-such-program "
+        for before, after in changes.items():
+            assert before in text, before
+            text = text.replace(before, after, 1)
+        self.path.write_text(text)
+        self.path.chmod(0o755)
+
+    def execute(self, environment: t.Mapping[str, str], stdin: bytes, prefix: t.Sequence[str] = ()) -> Answer:
+        done = subprocess.run(
+            [*prefix, str(self.path)], input=stdin, env=dict(environment), capture_output=True, timeout=60, check=False
+        )
+        assert done.stderr == b"", done.stderr
+        return Answer(done.returncode, done.stdout)

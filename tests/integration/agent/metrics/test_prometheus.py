@@ -1,0 +1,226 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Debian's Prometheus scrapes a running agent: every query of the dashboard has data, every alert is understood."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import time
+import typing as t
+import urllib.parse
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
+from tests.integration.agent.metrics.debian_prometheus import debian_prometheus
+from tests.integration.agent.policy.policed_daemon import CLOSED, open_for, policed
+from tests.integration.bird.network import DIES_WITH_ITS_PARENT
+from tests.integration.host_under_test import HOST
+from tests.integration.policy.documents import global_policy
+from tests.unit.agent.api.live_server import everything
+from tests.unit.agent.node_under_test import STATE
+from tests.unit.bird.conftest import FakeBird
+
+MONITORING = ROOT / "roles" / "calico_node" / "files" / "monitoring"
+ALERTS = MONITORING / "alerts.yml"
+AGENT, PROMETHEUS = 9091, 9090  # ports in the namespace
+
+# Asks many things in one process: each has to be started inside the namespace.
+ASK = """\
+import json, sys, urllib.error, urllib.request
+answers = []
+for url in json.load(sys.stdin):
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            answers.append([answer.status, answer.read().decode()])
+    except urllib.error.HTTPError as error:
+        answers.append([error.code, error.read().decode()])
+    except OSError as error:
+        answers.append([0, str(error)])
+json.dump(answers, sys.stdout)
+"""
+
+CONFIGURATION = f"""\
+global: {{scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}}
+rule_files: [{ALERTS}]
+scrape_configs:
+  - job_name: calico-agent
+    static_configs: [{{targets: ["127.0.0.1:{AGENT}"]}}]
+"""
+
+#: Logs and denies.
+WATCHED = global_policy("watched", types=["Ingress"], ingress=[{"action": "Log"}, {"action": "Deny"}])
+
+STATUS = b"1011-Router ID is 10.10.1.11\n0013 Daemon is up and running\n"
+PROTOCOLS = b"""\
+1002-bgp_node2  BGP        ---        up     2026-11-21    Established
+1006-  BGP state:          Established
+0000 .
+"""
+
+
+class Watched(t.NamedTuple):
+    daemon: Daemon
+    inside: list[str]  # what a command in the host's namespace begins with
+
+    def get(self, *urls: str) -> list[tuple[int, str]]:
+        """(status, body) of each; (0, why) where nobody answers."""
+        command = [*self.inside, sys.executable, "-I", "-c", ASK]
+        done = subprocess.run(command, input=json.dumps(urls), capture_output=True, text=True, check=True, timeout=60)
+        return [(status, body) for status, body in json.loads(done.stdout)]
+
+    def agent(self, path: str) -> tuple[int, str]:
+        return self.get(f"http://127.0.0.1:{AGENT}{path}")[0]
+
+    def query(self, *expressions: str) -> list[tuple[int, t.Any]]:
+        """(status, result or error) of each."""
+        base = f"http://127.0.0.1:{PROMETHEUS}/api/v1/query?query="
+        answers = self.get(*(base + urllib.parse.quote(expression) for expression in expressions))
+        return [(status, json.loads(body)["data"]["result"] if status == 200 else body) for status, body in answers]
+
+
+@pytest.fixture(scope="module")
+def watched(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Watched]:
+    """An agent with something to tell, and a Prometheus that has heard it a few times."""
+    folder = tmp_path_factory.mktemp("watched")
+    with daemon_under_test(engine, folder) as daemon:
+        inside = ["nsenter", f"--net={folder / 'netns' / HOST}", *DIES_WITH_ITS_PARENT]
+        subprocess.run([*inside, "ip", "link", "set", "lo", "up"], check=True)
+        bird = FakeBird(str(folder / "run" / "bird.ctl"))
+        bird.answers = {"show status": [[STATUS]], "show protocols all": [[PROTOCOLS]]}
+        daemon.settings(metrics_port=AGENT)
+        daemon.desire(policed(WATCHED, base=STATE))
+        daemon.start()
+        configuration = folder / "prometheus.yml"
+        configuration.write_text(CONFIGURATION)
+        command = [
+            *inside, str(debian_prometheus() / "prometheus"), f"--config.file={configuration}",
+            f"--storage.tsdb.path={folder / 'tsdb'}", f"--web.listen-address=127.0.0.1:{PROMETHEUS}",
+        ]  # fmt: skip
+        with open(folder / "prometheus.log", "wb") as log:
+            prometheus = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            watched = Watched(daemon, inside)
+            be_busy(daemon)
+            wait_until(lambda: scrapes(watched) >= 3, "Prometheus has scraped the agent", folder / "prometheus.log")
+            yield watched
+        finally:
+            prometheus.kill()
+            prometheus.wait(10)
+            bird.close()
+
+
+def be_busy(daemon: Daemon) -> None:
+    """A bit of all that is counted."""
+    daemon.add("web")
+    daemon.add("gone")
+    daemon.delete("gone")
+    daemon.call("resync")
+    daemon.add("client")
+    daemon.until(lambda: daemon.call("policy.drops")["group"], "the agent hears what policy drops")
+    assert not open_for(daemon, "client", "web", CLOSED)
+    daemon.until(lambda: len(daemon.call("policy.drops")["drops"]) == 2, "what was logged and dropped is known")
+    with socket.socket(socket.AF_UNIX) as plugin:
+        plugin.connect(daemon.socket)
+        plugin.sendall(b'CNI 1\nCNI_COMMAND=VERSION\n\n{"cniVersion":"1.0.0"}')
+        plugin.shutdown(socket.SHUT_WR)
+        assert everything(plugin).startswith(b"0\n")
+
+
+def scrapes(watched: Watched) -> int:
+    status, result = watched.query("count_over_time(up[1m]) and up == 1")[0]
+    return int(result[0]["value"][1]) if status == 200 and result else 0
+
+
+def wait_until(holds: t.Callable[[], bool], what: str, log: pathlib.Path) -> None:
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end, f"not within 30 s: {what}\n{log.read_text()}"
+        time.sleep(0.2)
+
+
+def queries() -> list[tuple[str, str]]:
+    """(panel and legend, expression) as Grafana would send them for all nodes."""
+    board = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
+    return [
+        (
+            f"{panel['title']}: {target['legendFormat'] or target['refId']}",
+            target["expr"].replace("$instance", ".*").replace("$__rate_interval", "1m"),
+        )
+        for panel in board["panels"]
+        for target in panel.get("targets", ())
+    ]
+
+
+def test_every_query_of_the_dashboard_has_data(watched: Watched) -> None:
+    asked = queries()
+    assert len(asked) > 30
+    answers = watched.query(*(expression for dummy, expression in asked))
+    without = [name for (name, dummy), (status, result) in zip(asked, answers) if status != 200 or not result]
+    assert without == []
+
+
+def test_the_dashboards_list_of_nodes(watched: Watched) -> None:
+    board = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
+    found = re.fullmatch(r"label_values\((\w+), (\w+)\)", board["templating"]["list"][1]["definition"])
+    assert found
+    dummy, result = watched.query(found[1])[0]
+    assert [series["metric"][found[2]] for series in result] == [f"127.0.0.1:{AGENT}"]
+    assert result[0]["metric"]["node"] == "node1"
+
+
+def test_every_alert_is_understood_and_none_fires(watched: Watched) -> None:
+    def alerts() -> list[dict[str, t.Any]]:
+        status, body = watched.get(f"http://127.0.0.1:{PROMETHEUS}/api/v1/rules")[0]
+        assert status == 200
+        return [rule for group in json.loads(body)["data"]["groups"] for rule in group["rules"]]
+
+    # On a busy machine a scrape may have taken too long: an alert is pending then, until the next one.
+    end = time.monotonic() + 30
+    while any(rule["state"] == "pending" for rule in alerts()) and time.monotonic() < end:
+        time.sleep(0.2)
+    rules = alerts()
+    assert len(rules) > 10
+    assert [(rule["name"], rule["health"], rule["state"]) for rule in rules] == [
+        (rule["name"], "ok", "inactive") for rule in rules
+    ]
+    answers = watched.query(*(rule["query"] for rule in rules))
+    assert [(rule["name"], answer) for rule, answer in zip(rules, answers)] == [
+        (rule["name"], (200, [])) for rule in rules
+    ]
+
+
+def test_every_metric_of_the_alerts_is_there(watched: Watched) -> None:
+    names = sorted(set(re.findall(r"\b(?:calico|process)_\w+", re.sub(r'"[^"]*"', "", ALERTS.read_text()))))
+    names = [name for name in names if not name.startswith("calico_spare_")]
+    answers = watched.query(*names)
+    assert [name for name, (dummy, result) in zip(names, answers) if not result] == []
+
+
+def test_the_format(watched: Watched) -> None:
+    """Also what promtool has to say on style."""
+    status, text = watched.agent("/metrics")
+    assert status == 200
+    promtool = [str(debian_prometheus() / "promtool"), "check", "metrics"]
+    done = subprocess.run(promtool, input=text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_health(watched: Watched) -> None:
+    assert watched.agent("/liveness") == (200, "ok\n")
+    assert watched.agent("/readiness") == (200, "ok\n")
+
+
+@pytest.mark.parametrize("what", [["check", "rules", str(ALERTS)], ["test", "rules", "alerts_test.yml"]], ids=" ".join)
+def test_the_alerts(what: list[str]) -> None:
+    promtool = str(debian_prometheus() / "promtool")
+    here = pathlib.Path(__file__).parent
+    done = subprocess.run([promtool, *what], cwd=here, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calico_policy_cut_denied_flows` and labels: connections of both IP versions that other labels deny end."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import socket
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address
+
+from tests.integration.agent.daemon_under_test import Daemon
+from tests.integration.agent.policy.policed_daemon import inside, policed
+from tests.integration.policy.documents import global_policy
+from tests.unit.agent.workloads.test_dual_stack import DUAL
+
+PORT = 5000
+
+
+class Connection:
+    """From client to web."""
+
+    def __init__(self, daemon: Daemon, family: int, address: str) -> None:
+        self._listener = inside(daemon, "web", lambda: socket.socket(family, socket.SOCK_STREAM))
+        self._listener.bind((address, PORT))
+        self._listener.listen()
+        self._client = inside(daemon, "client", lambda: socket.socket(family, socket.SOCK_STREAM))
+        self._client.settimeout(10)
+        self._client.connect((address, PORT))
+        self._server, dummy = self._listener.accept()
+        self._sent = 0
+
+    def passes(self, patience: float = 15.0) -> bool:
+        """Whether a word arrives there and another one back within so many seconds each: TCP sends again seldomer, the
+        longer nothing came through."""
+        for sender, receiver in ((self._client, self._server), (self._server, self._client)):
+            receiver.settimeout(patience)
+            self._sent += 1
+            sender.send(b"%08d" % self._sent)
+            received = b""
+            with contextlib.suppress(socket.timeout):
+                while not received.endswith(b"%08d" % self._sent):
+                    received += receiver.recv(4096)
+            if not received:
+                return False
+        return True
+
+    def close(self) -> None:
+        for one in (self._client, self._server, self._listener):
+            one.close()
+
+
+@pytest.fixture
+def connections(stopped_daemon: Daemon) -> t.Iterator[list[Connection]]:
+    daemon = stopped_daemon
+    rule = {"action": "Allow", "source": {"selector": 'app == "client"'}}
+    web = global_policy("web", 'app == "web"', types=["Ingress"], ingress=[rule])
+    state = policed(web, base=dataclasses.replace(DUAL, bird=None))
+    assert state.policy is not None
+    settings = dataclasses.replace(state.policy.settings, cut_denied_flows=True)
+    daemon.desire(dataclasses.replace(state, policy=dataclasses.replace(state.policy, settings=settings)))
+    daemon.kernel.address_add(Address("eth0", "fd00:10:10::11", 64))
+    daemon.start()
+    found = daemon.add("web", labels={"app": "web"})["addresses"]
+    daemon.add("client", labels={"app": "client"})
+    daemon.in_sync()
+    made = [Connection(daemon, socket.AF_INET6 if ":" in one else socket.AF_INET, one) for one in found]
+    yield made
+    for one in made:
+        one.close()
+
+
+def test_other_labels_end_connections_of_both_families(stopped_daemon: Daemon, connections: list[Connection]) -> None:
+    daemon = stopped_daemon
+    assert [one.passes() for one in connections] == [True, True]
+    daemon.call("workload.label", id="default/client", labels={"tier": "front"})
+    assert [one.passes() for one in connections] == [True, True]
+    daemon.call("workload.label", id="default/client", labels={"app": "other"})
+    assert [one.passes(0.4) for one in connections] == [False, False]
+    daemon.call("workload.label", id="default/client", labels={"app": "client"})
+    assert [one.passes() for one in connections] == [True, True]

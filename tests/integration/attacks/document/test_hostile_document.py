@@ -1,0 +1,202 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attacks by documents that somebody is given to validate, or that lie beside an inventory."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lockfile_store, policy_files
+
+from tests.integration.ansible_playbook import BIN, ROOT
+
+#: Seconds for one program, on a machine that does other things, too. Without bounds most of these take minutes.
+TIME = 40.0
+MANY = (
+    "has more than 1,000,000 values, those of its aliases counted each time. Split it into several files, and write"
+    " out what its aliases stand for."
+)
+DEEP = "is nested deeper than 64 levels. No resource needs more than about ten: write it flat."
+TAG = "is not YAML: a value does not fit its tag."
+
+
+def number(characters: str) -> str:
+    return f"has a number of {characters} characters, and 64 are the most. Write it in quotes if it is text."
+
+
+def doubled(first: str, more: str) -> str:
+    """Forty lines, each of which stands for twice as much as the one before."""
+    return f"a0: &a0 {first}\n" + "".join(f"a{n}: &a{n} {more}\n".replace("LAST", f"*a{n - 1}") for n in range(1, 40))
+
+
+#: {name of a file: (its content, what is said of it)}
+DOCUMENTS: dict[str, tuple[str, str]] = {
+    # 41 KB that took 53 s
+    "aliases.yaml": (f"a: &a [{','.join(['x'] * 14000)}]\nb:\n" + "- *a\n" * 2000, f"73: {MANY}"),
+    "laughs.yaml": (doubled("[x, x]", "[LAST, LAST]"), f"18: {MANY}"),
+    "merges.yaml": (doubled("{x: 1}", "{<<: [LAST, LAST]}"), f"18: {MANY}"),
+    "itself.yaml": ("a: 1\nb: &b [*b]\n", "2: has alias *b inside of what it stands for. Write it out."),
+    "chain.yaml": ("a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 5000)), f"64: {DEEP}"),
+    "deep-flow.yaml": ("[" * 50_000, f"1: {DEEP}"),
+    "deep-mappings.yaml": ("{a: " * 50_000, f"1: {DEEP}"),
+    "deep-block.yaml": ("- " * 50_000, f"1: {DEEP}"),
+    "deep-lines.yaml": ("".join(f"{' ' * n}a:\n" for n in range(2000)), f"65: {DEEP}"),
+    "deep.json": ('{"a":\n[' * 50_000, f"33: {DEEP}"),
+    "deep-strings.json": ('"' + '\\"' * 500_000, "1: is not JSON: Unterminated string starting at."),
+    "number.yaml": (f"a: 1\nb: {'9' * 100_000}\n", f"2: {number('100,000')}"),
+    "number.json": (f'{{"a": {"9" * 100_000}}}', f" {number('100,000')}"),
+    "base-60.yaml": ("a: 1" + ":1" * 500_000, f"1: {number('1,000,001')}"),
+    "base-60-fraction.yaml": ("a: 1" + ":1" * 5000 + ".0", f"1: {number('10,003')}"),
+    "base-60-tag.yaml": (f'a: !!int "1{":1" * 50_000}"', f"1: {number('100,001')}"),
+    "nan.json": ('{"a": NaN}', " has NaN, which JSON has not. Write a number."),
+    "infinity.json": ('{"a": -Infinity}', " has -Infinity, which JSON has not. Write a number."),
+    "twice.json": ('{"a": 1, "a": 2}', " has key a twice. Remove one of them."),
+    "twice.yaml": ("a: 1\nb: 2\na: 3\n", "3: has key a twice. Remove one of them."),
+    "tag-bool.yaml": ("a: !!bool maybe\n", f" {TAG}"),
+    "tag-int.yaml": ('a: !!int ""\n', f" {TAG}"),
+    "tag-timestamp.yaml": ("a: !!timestamp never\n", f" {TAG}"),
+    "tag-object.yaml": (
+        '!!python/object/apply:os.system ["touch TOUCHED"]\n',
+        "1: is not YAML: could not determine a constructor for the tag "
+        "'tag:yaml.org,2002:python/object/apply:os.system'.",
+    ),
+    "nul.json": ('{"a": "\0"}', "1: is not JSON: Invalid control character at."),
+}
+
+
+def calicoctl(*words: t.Union[str, pathlib.Path], **more: t.Any) -> tuple[int, str, float]:
+    """The exit status of the real program, what it says, and its seconds."""
+    environment = {**os.environ, "PYTHON": sys.executable, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    began = time.monotonic()
+    done = subprocess.run(
+        [ROOT / "bin" / "calicoctl", *words],
+        capture_output=True, text=True, timeout=120, check=False, env=environment, **more,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr, time.monotonic() - began
+
+
+def test_a_document_ends_neither_time_nor_memory_nor_the_program(tmp_path: pathlib.Path) -> None:
+    """Hang or crash whoever validates a document: aliases, nesting, numbers, tags.
+
+    Gain: a pipeline that does not end, or a document that passes because its check crashed.
+    Precedent: CVE-2019-11253 (YAML aliases against the Kubernetes API server).
+    Result: each is refused with its file, line, limit and remedy, in time in proportion to its size.
+    """
+    for name, (content, dummy) in DOCUMENTS.items():
+        (tmp_path / name).write_text(content)
+    status, said, seconds = calicoctl("validate", "-f", tmp_path, cwd=tmp_path)
+    expected = [f"{tmp_path}/{name}:{text}" for name, (dummy, text) in sorted(DOCUMENTS.items())]
+    assert said.splitlines() == [*expected, f"{len(DOCUMENTS)} of {len(DOCUMENTS)} are not valid"]
+    assert status == 1
+    assert seconds < TIME
+    assert not (tmp_path / "TOUCHED").exists()
+
+
+def hostile_places(folder: pathlib.Path) -> dict[str, str]:
+    """{path: what is said of it} of things that are no file of text."""
+    os.mkfifo(folder / "pipe.yaml")
+    with socket.socket(socket.AF_UNIX) as here:
+        here.bind(str(folder / "socket.yaml"))
+    (folder / "loop.yaml").symlink_to("loop.yaml")
+    (folder / "zero.yaml").symlink_to("/dev/zero")
+    (folder / "utf-16.yaml").write_bytes("kind: IPPool\n".encode("utf-16"))
+    (folder / "latin.yaml").write_bytes(b"kind: \xe9\n")
+    with (folder / "large.yaml").open("wb") as stream:
+        stream.truncate(1 << 40)  # takes no place on the disk
+    no_file = "{}, no file. Give the path of a file."
+    return {
+        "pipe.yaml": no_file.format("is a pipe"),
+        "socket.yaml": "cannot be read: No such device or address.",
+        "loop.yaml": "cannot be read: Too many levels of symbolic links.",
+        "zero.yaml": no_file.format("is a device"),
+        "utf-16.yaml": "is not UTF-8 at byte 0. Save it as UTF-8.",
+        "latin.yaml": "is not UTF-8 at byte 6. Save it as UTF-8.",
+        "large.yaml": "is larger than 10 MiB. Split it into several files.",
+    }
+
+
+def test_a_file_that_has_no_end_is_not_read(tmp_path: pathlib.Path) -> None:
+    """Put a pipe, a device, a socket, a loop of links or a terabyte in the place of a document.
+
+    Gain: a check that waits, or takes all memory.
+    Precedent: CWE-400.
+    Result: each is refused at once, by calicoctl and by the reader of calico_policy_files, and named.
+    """
+    for name, text in hostile_places(tmp_path).items():
+        status, said, seconds = calicoctl("validate", "-f", tmp_path / name)
+        assert (status, said) == (1, f"calicoctl: {tmp_path}/{name} {text}\n")
+        assert seconds < TIME
+        folder = tmp_path / f"policy-{name}"
+        folder.mkdir()
+        (tmp_path / name).rename(folder / name)
+        with pytest.raises(FleetError) as refused:
+            policy_files.documents([str(folder)], {"inventory_dir": str(tmp_path)})
+        remedy = " Correct its permissions." if "cannot be read" in text else ""
+        assert str(refused.value) == f"calico_policy_files[0] {folder}/{name} {text}{remedy}"
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTS))
+def test_a_policy_file_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
+    """Put a document of the same kinds among the files of calico_policy_files.
+
+    Gain: a run that does not end.
+    Precedent: CVE-2019-11253.
+    Result: the run is refused, with file and line.
+    """
+    content, text = DOCUMENTS[name]
+    (tmp_path / name).write_text(content)
+    with pytest.raises(FleetError) as refused:
+        policy_files.documents([name], {"inventory_dir": str(tmp_path)})
+    line, dummy, rule = text.partition(" ")
+    where = f"{tmp_path}/{name}:{line}" if line else f"{tmp_path}/{name}: "
+    assert str(refused.value).replace(f"{tmp_path}/{name}: document", f"{tmp_path}/{name}:  document") == (
+        f"{where} document {rule} Correct it."
+    )
+
+
+@pytest.mark.parametrize("name", ["laughs.yaml", "deep-flow.yaml", "base-60.yaml", "tag-bool.yaml", "itself.yaml"])
+def test_a_lockfile_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
+    """Put such a document in the place of the lockfile, by a merge request for instance.
+
+    Gain: a run that does not end.
+    Precedent: CVE-2019-11253.
+    Result: the run is refused before it touches a host.
+    """
+    path = tmp_path / ".calico.lock.yml"
+    path.write_text(DOCUMENTS[name][0])
+    began = time.monotonic()
+    with pytest.raises(FleetError, match=r"^lockfile "):
+        lockfile_store.read(str(path))
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(FleetError, match=r"is a pipe, no file\. Restore the file from version control"):
+        lockfile_store.read(str(path))
+    assert time.monotonic() - began < TIME
+
+
+def test_a_variable_of_the_inventory_is_bounded(tmp_path: pathlib.Path) -> None:
+    """Write a variable whose aliases stand for a billion values.
+
+    Gain: a run that does not end.
+    Precedent: CVE-2019-11253.
+    Result: the variable is named, with the limit and the remedy.
+    """
+    hosts = {"calico_nodes": {"hosts": {"n1": {"calico_node_address": "10.0.0.1/24"}}}}
+    (tmp_path / "hosts.yml").write_text(json.dumps(hosts))
+    (tmp_path / "group_vars").mkdir()
+    lines = [f"x{n}: &x{n} [{f'*x{n - 1}, *x{n - 1}' if n else '{name: a}, {name: b}'}]" for n in range(30)]
+    (tmp_path / "group_vars" / "all.yml").write_text("\n".join([*lines, "calico_workloads: *x29", ""]))
+    status, said, seconds = calicoctl("validate", "-i", tmp_path / "hosts.yml")
+    assert status == 1
+    assert f"calico_workloads {MANY}" in " ".join(said.split())
+    assert seconds < TIME

@@ -1,0 +1,237 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attacks by another node: answers of every kind, tampered with at random places."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import pathlib
+import random
+import re
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info, results
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import Unreadable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import sentences
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import told_of
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import (
+    exchange_lines,
+    phase_lines,
+    report_lines,
+    status_lines,
+)
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import observed_nodes, run_results
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source, lockfile_store
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.targets import Targets
+
+from tests.integration.attacks import hostile_answers as answers
+from tests.unit.fleet import fleets
+
+COUNT = 10_000 if os.environ.get("HOST_ROUTING_SOAK") == "1" else 1_000
+#: How the count is shared out: what is compiled takes the longest.
+EXCHANGES, COMPILED, REPORTED = COUNT * 4 // 10, COUNT * 2 // 10, COUNT * 4 // 10
+SEED = 14
+
+HOSTS = ["node1", "node2", "node3"]
+NODES = {name: fleets.LAB[name] for name in HOSTS}
+BLOCKS = {f"node{n}": (f"10.244.{n}.0/26", f"10.244.{n}.64/26") for n in (1, 2, 3)}
+LIAR = "node3"
+POOL = fleets.pool("ipip")
+WORKLOADS = [fleets.workload("w1", "node1"), fleets.workload("w3", "node3")]
+
+
+def taken(part: t.Mapping[str, t.Any]) -> list[t.Any]:
+    told, dummy = told_of(part["told"])
+    return [one for entry in told.values() for one in entry.endpoints or ()]
+
+
+def test_hostile_answers_about_workloads() -> None:
+    """Tamper with what a node tells of its workloads, at any place.
+
+    Gain: addresses of others in their rules, or a line in another program's input.
+    Precedent: CWE-20, CWE-93.
+    Result: what passes are single addresses in the node's own blocks; what other nodes told is passed on as ever.
+    """
+    chance = random.Random(SEED)
+    honest = {
+        host: answers.remote_endpoints_info(host, answers.endpoint(host, f"10.244.{host[-1]}.2", app="web"))
+        for host in HOSTS
+    }
+    for number in range(EXCHANGES):
+        said = {**honest, LIAR: answers.tampered(honest[LIAR], chance)}
+        asked = {host: dict(answer) for host, answer in said.items()}
+        tellers = {}
+        left_out: list[t.Any] = []
+        for host, answer in asked.items():
+            if exchange_lines.answered(host, answer):
+                tellers[host], odd = endpoint_sync.teller(host, answer, BLOCKS[host])
+                left_out += odd
+        assert {"node1", "node2"} <= tellers.keys(), number
+        assert {one.node for one in left_out} <= {LIAR}, number
+        assert all(line.startswith(f"{LIAR}: ") and line.isprintable() for line in sentences(left_out)), number
+        parts = endpoint_sync.parts(tellers, HOSTS, "2026-11-22T07:00:00Z")
+        for host in ("node1", "node2"):
+            other = "node2" if host == "node1" else "node1"
+            found = taken(parts[host])
+            assert [one.node for one in found if one.node != LIAR] == [other], number
+            for one in found:
+                inside = [ipaddress.ip_network(cidr) for cidr in BLOCKS[one.node]]
+                for text in one.addresses:
+                    address = ipaddress.ip_address(text)
+                    assert str(address) == text and any(address in block for block in inside), (number, text)
+                texts = [one.name, one.interface, one.namespace, *one.profiles, *(port.name for port in one.ports)]
+                texts += [text for label in one.labels for text in label]
+                assert all(re.fullmatch(r"[A-Za-z0-9_./-]*", text) for text in texts), (number, texts)
+        lines = exchange_lines.lines(HOSTS, asked, {}, False)
+        assert len(lines) <= 4, number
+
+
+class Fleet:
+    """A fleet of three with a lockfile, and what its nodes answer."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        hosts = fleets.hosts(POOL, nodes=NODES, workloads=WORKLOADS)
+        self.task_vars = {
+            "groups": {"calico_nodes": HOSTS},
+            "hostvars": {host.name: host.variables for host in hosts},
+            "inventory_dir": str(folder),
+            "ansible_play_hosts_all": HOSTS,
+        }
+        self.lockfile = folder / ".calico.lock.yml"
+        first = fleet_source.compile_targets(self.task_vars, dict.fromkeys(HOSTS))
+        lockfile_store.write(first.lockfile, first.fleet.allocation)
+        self.states = {host: first.targets.state(host) for host in HOSTS}
+        self.answers = {
+            host: answers.node_info(state, _in(state, 9), opened=[state.ipam.spare_blocks[0].cidr])
+            for host, state in self.states.items()
+        }
+        self.honest = self.compile(self.answers)
+
+    def compile(self, said: t.Mapping[str, t.Any]) -> fleet_source.Compiled:
+        """What a run makes of these answers."""
+        read = observed_nodes.read(said)
+        return fleet_source.compile_targets(
+            self.task_vars, read.states, given=read.journals, passwords=read.passwords, refused=read.refused
+        )
+
+
+def _in(state: t.Any, offset: int) -> str:
+    return str(ipaddress.ip_network(state.ipam.blocks[0].cidr)[offset])
+
+
+@pytest.fixture
+def fleet(tmp_path: pathlib.Path) -> Fleet:
+    return Fleet(tmp_path)
+
+
+def test_hostile_answers_about_a_node(fleet: Fleet) -> None:
+    """Tamper with what a node says that it has: its state, its blocks, its journal.
+
+    Gain: blocks or addresses of others, or no plan for anybody.
+    Precedent: CWE-20, CWE-345.
+    Result: the plan of the other nodes is the same as with honest answers, and nothing is written meanwhile.
+    """
+    chance = random.Random(SEED)
+    before = fleet.lockfile.read_text()
+    expected = {host: fleet.honest.fleet.allocation.nodes[host] for host in ("node1", "node2")}
+    others = [grant.cidr for part in expected.values() for grant in (*part.blocks, *part.spare_blocks)]
+    for number in range(COMPILED):
+        answer = answers.tampered(fleet.answers[LIAR], chance)
+        if number % 2:
+            answer = answers.lying(fleet.answers[LIAR], others, "default", chance)
+        compiled = fleet.compile({**fleet.answers, LIAR: answer})
+        found = compiled.fleet.allocation.nodes
+        assert {host: found[host] for host in expected} == expected, number
+        assert set(compiled.targets.refused) <= {LIAR}, number
+        for host in ("node1", "node2"):
+            compiled.targets.phase(host, fleet.states[host], "converge")
+        mine = found[LIAR]
+        assert set(others).isdisjoint(grant.cidr for grant in (*mine.blocks, *mine.spare_blocks)), number
+        assert all(line.isprintable() for line in compiled.notices), number
+    assert fleet.lockfile.read_text() == before
+
+
+def test_hostile_generations() -> None:
+    """Tamper with the list of generations that a node has.
+
+    Gain: an error on the controller that ends the run for all.
+    Precedent: CWE-755.
+    Result: generations of the types that there are, or a refusal in words.
+    """
+    chance = random.Random(SEED)
+    honest = answers.node_info(None)
+    for number in range(REPORTED):
+        try:
+            found = node_info.generations(answers.tampered(honest, chance))
+        except Unreadable as error:
+            assert str(error).isprintable(), number
+            continue
+        assert all(type(entry["n"]) is int and type(entry["plan"]) is str for entry in found), number
+
+
+def _read(said: t.Mapping[str, t.Any], reader: t.Any) -> dict[str, t.Any]:
+    hostvars = {host: {"seen": answer} for host, answer in said.items()}
+    return dict(run_results.of_hosts({"hostvars": hostvars}, "seen", HOSTS, reader))
+
+
+def test_hostile_reports() -> None:
+    """Tamper with what a node says of a change, of probes and of its state.
+
+    Gain: an error on the controller, or others' lines in the report.
+    Precedent: CWE-20, CWE-755.
+    Result: the node's own lines differ, those of others do not.
+    """
+    chance = random.Random(SEED)
+    targets = Targets()
+    for number in range(REPORTED):
+        kind = number % 4
+        if kind == 0:
+            said = {**dict.fromkeys(HOSTS, answers.plan()), LIAR: answers.tampered(answers.plan(), chance)}
+            read = _read(said, results.PLAN)
+            report_lines.plan(HOSTS, read)
+            phase_lines.phase("retire", HOSTS, _read(said, results.any_phase), targets)
+        elif kind == 1:
+            said = {
+                **dict.fromkeys(HOSTS, answers.convergence()),
+                LIAR: answers.tampered(answers.convergence(), chance),
+            }
+            read = _read(said, results.CONVERGENCE)
+            report_lines.converged(HOSTS, {host: {"changed": True} for host in HOSTS}, read, {}, 1.0)
+            phase_lines.phase("flip", HOSTS, _read(said, results.any_phase), targets)
+        elif kind == 2:
+            said = {**dict.fromkeys(HOSTS, answers.probes()), LIAR: answers.tampered(answers.probes(), chance)}
+            read = _read(said, results.PROBES)
+            report_lines.converged(HOSTS, {}, {}, read, 1.0)
+            for phase in ("prove", "soak"):
+                phase_lines.phase(phase, HOSTS, _read(said, results.any_phase), targets)
+        else:
+            said = {host: answers.status(host) for host in HOSTS}
+            honest = status_lines.text(HOSTS, _read(said, results.status))
+            said[LIAR] = answers.tampered(said[LIAR], chance)
+            read = _read(said, results.status)
+            lines = status_lines.text(HOSTS, read)
+            assert [line.split() for line in lines[1:3]] == [line.split() for line in honest[1:3]], number
+        assert all(run_results.usable(read[host]) for host in ("node1", "node2")), number
+        if not run_results.usable(read[LIAR]):
+            assert run_results.reason(read[LIAR]), number
+
+
+def test_a_refusal_is_one_sentence(fleet: Fleet) -> None:
+    """Write line breaks and control characters where the controller shows what is wrong.
+
+    Gain: forged lines on the operator's terminal.
+    Precedent: CWE-117, CWE-150.
+    Result: what is shown of a value is one line of printable characters, cut at 80.
+    """
+    chance = random.Random(SEED)
+    for number in range(REPORTED // 10):
+        answer = answers.tampered(fleet.answers[LIAR], chance)
+        try:
+            observed_nodes.state(LIAR, answer)
+        except FleetError as error:
+            assert str(error).isprintable() and len(str(error)) < 600, number

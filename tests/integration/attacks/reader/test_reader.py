@@ -1,0 +1,307 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attacks by a member of group `calico`.
+
+The agent as nodes run it, processes of real users, the shim as container runtimes execute it. How long an ADD takes
+beside all of this bench/hostile_reader.py measures; nothing here depends on a clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import pathlib
+import subprocess
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Limits
+
+from tests.integration.agent.cni.shim import Shim
+from tests.integration.agent.daemon_under_test import Daemon, install_engine
+from tests.integration.attacks import hostile_reader
+from tests.integration.attacks.local_users import (
+    GID,
+    MEMBER,
+    OTHER_MEMBER,
+    ask,
+    daemon_with_readers,
+    say,
+    start,
+)
+from tests.unit.agent.api.live_server import LiveServer
+
+SOURCE = pathlib.Path(hostile_reader.__file__).read_text("utf-8")
+
+# Opens as many connections as it is told, says the same on each, tells how many stayed open and what came, and waits.
+HOLD = """\
+import json, select, signal, socket, sys
+count, said, wanted = json.load(sys.stdin)
+held = []
+for _ in range(count):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(20)
+    connection.connect("agent.sock")
+    try:
+        connection.sendall(said.encode())
+    except OSError:
+        pass
+    held.append(connection)
+heard, waiting = [], list(held)
+while len(heard) < wanted:
+    readable, _, _ = select.select(waiting, [], [], 60)
+    assert readable, "nothing is answered"
+    for connection in readable:
+        heard.append(connection.makefile("rb").readline().decode())
+        waiting.remove(connection)
+print(json.dumps(heard), flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return install_engine(tmp_path_factory.mktemp("engine"))
+
+
+@pytest.fixture(scope="module")
+def daemon(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
+    with daemon_with_readers(engine, tmp_path_factory.mktemp("reader")) as daemon:
+        daemon.add("web", labels={"app": "web"})
+        yield daemon
+
+
+@contextlib.contextmanager
+def held(
+    daemon: Daemon, count: int, said: str, wanted: int = 0, uid: int = MEMBER
+) -> t.Iterator[list[dict[str, t.Any]]]:
+    """What a member is answered who has that many connections open; he keeps them."""
+    process = start(daemon, uid, [GID], HOLD)
+    assert process.stdin and process.stdout
+    try:
+        process.stdin.write(json.dumps([count, said, wanted]).encode())
+        process.stdin.close()
+        yield [json.loads(line) for line in json.loads(process.stdout.readline())]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def attach(daemon: Daemon, name: str) -> None:
+    """By the shim, as a container runtime does it."""
+    shim = Shim(daemon.folder / "lib" / "cni", daemon.socket)
+    variables = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": name, "CNI_NETNS": daemon.netns(name), "CNI_IFNAME": "eth0"}
+    stdin = b'{"cniVersion":"1.0.0","name":"pods","type":"calico"}'
+    answer = shim.execute({**variables, "CNI_PATH": "/opt/cni/bin"}, stdin)
+    assert answer.result["ips"]
+    assert shim.execute({**variables, "CNI_COMMAND": "DEL"}, stdin).nothing
+    daemon.settled()
+
+
+@pytest.mark.parametrize("number", [1, 255, 256, 257, 3000])
+def test_a_supplementary_group_counts(daemon: Daemon, number: int) -> None:
+    """Keep members out by giving them more groups than the agent reads.
+
+    Gain: readers are refused, and administrators make them root instead.
+    Precedent: none known.
+    Result: the kernel's whole list of groups is read, whatever its length.
+    """
+    groups = [GID, *range(70000, 70000 + number - 1)]
+    assert ask(daemon, MEMBER, "version", groups=groups)["api"] == 1
+    if number > 1:
+        heard = say(daemon, MEMBER, '{"method":"version"}', groups=groups[1:])
+        assert heard == ["Permission denied"]
+
+
+def test_selectors_are_short_and_not_kept(daemon: Daemon) -> None:
+    """Have the agent parse and keep selectors of a megabyte.
+
+    Gain: the memory of a process that the kernel ends last, until none is left.
+    Precedent: CWE-770.
+    Result: longer ones than 4 KiB are refused, and of shorter ones nothing is kept.
+    """
+    long = "a == 'b'" + " " * 4089
+    error = ask(daemon, MEMBER, "workload.list", selector=long)
+    assert error == {
+        "code": "invalid_params",
+        "message": "workload.list: selector has 4097 characters, and at most 4096 are taken. Ask for all workloads, "
+        "and select among the answer.",
+        "data": {"field": "selector"},
+    }
+    assert ask(daemon, MEMBER, "workload.list", selector="x" * 20_000) == {
+        "code": "too_large",
+        "message": "the request is longer than 16384 bytes. Ask for less in one request.",
+        "data": {},
+    }
+    request = '{{"method":"workload.list","params":{{"selector":"{}"}}}}\n'
+    selectors = [hostile_reader.longest_selector(4000).replace("(a)", f"(a{number})", 1) for number in range(50)]
+    say(daemon, MEMBER, "".join(request.format(text) for text in selectors[:10]))
+    before = daemon.memory()
+    (heard,) = say(daemon, MEMBER, "".join(request.format(text) for text in selectors))
+    assert [set(json.loads(line)) for line in heard.splitlines()] == [{"id", "result"}] * 50
+    assert daemon.memory() - before < 2048, "KiB; kept, they would be 7 MiB"
+
+
+def test_roots_bytes_are_roots_own(daemon: Daemon) -> None:
+    """Fill what the agent keeps of requests that are not complete.
+
+    Gain: root's ADD is refused, and no container starts.
+    Precedent: CWE-770.
+    Result: what others have incomplete has bounds of its own, and root attaches.
+    """
+    before = daemon.memory()
+    with contextlib.ExitStack() as stack:
+        for uid in range(MEMBER, MEMBER + 4):
+            stack.enter_context(held(daemon, 16, '{"a":"' + "a" * 16_000, uid=uid))
+            stack.enter_context(held(daemon, 16, '{"a":"' + "a" * 1_000_000, uid=uid))
+        attach(daemon, "beside-bytes")
+        assert daemon.memory() - before < 8 * 1024
+
+
+def test_connections_are_limited_for_each_user(daemon: Daemon) -> None:
+    """Take all connections that the agent has.
+
+    Gain: root and all other members are shut out.
+    Precedent: CWE-400.
+    Result: a user has 32, all users but root 128, and root's are apart.
+    """
+    with held(daemon, 33, '{"id":7,"method":"watch"}\n', wanted=29) as heard:
+        errors = [answer["error"]["message"] for answer in heard]
+        shows = f"Try again; `ss -xp src {daemon.socket}` shows who holds them."
+        assert sorted(set(errors)) == [
+            f"the agent has 32 connections of uid {MEMBER}, which is as many as it takes. {shows}",
+            f"uid {MEMBER} watches 4 streams of the agent, which is as many as it gives. End one, then try again.",
+        ]
+        assert ask(daemon, OTHER_MEMBER, "version")["api"] == 1
+        attach(daemon, "beside-connections")
+    with contextlib.ExitStack() as stack:
+        for uid in range(MEMBER + 10, MEMBER + 14):
+            stack.enter_context(held(daemon, 32, "{", uid=uid))
+        daemon.until(
+            lambda: "128 connections of others than root" in str(ask(daemon, MEMBER + 9, "version")),
+            "no more than 128 are taken",
+        )
+        attach(daemon, "beside-all")
+
+
+def test_answers_that_nobody_reads_are_bounded(daemon: Daemon) -> None:
+    """Ask for large answers on many connections, and read none.
+
+    Gain: the agent's memory.
+    Precedent: CWE-770 (the "slow read" attack on web servers).
+    Result: with 4 MiB of answers unread a user is given no more.
+    """
+    names = [f"w{number}" for number in range(6)]
+    for name in names:
+        daemon.add(name, labels={f"l{n}": "x" * 60 for n in range(900)})
+    try:
+        size = len(json.dumps(daemon.call("workload.list")))
+        assert size > 300_000
+        before = daemon.memory()
+        with held(daemon, 30, '{"method":"workload.list"}\n' * 3):
+            daemon.until(lambda: "answers of the agent unread" in str(ask(daemon, MEMBER, "version")), "it is refused")
+            assert ask(daemon, MEMBER, "version") == {
+                "code": "try_again",
+                "message": f"uid {MEMBER} has answers of the agent unread, as many as it keeps. Read them, then try "
+                "again.",
+                "data": {},
+            }
+            assert ask(daemon, OTHER_MEMBER, "version")["api"] == 1
+            assert daemon.memory() - before < 16 * 1024
+    finally:
+        for name in names:
+            daemon.delete(name)
+        daemon.settled()
+
+
+def test_what_only_root_may(daemon: Daemon) -> None:
+    """Change the node by the API that members may read.
+
+    Gain: any address, any workload, any state of the node.
+    Precedent: CWE-862.
+    Result: each method that changes and each parameter of root's is refused by name.
+    """
+    with Client(daemon.socket) as client:
+        methods = ["workload.add", "workload.delete", "workload.label", "node.apply", "resync"]
+        methods += ["remote_endpoints.reload", "ipam.release"]
+        with pytest.raises(AgentError) as known:
+            client.call("no such")
+    assert all(method in known.value.message for method in methods)
+    before = daemon.call("status")
+    for method in methods:
+        message = f"{method} changes the node, and uid {MEMBER} may only read. Run it as root."
+        assert ask(daemon, MEMBER, method, id="default/web")["message"] == message
+    state = ask(daemon, MEMBER, "node.plan", state={})
+    assert state["message"] == f"node.plan takes state from root alone, and not from uid {MEMBER}."
+    (cni,) = say(daemon, MEMBER, 'CNI 1\nCNI_COMMAND=DEL\n\n{"cniVersion":"1.0.0"}')
+    assert json.loads(cni[2:]) == {
+        "cniVersion": "1.0.0",
+        "code": 100,
+        "msg": f"uid {MEMBER} may not attach workloads",
+        "details": "Only root may. Run the container runtime as root.",
+    }
+    assert daemon.call("status") == before
+
+
+def test_all_of_it_at_once(daemon: Daemon) -> None:
+    """Do the worst of all of this at the same time, as several users.
+
+    Gain: no container starts any more, and the journal is full of the attack.
+    Precedent: CWE-400.
+    Result: root attaches, other members are answered, memory and journal do not grow, and the agent is as before.
+    """
+    daemon.in_sync()
+    before, log = daemon.memory(), daemon.log.stat().st_size
+    attackers: list[subprocess.Popen[bytes]] = []
+    try:
+        for uid in (MEMBER, MEMBER + 3):
+            process = start(daemon, uid, [GID], SOURCE, "agent.sock", *hostile_reader.SAID)
+            attackers.append(process)
+            assert process.stdout and process.stdout.readline() == b"ready\n"
+        for number in range(5):
+            attach(daemon, f"beside-{number}")
+        assert [entry["id"] for entry in ask(daemon, OTHER_MEMBER, "workload.list")["workloads"]] == ["default/web"]
+        assert set(ask(daemon, OTHER_MEMBER, "node.plan")) >= {"changes", "in_sync"}
+        assert ask(daemon, OTHER_MEMBER, "workload.check", id="default/web") == {"problems": []}
+    finally:
+        for process in attackers:
+            process.kill()
+            process.communicate()
+    daemon.in_sync()
+    assert daemon.memory() - before < 12 * 1024
+    said = daemon.log.read_bytes()[log:].decode()
+    assert "Traceback" not in said and len(said.splitlines()) <= 40, said
+
+
+@pytest.mark.parametrize("carrier", ["nc", "python3"])
+def test_a_refusal_reaches_who_attaches(tmp_path: pathlib.Path, carrier: str) -> None:
+    """Have root refused in a form that a container runtime takes for an agent that is down.
+
+    Gain: a DEL is written down for later and reported as done although the agent runs.
+    Precedent: none known.
+    Result: a refusal has the form of the request that it refuses, with a code and a message.
+    """
+    server = LiveServer(tmp_path, limits=Limits(waiting=1000))
+    try:
+        shim = Shim(tmp_path / "cni", server.path, carrier)
+        with server.connect() as full:
+            full.sendall(b"x" * 990)
+            for _ in range(100):
+                server.do(asyncio.sleep(0.01))
+                if server.server._waiting[True] == 990:
+                    break
+            for command in ("ADD", "DEL", "CHECK", "STATUS"):
+                answer = shim.execute({"CNI_COMMAND": command, "CNI_CONTAINERID": "c"}, b'{"cniVersion":"1.0.0"}')
+                assert answer.error == {
+                    "cniVersion": "1.1.0",  # it was not read as far as that
+                    "code": 11,
+                    "msg": "the agent holds too many requests that are not complete. Try again.",
+                    "details": "",
+                }
+    finally:
+        server.close()

@@ -1,0 +1,145 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A pool changes its mode by a new filter and `birdc configure`, node after node, under traffic: nothing is lost."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+import time
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BackupRoute, Bird, BirdPool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration
+
+from tests.integration.bird.daemons import Fleet, mesh, pool, render
+from tests.integration.bird.debian_bird import RELEASES
+from tests.integration.bird.network import POOL6, Network, Node, wait_for
+from tests.integration.bird.routes.test_ipv6 import dual_stack
+
+pytestmark = pytest.mark.root
+
+MODES = {
+    "ipip": pool("tunl0"),
+    "ipip-crosssubnet": pool("tunl0", cross_subnet=True),
+    "vxlan": pool("vxlan.calico"),
+    "vxlan-crosssubnet": pool("vxlan.calico", cross_subnet=True),
+    "direct": pool(),
+}
+# Every ordered pair once: a walk through all of them.
+ALL_WAYS = [
+    "vxlan", "direct", "ipip", "vxlan", "ipip", "direct", "vxlan",
+    "ipip-crosssubnet", "vxlan-crosssubnet", "direct", "vxlan-crosssubnet", "ipip-crosssubnet", "direct", "vxlan",
+]  # fmt: skip
+
+
+def test_the_walk_goes_all_ways() -> None:
+    steps = set(itertools.pairwise(ALL_WAYS))
+    assert steps >= set(itertools.permutations(("vxlan", "direct", "ipip"), 2))
+
+
+@pytest.mark.parametrize("size", [64, 1428], ids=["small", "full"])
+@pytest.mark.parametrize("build", [*RELEASES], indirect=True)
+def test_no_packet_is_lost(fleet: Fleet, network: Network, streams, size: int) -> None:
+    devices = {"ipip": "tunl0", "vxlan": "vxlan.calico", "direct": "eth0"}
+    fleet.start(mesh(network.nodes, MODES[ALL_WAYS[0]]))
+    for node in network.nodes:
+        wait_for("three routes", lambda n=node: len(n.space.routes("proto", "bird")) == 3)
+    with streams(size=size) as flows:
+        for mode in ALL_WAYS[1:]:
+            # Node after node, so that every mixture of old and new is passed through.
+            fleet.configure(mesh(network.nodes, MODES[mode]))
+            device = devices[mode.partition("-")[0]]
+            for node in network.nodes:
+                far = network.nodes[3 if node.rack == 1 else 0].block
+                wait_for(
+                    f"{node.name} in mode {mode}",
+                    lambda n=node, f=far, d=device: f"dev {d}" in n.space.run("ip", "route", "show", f),
+                )
+            time.sleep(0.3)  # packets go by each mode for a while
+    assert flows.dropped == 0
+    assert flows.sent > 12 * 500
+    assert flows.lost == {}
+    print(
+        f"BIRD {fleet.build.version}: {len(ALL_WAYS) - 1} changes of mode, {flows.sent} packets of {size} bytes, 0 lost"
+    )
+
+
+#: Step by step, of a pool in IPv4 and one in IPv6: device and route MTU. Faster than a BIRD scans, which helps nobody.
+MTUS: list[tuple[str, t.Optional[int]]] = [
+    ("vxlan.calico", None),
+    ("vxlan.calico", 1400),
+    ("vxlan.calico", 1380),
+    ("", 1380),
+    ("", None),
+    ("", 1400),
+]
+
+
+@pytest.mark.parametrize("build", ["bookworm", "forky"], indirect=True)
+def test_another_mtu_alone_reaches_the_kernel(fleet: Fleet, network: Network, streams) -> None:
+    """Told right after the start, too, when BIRD 3 must not be told yet."""
+    nodes = network.nodes
+    for name, bird in limited(nodes, *MTUS[0]).items():
+        fleet[name].write(bird)
+        fleet[name].start()
+    tell(fleet, limited(nodes, *MTUS[1]))
+    fleet.wait_established()
+    for node in nodes:
+        wait_for("all routes", lambda n=node: mtus(n) == {MTUS[1][1]})
+    with streams() as flows:
+        for device, mtu in MTUS[2:]:
+            tell(fleet, limited(nodes, device, mtu))
+            for node in nodes:
+                wait_for(f"{node.name} with MTU {mtu}", lambda n=node, m=mtu: mtus(n) == {m}, seconds=4)
+            time.sleep(0.2)  # a route that is wrong for a moment has to be seen
+    assert flows.dropped == 0
+    assert flows.sent > 12 * 4 * 0.2 * 400
+    assert flows.lost == {}
+    # Nothing is left that has routes written again by each scan.
+    assert "weight" not in fleet["node1"].birdc("show", "route", "export", "kernel4", "all")
+
+
+def limited(nodes: t.Sequence[Node], device: str, mtu: t.Optional[int]) -> dict[str, Bird]:
+    """node3 speaks with nobody: all others reach it, and it them, by backup routes alone."""
+    six = BirdPool(POOL6, device.replace("vxlan", "vxlan-v6"), mtu=mtu, block_size=122)
+    birds = {}
+    for name, bird in dual_stack(nodes, pool(device, mtu=mtu), six).items():
+        ends = [node for node in nodes if node.name != name and "node3" in (name, node.name)]
+        birds[name] = dataclasses.replace(
+            bird,
+            peers=() if name == "node3" else tuple(peer for peer in bird.peers if peer.node != "node3"),
+            backups=(
+                *(BackupRoute(node.block, node.address) for node in ends),
+                *(BackupRoute(node.block6, node.address6) for node in ends),
+            ),
+        )
+    return birds
+
+
+def tell(fleet: Fleet, birds: t.Mapping[str, Bird]) -> None:
+    """As the node module does."""
+    for name, bird in birds.items():
+        daemon = fleet[name]
+        configuration.apply(render(bird), str(daemon.config), daemon.socket, daemon.build.bird)
+
+
+def mtus(node: Node) -> set[t.Optional[int]]:
+    """Of the routes to the three other nodes, in both families; none where there are others."""
+    lines = [*node.space.routes("proto", "bird"), *node.space.routes6("proto", "bird")]
+    found = [re.search(r" mtu (\d+)", line) for line in lines]
+    return {int(one.group(1)) if one else None for one in found} if len(lines) == 6 else set()
+
+
+@pytest.mark.parametrize("build", ["bookworm"], indirect=True)
+def test_a_loss_would_be_seen(fleet: Fleet, network: Network, streams) -> None:
+    """The measure itself: a route that is away for a second costs packets, on a busy machine too."""
+    fleet.start(mesh(network.nodes, MODES["vxlan"]))
+    one, four = network.nodes[0], network.nodes[3]
+    wait_for("three routes", lambda: len(one.space.routes("proto", "bird")) == 3)
+    with streams() as flows:
+        one.space.run("sh", "-c", f"ip route add blackhole {four.workload}; sleep 1; ip route del {four.workload}")
+    assert flows.lost.get(f"{one.workload} -> {four.workload}", 0) > 20

@@ -1,0 +1,186 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The client: what is answered, and in words why nothing was."""
+
+from __future__ import annotations
+
+import errno
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client, NotRunning
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Limits
+
+from tests.unit.agent.api.live_server import ME, LiveServer
+
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+REMEDY = "Start it with `systemctl start calico-agent`; `journalctl -u calico-agent` says why it stopped."
+
+
+def test_calls_share_a_connection(live: LiveServer) -> None:
+    with live.client() as client:
+        for number in range(3):
+            assert client.call("echo", number=number, method="m") == {
+                "params": {"number": number, "method": "m"},
+                "uid": ME,
+            }
+        assert len(live.server._connections) == 1
+
+
+def test_a_refusal_has_code_message_and_data(live: LiveServer) -> None:
+    with live.client() as client:
+        with pytest.raises(AgentError) as caught:
+            client.call("refuse")
+        assert (caught.value.code, str(caught.value), caught.value.data) == (
+            "not_found",
+            "no such workload",
+            {"id": "x"},
+        )
+        client.call("echo")
+
+
+def test_a_stream(live: LiveServer) -> None:
+    client = live.client()
+    assert list(client.stream("count", to=3)) == [{"number": 0}, {"number": 1}, {"number": 2}]
+    with pytest.raises(AgentError):
+        list(client.stream("break"))
+    watching = client.stream("watch")
+    assert next(watching) == {"first": True}
+    watching.close()
+    assert live.reached.wait(10)
+    client.call("echo")
+    client.close()
+
+
+def test_what_is_too_large_is_told(serve: t.Callable[..., LiveServer]) -> None:
+    with serve(limits=Limits(line=1000)).client() as client:
+        with pytest.raises(AgentError) as caught:
+            client.call("echo", text="a" * 5_000_000)
+        assert (caught.value.code, caught.value.message) == (
+            "too_large",
+            "the request is longer than 1000 bytes. Ask for less in one request.",
+        )
+        client.call("echo")
+
+
+def test_a_connection_that_was_idle_too_long_is_made_anew(serve: t.Callable[..., LiveServer]) -> None:
+    live = serve(limits=Limits(idle=0.02))
+    with live.client() as client:
+        client.call("echo")
+        assert client._socket is not None
+        client._socket.settimeout(10)
+        assert client._socket.recv(1, socket.MSG_PEEK) == b""
+        client.call("echo")
+
+
+def test_no_agent(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "agent.sock")
+    with pytest.raises(NotRunning) as caught:
+        Client(path).call("status")
+    assert caught.value.code == "unavailable"
+    assert str(caught.value) == (
+        f"the agent of this node does not answer. Its socket is {path}: No such file or directory. {REMEDY}"
+    )
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(path)
+    left.close()
+    with pytest.raises(NotRunning) as caught:
+        Client(path).call("status")
+    assert (
+        str(caught.value) == f"the agent of this node does not answer. Its socket is {path}: nobody listens. {REMEDY}"
+    )
+
+
+def test_an_answer_that_does_not_come(live: LiveServer) -> None:
+    with live.client(timeout=0.05) as client:
+        with pytest.raises(AgentError) as caught:
+            client.call("wait")
+        assert caught.value.code == "timeout"
+        assert caught.value.message == (
+            f"the agent has not answered within 0.05 s. Its socket is {live.path}. What was asked for may still "
+            "happen; ask again, which does no harm. `journalctl -u calico-agent` says what keeps it."
+        )
+        client.timeout = 10
+        client.call("echo")  # and not the answer to the first
+
+
+def answering(path: str, said: bytes) -> threading.Thread:
+    """Somebody who says that to the first client, whatever it asks."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+
+    def answer() -> None:
+        with listener:
+            connection, dummy = listener.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(said)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    return thread
+
+
+def test_who_refuses_before_all_is_said_is_heard(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "agent.sock")
+    thread = answering(path, b'{"id":null,"error":{"code":"too_large","message":"Less.","data":{}}}\n')
+    with Client(path, 10) as client, pytest.raises(AgentError) as caught:
+        client.call("status", text="a" * 5_000_000)
+    thread.join(10)
+    assert (caught.value.code, caught.value.message) == ("too_large", "Less.")
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (b"", "it closed the connection before it had answered"),
+        (b'{"id":1,"res', "it closed the connection before it had answered"),
+        (b"hello\n", "it answers with b'hello', which is not its protocol"),
+        (b"[]\n", "it answers with b'[]', which is not its protocol"),
+        (b'{"id":1}\n', "it answers with b'{\"id\":1}', which is not its protocol"),
+        (b'{"id":1,"error":{}}\n', 'it answers with b\'{"id":1,"error":{}}\', which is not its protocol'),
+        (b'{"id":2,"result":{}}\n', "it answers request 2 instead of 1"),
+        (b'{"id":null,"result":{}}\n', "it answers request None instead of 1"),
+        (b'{"id":1,"event":{}}\n', "it answers status with a stream"),
+    ],
+)
+def test_who_answers_is_no_agent(tmp_path: pathlib.Path, said: bytes, reason: str) -> None:
+    path = str(tmp_path / "agent.sock")
+    thread = answering(path, said)
+    with Client(path, 10) as client, pytest.raises(NotRunning) as caught:
+        client.call("status")
+    thread.join(10)
+    assert str(caught.value) == f"the agent of this node does not answer. Its socket is {path}: {reason}. {REMEDY}"
+
+
+def test_no_access(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(socket.socket):  # root, who runs this, may open every socket
+        def connect(self, address: t.Any) -> None:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket, "socket", Closed)
+    with pytest.raises(AgentError) as caught:
+        Client("/run/agent.sock").call("echo")
+    assert (caught.value.code, caught.value.message) == (
+        "forbidden",
+        "/run/agent.sock may not be opened: Permission denied. Become root, or a member of its group, `calico` by "
+        "default, which may read.",
+    )
+
+
+def test_it_costs_little_to_import() -> None:
+    """Programs that live for one call import it: asyncio alone is 50 ms."""
+    code = (
+        "import sys; from plugins.module_utils.agent.api import client; "
+        "print(sorted({'asyncio', 'dataclasses', 'inspect', 'logging', 'subprocess'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    assert ran.stdout == b"[]\n"

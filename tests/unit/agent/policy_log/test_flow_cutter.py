@@ -1,0 +1,354 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An agent ends the connections that a new policy denies, once, when it is in force, if that is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import errno
+import pathlib
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.agent_metrics import watch_agent
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    Address,
+    Completed,
+    Connection,
+    KernelError,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import remote_endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.remote_endpoints import Known
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.marks import marks
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Endpoint,
+    Entity,
+    Flow,
+    Policy,
+    PortRange,
+    Rule,
+    policy_set,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
+    PolicySettings,
+    PolicyState,
+    allow_all,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
+    Collected,
+    RemoteEndpoints,
+)
+
+from tests.unit.agent.gate import Gate
+from tests.unit.agent.node_under_test import Node, with_state
+from tests.unit.agent.virtual_time import run
+from tests.unit.agent.workloads.test_dual_stack import DUAL
+
+ALLOWED = Connection(*[Flow(6, "192.0.2.9", "10.244.1.2", 40000, 80)] * 2, b"allowed", b"allowed")
+DENIED = Connection(*[Flow(6, "192.0.2.9", "10.244.1.2", 40000, 23)] * 2, b"denied", b"denied")
+
+
+def with_policy(cut: bool = True, port: int = 80) -> NodeState:
+    rule = Rule("Allow", protocol="tcp", destination=Entity(ports=(PortRange(port, port),)))
+    policies = policy_set(policies=[Policy("web", ingress=(rule,))], profiles=[allow_all()])
+    return with_state(policy=PolicyState(policies, settings=PolicySettings(cut_denied_flows=cut)))
+
+
+async def settled(folder: pathlib.Path, state: NodeState | None = None) -> Node:
+    """A node with a workload at 10.244.1.2, and two connections to it."""
+    node = Node(folder, *([state] if state else []))
+    await node.start()
+    await node.add("web", address="10.244.1.2")
+    node.kernel.machine.tracked = [ALLOWED, DENIED]
+    return node
+
+
+def cut(node: Node) -> list[Connection]:
+    """Those that have the mark, without it."""
+    return [one._replace(mark=0) for one in node.kernel.machine.tracked if one.mark]
+
+
+def test_a_new_policy_ends_what_it_denies_and_nothing_else(tmp_path: pathlib.Path) -> None:
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        agent = node.agent
+        watch_agent(agent.instruments, agent)
+        await agent.node_apply(with_policy(), removals=False)
+        assert cut(node) == [DENIED]
+        assert agent.instruments.flows_cut.value() == 1
+        # The same again, and workloads that come, are no new policy.
+        node.kernel.machine.tracked = [ALLOWED, DENIED]
+        await agent.node_apply(with_policy(), removals=True)
+        await node.add("db")
+        await node.settle()
+        assert cut(node) == []
+        await agent.node_apply(with_policy(port=23), removals=True)
+        assert cut(node) == [ALLOWED]
+        await agent.node_apply(with_policy(), removals=True)
+        assert cut(node) == [DENIED]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("cutting", [True, False])
+def test_other_labels_end_what_they_deny_before_the_answer(tmp_path: pathlib.Path, cutting: bool) -> None:
+    """Of both IP versions; a container that is added again with other labels as well."""
+    to6 = Connection(*[Flow(6, "2001:db8::9", "fd00:10:244::1", 40000, 80)] * 2, b"six", b"six")
+
+    def policy() -> PolicyState:
+        allowed = Policy("web", selector="app == 'web'", ingress=(Rule("Allow"),), order=1000.0)
+        denied = Policy("rest", ingress=(Rule("Deny"),), order=2000.0)
+        policies = policy_set(policies=[allowed, denied], profiles=[allow_all()])
+        return PolicyState(policies, settings=PolicySettings(cut_denied_flows=cutting))
+
+    async def scenario() -> None:
+        node = Node(tmp_path, dataclasses.replace(DUAL, policy=policy()))
+        node.kernel.address_add(Address("eth0", "fd00:10:10::11", 64))
+        agent = await node.start()
+        request = node.request("web", id="pods.c.eth0", network="pods", container="c", labels={"app": "web"})
+        held = (await agent.add(request)).addresses
+        node.kernel.machine.tracked = connections = [
+            one._replace(sent=flow, flow=flow)
+            for one, address in zip((ALLOWED, to6), held)
+            for flow in [dataclasses.replace(one.flow, destination=address)]
+        ]
+        await node.settle()
+        assert cut(node) == []
+        await agent.relabel("pods.c.eth0", {"app": "db"})
+        assert cut(node) == (connections if cutting else [])
+        await agent.relabel("pods.c.eth0", {"app": "web"})
+        assert cut(node) == []
+        await agent.relabel("pods.c.eth0", {"tier": "front"})
+        again = await agent.add(dataclasses.replace(request, labels={"app": "other", "tier": "back", "new": "1"}))
+        assert again.labels == {"app": "web", "tier": "front", "new": "1"}
+        assert cut(node) == []
+
+    run(scenario())
+
+
+def test_a_container_that_is_added_again_brings_its_labels(tmp_path: pathlib.Path) -> None:
+    """But for those that it was given by hand meanwhile; the record keeps both over a restart."""
+
+    async def scenario() -> None:
+        node = Node(tmp_path)
+        agent = await node.start()
+        request = node.request("web", id="pods.c.eth0", network="pods", container="c", labels={"app": "web", "a": "1"})
+        first = await agent.add(request)
+        await agent.relabel("pods.c.eth0", {"app": "db", "a": None})
+        agent = await node.restart()
+        later = dataclasses.replace(request, labels={"app": "web", "a": "2", "b": "3"})
+        again = await agent.add(later)
+        assert (again.labels, again.addresses) == ({"app": "db", "b": "3"}, first.addresses)
+        assert (await agent.add(later)).labels == again.labels
+        agent = await node.restart()
+        assert agent.get("pods.c.eth0").labels == again.labels
+        assert (await agent.add(dataclasses.replace(request, labels={}))).labels == {"app": "db"}
+        await agent.delete("pods.c.eth0")
+        assert (await agent.add(request)).labels == {"app": "web", "a": "1"}
+
+    run(scenario())
+
+
+def test_what_is_not_wanted_is_not_done(tmp_path: pathlib.Path) -> None:
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        await node.agent.node_apply(with_policy(cut=False), removals=True)
+        assert cut(node) == []
+        await node.agent.node_apply(with_policy(cut=True), removals=True)
+        assert cut(node) == [DENIED]
+
+    run(scenario())
+
+
+def test_planning_ends_nothing(tmp_path: pathlib.Path) -> None:
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        await node.agent.plan(with_policy())
+        await node.settle()
+        assert cut(node) == []
+
+    run(scenario())
+
+
+def test_not_before_policy_is_in_force_and_then_without_being_asked(tmp_path: pathlib.Path) -> None:
+    """A connection that is cut while the old policy stands would come about again."""
+
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        real = node.kernel.run
+
+        def refusing(argv: t.Sequence[str], **more: t.Any) -> Completed:
+            return Completed(1, "", "refused") if argv[0].endswith("-restore") else real(argv, **more)
+
+        node.kernel.run = refusing  # type: ignore[method-assign]
+        outcome = await node.agent.node_apply(with_policy(), removals=False)
+        assert not outcome.in_sync and cut(node) == []
+        node.kernel.run = real  # type: ignore[method-assign]
+        await node.settle()
+        await node.settle()
+        assert node.agent.in_sync and cut(node) == [DENIED]
+
+    run(scenario())
+
+
+def test_an_agent_that_starts_does_what_the_last_one_may_not_have_done(tmp_path: pathlib.Path) -> None:
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        await node.agent.node_apply(with_policy(), removals=True)
+        node.store.save(dataclasses.replace(t.cast("t.Any", node.store.load()), state=with_policy()))
+        node.kernel.machine.tracked = [ALLOWED, DENIED]
+        await node.restart()
+        await node.settle()
+        assert cut(node) == [DENIED]
+
+    run(scenario())
+
+
+CLIENT = Endpoint("WorkloadEndpoint", "default/c", "node2", "cali1", ("10.244.2.9",), (("app", "client"),))
+
+
+def for_clients() -> NodeState:
+    """Workloads that are clients may connect to workloads."""
+    rule = Rule("Allow", source=Entity(selector='app == "client"'))
+    policies = policy_set(policies=[Policy("web", ingress=(rule,))], profiles=[allow_all()])
+    return with_state(policy=PolicyState(policies, settings=PolicySettings(cut_denied_flows=True)))
+
+
+def of_client(address: str) -> Connection:
+    return Connection(*[Flow(6, address, "10.244.1.2", 40000, 80)] * 2, address.encode(), address.encode())
+
+
+def test_what_is_known_of_other_nodes_counts(tmp_path: pathlib.Path) -> None:
+    """A node that tells no more of the client's workload is believed."""
+    connection = of_client("10.244.2.9")
+
+    async def scenario() -> None:
+        node = await settled(tmp_path, for_clients())
+        node.kernel.machine.tracked = [connection]
+        remote = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (CLIENT,))})
+        for known, ended in ((remote, []), (remote, []), (RemoteEndpoints(), [connection]), (remote, [])):
+            node.agent.knowledge.remote = known
+            await node.agent.resync()
+            assert cut(node) == ended
+
+    run(scenario())
+
+
+def test_not_before_sets_have_what_is_known_of_other_nodes(tmp_path: pathlib.Path) -> None:
+    connection = of_client("10.244.2.9")
+
+    async def scenario() -> None:
+        node = Node(tmp_path, for_clients())
+        drivers = node.threads["drivers"] = Gate()
+        agent = await node.start()
+        await node.add("web", address="10.244.1.2")
+        told = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (CLIENT,))})
+        remote_endpoints.save(node.machine.store, Known(told))
+        await agent.reload_remote_endpoints()
+        node.kernel.machine.tracked = [connection]
+        drivers.shut = True
+        remote_endpoints.save(node.machine.store, Known(RemoteEndpoints()))
+        reloading = asyncio.ensure_future(agent.reload_remote_endpoints())
+        await asyncio.sleep(15)
+        assert cut(node) == []
+        drivers.open()
+        await reloading
+        assert cut(node) == [connection]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_who_came_while_connections_were_looked_through_keeps_them(tmp_path: pathlib.Path, answered: bool) -> None:
+    """A connection is not judged by what its ends were before it was there. `answered`: the add that brought one."""
+    allowed, denied = of_client("10.244.1.3"), of_client("10.244.1.4")
+    cut_before = of_client("10.244.1.5")._replace(mark=marks(PolicySettings().mark_mask).cut)
+
+    async def late(work: t.Callable[[], t.Any]) -> t.Any:
+        """A thread of whose work the loop hears after a while."""
+        result = work()
+        await asyncio.sleep(5)
+        return result
+
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        await node.add("d", address="10.244.1.5", labels={"app": "client"})
+        flows = node.threads["flows"] = Gate()
+        node.threads["plumbing"] = late
+        await node.restart()
+        flows.shut = True
+        applying = asyncio.ensure_future(node.agent.node_apply(for_clients(), removals=True))
+        await node.settle()
+        assert len(flows) == 1
+        adding = asyncio.ensure_future(node.add("c", address="10.244.1.3", labels={"app": "client"}))
+        await asyncio.sleep(30 if answered else 3)
+        assert adding.done() == answered
+        node.kernel.machine.tracked = [allowed, denied, cut_before]
+        flows.open()
+        await applying
+        assert cut(node) == [denied]
+
+    run(scenario())
+
+
+def test_what_newer_knowledge_of_other_nodes_allows_goes_on(tmp_path: pathlib.Path) -> None:
+    async def scenario() -> None:
+        node = Node(tmp_path)
+        flows = node.threads["flows"] = Gate()
+        agent = await node.start()
+        await node.add("web", address="10.244.1.2")
+        node.kernel.machine.tracked = [of_client("10.244.2.9")]
+        flows.shut = True
+        applying = asyncio.ensure_future(agent.node_apply(for_clients(), removals=True))
+        await node.settle()
+        agent.knowledge.remote = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (CLIENT,))})
+        flows.open()
+        await applying
+        await agent.resync()
+        assert agent.instruments.flows_cut.value() == 0
+
+    run(scenario())
+
+
+def test_what_a_newer_policy_allows_goes_on(tmp_path: pathlib.Path) -> None:
+    """That one is not in force yet, and the former has no say any more."""
+
+    async def scenario() -> None:
+        node = Node(tmp_path)
+        flows = node.threads["flows"] = Gate()
+        await node.start()
+        await node.add("web", address="10.244.1.2")
+        node.kernel.machine.tracked = [ALLOWED, DENIED]
+        flows.shut = True
+        first = asyncio.ensure_future(node.agent.node_apply(with_policy(), removals=True))
+        await node.settle()
+        node.store.save(dataclasses.replace(t.cast("t.Any", node.store.load()), state=with_policy(port=23)))
+        node.agent.reload()
+        flows.open()
+        await first
+        await node.settle()
+        assert cut(node) == [ALLOWED]
+        assert node.agent.instruments.flows_cut.value() == 1
+
+    run(scenario())
+
+
+def test_what_fails_is_tried_again(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        real = node.kernel.connections
+
+        def failing() -> t.Any:
+            raise KernelError(errno.ENOBUFS, "list tracked connections")
+
+        node.kernel.connections = failing  # type: ignore[method-assign]
+        await node.agent.node_apply(with_policy(), removals=True)
+        assert "Connections that policy denies were not cut: " in caplog.text
+        node.kernel.connections = real  # type: ignore[method-assign]
+        await node.agent.resync()
+        assert cut(node) == [DENIED]
+
+    run(scenario())

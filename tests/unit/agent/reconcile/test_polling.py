@@ -1,0 +1,336 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Polling, with the reconciler, on a fake kernel: what no notification tells of is repaired within two seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import errno
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.polling import Polling
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    Address,
+    RouteAttributes,
+    RouteOperation,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Sysctl, WorkloadEndpoint
+
+from tests.unit.agent.reconcile.test_reconcile import Node
+from tests.unit.agent.virtual_time import run
+from tests.unit.dataplane.suites.suite_node import STATE
+
+
+class Marked:
+    """Counts marks on their way to the reconciler."""
+
+    def __init__(self, reconciler):
+        self.reconciler = reconciler
+        self.marks = []
+        self.asked = 0
+
+    changed = property(lambda self: self.reconciler.changed)
+    whole = property(lambda self: self.reconciler.whole)
+    rules_mark = property(lambda self: self.reconciler.rules_mark)
+
+    def desired(self):
+        return self.reconciler.desired()
+
+    async def ask(self, question):
+        self.asked += 1
+        return await self.reconciler.ask(question)
+
+    def mark(self, kind=None, interiors=()):
+        self.marks.append((kind, tuple(interiors)) if interiors else kind)
+        self.reconciler.mark(kind, interiors)
+
+
+async def polled(node, **options):
+    """Polled once; the next beat is 0.1 s away."""
+    await node.start()
+    await asyncio.sleep(1 - asyncio.get_running_loop().time() % 1)
+    marked = Marked(node.reconciler)
+    task = asyncio.ensure_future(Polling(marked, **options).run())
+    await asyncio.sleep(0.9)
+    marked.marks.clear()
+    assert not task.done()
+    return marked
+
+
+def restore(kernel, *lines):
+    text = "\n".join(["*filter", *lines, "COMMIT", ""])
+    assert kernel.run(["iptables-restore", "--noflush"], stdin=text).code == 0
+
+
+def replace_by_bird(kernel):
+    other = RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=12)
+    assert kernel.route_batch([RouteOperation("replace", "10.244.1.5/32", other)]) == []
+
+
+@pytest.mark.parametrize(
+    ("act", "kind", "told"),
+    [
+        (
+            lambda kernel: kernel.sysctl_write("net/ipv4/neigh/cali111/proxy_delay", "80"),
+            "sysctl",
+            "drift ~ sysctl   net.ipv4.neigh.cali111.proxy_delay  80  ->  0",
+        ),
+        (
+            lambda kernel: restore(kernel, "-F cali-INPUT"),
+            "iptables",
+            "drift ~ iptables filter cali-INPUT  0 rules  ->  1 rule",
+        ),
+        (
+            lambda kernel: kernel.run(["ipset", "del", "cali40all-hosts-net", "10.10.1.12"]),
+            "ipset",
+            "drift ~ ipset    cali40all-hosts-net  hash:net  1 member  ->  hash:net  2 members    1 in, 0 out",
+        ),
+        (
+            replace_by_bird,
+            "route",
+            "drift ~ route    10.244.1.5/32  via 10.10.1.9 dev eth0  ->  dev cali111    taken over from BIRD",
+        ),
+        (
+            lambda kernel: kernel.inside("web-1").address_delete(Address("eth0", "10.244.1.5", 32)),
+            ("workload", ("cali111",)),
+            "drift ~ workload default/web-1  address none  ->  address 10.244.1.5",
+        ),
+    ],
+)
+def test_what_nobody_tells_of_is_repaired_within_two_seconds(act, kind, told):
+    async def scenario():
+        node = Node()
+        marked = await polled(node)
+        act(node.kernel)
+        await asyncio.sleep(2)
+        assert kind in marked.marks
+        assert node.told == [told]
+        assert node.reconciler.in_sync
+        # Again and again, as soon as it is back: it looks as it did at the poll before.
+        for count in range(2, 6):
+            act(node.kernel)
+            for dummy in range(200):
+                if len(node.told) < count:
+                    await asyncio.sleep(0.01)
+            assert node.told == [told] * count
+        await asyncio.sleep(5)
+        marked.marks.clear()
+        await asyncio.sleep(60)
+        assert marked.marks == []
+
+    run(scenario())
+
+
+def test_nothing_is_marked_where_nothing_changes():
+    async def scenario():
+        node = Node()
+        marked = await polled(node)
+        await asyncio.sleep(60)
+        assert marked.marks == []
+        assert node.told == []
+
+    run(scenario())
+
+
+def test_a_small_node_is_read_in_one_go_each_second():
+    """The way into the drivers' thread and back costs more than what is read there."""
+
+    async def scenario():
+        marked = await polled(Node())
+        before = marked.asked
+        await asyncio.sleep(10)
+        assert marked.asked - before == 10
+
+    run(scenario())
+
+
+def test_what_stays_wrong_is_not_marked_over_and_over():
+    """The reconciler knows, and tries in its own time."""
+
+    async def scenario():
+        node = Node()
+        marked = await polled(node)
+        refused = 0
+
+        def refuse(key, value):
+            nonlocal refused
+            refused += 1
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        write, node.kernel.sysctl_write = node.kernel.sysctl_write, refuse
+        write("net/ipv4/neigh/cali111/proxy_delay", "80")
+        await asyncio.sleep(60)
+        assert marked.marks.count("sysctl") == 1
+        assert 8 <= refused <= 13
+        node.kernel.sysctl_write = write
+        await asyncio.sleep(11)
+        assert node.reconciler.in_sync
+
+    run(scenario())
+
+
+def test_what_the_monitor_hears_of_is_not_read():
+    async def scenario():
+        node = Node()
+        await polled(node)
+        read, keys = node.kernel.sysctl_read, []
+        node.kernel.sysctl_read = lambda key: (keys.append(key), read(key))[1]
+        await asyncio.sleep(1)
+        assert set(keys) == {"net/ipv4/neigh/cali111/proxy_delay"}
+
+    run(scenario())
+
+
+def test_sysctls_are_read_in_slices_and_all_of_them_within_a_period():
+    async def scenario():
+        keys = [f"net/ipv4/neigh/cali{n}/proxy_delay" for n in range(1000)]
+        node = Node(dataclasses.replace(STATE, sysctls=(*STATE.sysctls, *(Sysctl(key, "0") for key in keys))))
+        node.kernel._sysctls.update(dict.fromkeys(keys, "0"))
+        await polled(node)
+        read, at = node.kernel.sysctl_read, {}
+
+        def noted(key):
+            at.setdefault(round(asyncio.get_running_loop().time(), 3), []).append(key)
+            return read(key)
+
+        node.kernel.sysctl_read = noted
+        await asyncio.sleep(1)
+        assert max(map(len, at.values())) <= 200
+        assert {key for part in at.values() for key in part} >= set(keys)
+
+    run(scenario())
+
+
+def test_namespaces_are_looked_into_by_turns():
+    async def scenario():
+        workloads = tuple(
+            WorkloadEndpoint(f"w{n}", f"cali{n:03}", f"10.244.1.{n + 2}", 1450, "default-pool", netns=f"w{n}")
+            for n in range(10)
+        )
+        node = Node(dataclasses.replace(STATE, workloads=workloads, routes=(), sysctls=()))
+        await polled(node, interiors=4)
+        turns = {}
+        look = node.kernel.look_inside
+
+        def noted(netns, *what, **more):
+            turns.setdefault(round(asyncio.get_running_loop().time()), []).append(netns)
+            return look(netns, *what, **more)
+
+        node.kernel.look_inside = noted
+        await asyncio.sleep(5)
+        assert list(turns.values()) == [
+            ["w4", "w5", "w6", "w7"],
+            ["w8", "w9", "w0", "w1"],
+            ["w2", "w3", "w4", "w5"],
+            ["w6", "w7", "w8", "w9"],
+            ["w0", "w1", "w2", "w3"],
+        ]
+        node.kernel.inside("w7").address_delete(Address("eth0", "10.244.1.9", 32))
+        await asyncio.sleep(3)
+        assert len(node.told) == 1
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("default", ["nft", "legacy"])
+def test_rules_are_not_read_to_know_that_they_are_there(default):
+    """Whichever of the two backends is the one in use: the host's own, or that in which its packet filter lives."""
+
+    async def scenario():
+        node = Node()
+        node.kernel.netfilter.default = default
+        if default == "nft":
+            theirs = "".join(f"-A INPUT -s 192.0.2.{number} -j DROP\n" for number in range(20))
+            assert node.kernel.run(["iptables-legacy-restore"], f"*filter\n{theirs}COMMIT\n").code == 0
+        marked = await polled(node)
+        ran, programs = node.kernel.run, []
+
+        def watch(argv, stdin="", timeout=60.0):
+            programs.append(argv[0])
+            return ran(argv, stdin, timeout)
+
+        node.kernel.run = watch
+        await asyncio.sleep(8)
+        assert "iptables" not in marked.marks and programs == []
+        sabotage = "*filter\n-F cali-INPUT\nCOMMIT\n"
+        assert ran(["iptables-legacy-restore", "--noflush"], sabotage).code == 0
+        await asyncio.sleep(1.5)
+        words = " (legacy)" if default == "nft" else ""
+        assert node.told == [f"drift ~ iptables filter cali-INPUT{words}  0 rules  ->  1 rule"]
+        programs.clear()
+        await asyncio.sleep(15)  # and now and then they are
+        assert programs.count("iptables-save") == 1
+
+    run(scenario())
+
+
+def test_a_node_that_cannot_be_read_for_a_while_is_polled_again():
+    async def scenario():
+        node = Node()
+        marked = await polled(node)
+
+        def fail(*dummy):
+            raise OSError(errno.ENOBUFS, "No buffer space available")
+
+        for name in ("ruleset_mark", "ipset_mark", "routes_mark", "sysctl_read"):
+            setattr(node.kernel, name, fail)
+        await asyncio.sleep(3)
+        for name in ("ruleset_mark", "ipset_mark", "routes_mark", "sysctl_read"):
+            delattr(node.kernel, name)
+        node.kernel.run(["ipset", "del", "cali40all-hosts-net", "10.10.1.12"])
+        await asyncio.sleep(2)
+        assert "ipset" in marked.marks
+        assert len(node.told) == 1
+
+    run(scenario())
+
+
+def test_an_inside_that_cannot_be_mended_is_not_marked_over_and_over():
+    async def scenario():
+        node = Node()
+        marked = await polled(node)
+        inner = node.kernel.inside("web-1")
+        found = dict(inner.routes())["0.0.0.0/0"]
+        assert inner.route_batch([RouteOperation("delete", "0.0.0.0/0", found)]) == []
+        lo = RouteAttributes(type="blackhole")
+        assert inner.route_batch([RouteOperation("add", "0.0.0.0/0", lo)]) == []
+        await asyncio.sleep(60)
+        assert marked.marks == [("workload", ("cali111",))]
+        assert list(node.reconciler.problems) == ["workload"]
+        assert inner.route_batch([RouteOperation("delete", "0.0.0.0/0", lo)]) == []
+        await asyncio.sleep(12)
+        assert node.reconciler.in_sync
+        assert dict(inner.routes())["0.0.0.0/0"] == found
+
+    run(scenario())
+
+
+def test_what_was_wrong_with_a_workload_is_forgotten_with_it():
+    """Else there would be something left of each that went while it was wrong, and the next of its name, wrong in the
+    same way, would count as known."""
+
+    async def scenario():
+        marked = Marked(Node().reconciler)  # which does not run: there is no such workload, and nobody makes one
+        polling = Polling(marked)
+        await polling.poll(STATE)
+        await polling.poll(STATE)
+        assert marked.marks == [("workload", ("cali111",))]
+        await polling.poll(dataclasses.replace(STATE, workloads=()))
+        await polling.poll(STATE)
+        assert marked.marks == [("workload", ("cali111",))] * 2
+
+    run(scenario())
+
+
+def test_a_workload_that_came_after_the_last_look_is_polled_too():
+    async def scenario():
+        node = Node(dataclasses.replace(STATE, workloads=(), routes=STATE.routes[:1], sysctls=STATE.sysctls[:2]))
+        await polled(node)
+        async with node.turn:
+            node.state = STATE
+        await asyncio.sleep(2)
+        assert node.kernel.link("cali111").up
+
+    run(scenario())

@@ -1,0 +1,908 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The reconciler on a fake kernel and a virtual clock."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import errno
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import repair
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.reconcile import Reconciler
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    Address,
+    ForwardingEntry,
+    KernelError,
+    NeighborEntry,
+    RouteAttributes,
+    RouteOperation,
+    RuleEntry,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route, WorkloadEndpoint
+
+from tests.fakes.kernel import FakeKernel
+from tests.unit.agent.virtual_time import inline, run
+from tests.unit.dataplane.suites.drivers import route_to, underlay, write_route
+from tests.unit.dataplane.suites.suite_node import STATE, foreign, state_of
+
+
+class Node:
+    """A reconciler, its kernel, and what it told."""
+
+    def __init__(self, state=STATE, **options):
+        self.kernel = FakeKernel()
+        underlay(self.kernel)
+        self.state = state
+        self.removals = True
+        self.told = []
+        self.turn = asyncio.Lock()
+        self.reconciler = Reconciler(
+            self.kernel,
+            lambda: self.state,
+            self.turn,
+            removals=lambda: self.removals,
+            on_change=lambda change, drift: self.told.append(("drift " if drift else "") + change.line()),
+            **{"run": inline, "chance": lambda: 0.5, "clock": lambda: asyncio.get_running_loop().time(), **options},
+        )
+
+    async def start(self):
+        self.task = asyncio.ensure_future(self.reconciler.run())
+        await asyncio.sleep(0.5)
+        assert self.reconciler.in_sync, self.reconciler.problems
+        self.told.clear()
+
+    def delete_route(self, destination):
+        found = dict(self.kernel.routes(table=254))[destination]
+        assert self.kernel.route_batch([RouteOperation("delete", destination, found)]) == []
+
+
+def everything(kernel):
+    found = kernel.snapshot()
+    for end in (found, found["namespaces"].get("web-1", {"links": []})):
+        end["links"] = sorted((dataclasses.replace(link, mac="") for link in end["links"]), key=repr)
+    return found
+
+
+def test_a_fresh_node_is_built_and_none_of_it_is_drift():
+    async def scenario():
+        node = Node()
+        foreign(node.kernel)
+        outcome = await node.reconciler.resync()
+        assert outcome.problems == () and outcome.in_sync
+        assert len(outcome.changes) == len(node.told) == 17
+        assert not any(line.startswith("drift") for line in node.told)
+        before = state_of(node.kernel)
+        assert (await node.reconciler.resync()).changes == ()
+        assert state_of(node.kernel) == before
+        assert node.reconciler.in_sync
+
+    run(scenario())
+
+
+def sabotages():
+    """{name: (what somebody does, the kind that the monitor marks, the lines told)}"""
+
+    def route(kernel, destination="10.244.1.5/32"):
+        found = dict(kernel.routes(table=254))[destination]
+        assert kernel.route_batch([RouteOperation("delete", destination, found)]) == []
+
+    def replaced(kernel):
+        other = RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=179)
+        assert kernel.route_batch([RouteOperation("replace", "10.244.1.5/32", other)]) == []
+
+    def iptables(*lines):
+        def act(kernel):
+            text = "\n".join(["*filter", *lines, "COMMIT", ""])
+            assert kernel.run(["iptables-restore", "--noflush"], stdin=text).code == 0
+
+        return act
+
+    vxlan = "drift + device   vxlan.calico  vni 4096 port 4789 local 10.10.1.11  mtu 1450  up"
+    address = "drift + address  10.244.1.1/32  dev vxlan.calico"
+    neighbor = "drift + neighbor 10.10.1.12  lladdr 66:00:00:00:00:02 dev vxlan.calico"
+    fdb = "drift + fdb      66:00:00:00:00:02  dst 10.10.1.12 dev vxlan.calico"
+    own = NeighborEntry("vxlan.calico", "10.10.1.12", "66:00:00:00:00:02")
+    forwarding = ForwardingEntry("vxlan.calico", "66:00:00:00:00:02", "10.10.1.12")
+    back = [
+        "drift + workload default/web-1  eth0 10.244.1.5  host end cali111  mtu 1450",
+        "drift + sysctl   net.ipv4.neigh.cali111.proxy_delay  0",
+        "drift + sysctl   net.ipv4.conf.cali111.proxy_arp  1",
+        "drift + sysctl   net.ipv4.conf.cali111.forwarding  1",
+        "drift + route    10.244.1.5/32  dev cali111",
+    ]
+    return {
+        "route": (route, "route", ["drift + route    10.244.1.5/32  dev cali111"]),
+        "blackhole": (
+            lambda kernel: route(kernel, "10.244.1.0/26"),
+            "route",
+            ["drift + route    10.244.1.0/26  blackhole"],
+        ),
+        "route replaced": (
+            replaced,
+            "route",
+            ["drift ~ route    10.244.1.5/32  via 10.10.1.9 dev eth0  ->  dev cali111"],
+        ),
+        "tunnel address": (
+            lambda kernel: kernel.address_delete(Address("vxlan.calico", "10.244.1.1", 32)),
+            "tunnel",
+            [address],
+        ),
+        "neighbour": (lambda kernel: kernel.neighbor_delete(own), "neighbor", [neighbor]),
+        "forwarding entry": (lambda kernel: kernel.fdb_delete(forwarding), "neighbor", [fdb]),
+        "sysctl": (
+            lambda kernel: kernel.sysctl_write("net/ipv4/conf/cali111/proxy_arp", "0"),
+            "sysctl",
+            ["drift ~ sysctl   net.ipv4.conf.cali111.proxy_arp  0  ->  1"],
+        ),
+        "tunnel device": (lambda kernel: kernel.link_delete("vxlan.calico"), "tunnel", [vxlan, address, neighbor, fdb]),
+        "host end": (lambda kernel: kernel.link_delete("cali111"), "workload", back),
+        "host end down": (
+            lambda kernel: kernel.link_set("cali111", up=False),
+            "workload",
+            [
+                "drift ~ workload default/web-1  host end down  ->  host end up",
+                "drift + route    10.244.1.5/32  dev cali111",
+            ],
+        ),
+        "hook": (
+            iptables("-F INPUT", "-A INPUT -j theirs"),
+            "iptables",
+            ["drift + iptables filter INPUT  -j cali-INPUT    first in the chain"],
+        ),
+        "rule of a chain": (
+            iptables("-F cali-INPUT"),
+            "iptables",
+            ["drift ~ iptables filter cali-INPUT  0 rules  ->  1 rule"],
+        ),
+        "chain": (
+            iptables("-F INPUT", "-A INPUT -j theirs", "-F cali-INPUT", "-X cali-INPUT"),
+            "iptables",
+            [
+                "drift + iptables filter cali-INPUT  1 rule",
+                "drift + iptables filter INPUT  -j cali-INPUT    first in the chain",
+            ],
+        ),
+        "member of a set": (
+            lambda kernel: kernel.run(["ipset", "del", "cali40all-hosts-net", "10.10.1.12"]),
+            "ipset",
+            ["drift ~ ipset    cali40all-hosts-net  hash:net  1 member  ->  hash:net  2 members    1 in, 0 out"],
+        ),
+        "rule": (
+            lambda kernel: kernel.rule_delete(RuleEntry(179, 179, 0xCA11, protocol=179)),
+            "rule",
+            ["drift + rule     179  fwmark 0xca11 lookup 179"],
+        ),
+        "a route too much": (
+            lambda kernel: write_route(
+                kernel, "10.244.1.9/32", RouteAttributes(device="cali111", protocol=179, scope=253)
+            ),
+            "route",
+            ["drift - route    10.244.1.9/32  dev cali111"],
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", sabotages())
+def test_what_somebody_breaks_is_back_as_soon_as_its_kind_is_marked(name):
+    act, kind, told = sabotages()[name]
+
+    async def scenario():
+        node = Node()
+        await node.start()
+        foreign(node.kernel)
+        before = everything(node.kernel)
+        act(node.kernel)
+        broken = everything(node.kernel)
+        node.reconciler.mark(kind)
+        assert not node.reconciler.in_sync
+        await asyncio.sleep(0.05)
+        assert node.told == told
+        assert node.reconciler.in_sync
+        assert everything(node.kernel) == before
+        assert broken != before
+
+    run(scenario())
+
+
+def test_an_inside_is_mended_when_it_is_looked_into():
+    async def scenario():
+        node = Node()
+        await node.start()
+        inner = node.kernel.inside("web-1")
+        inner.address_delete(Address("eth0", "10.244.1.5", 32))
+        node.reconciler.mark("workload")
+        await asyncio.sleep(0.05)
+        assert node.told == []
+        node.reconciler.mark("workload", ["cali111"])
+        await asyncio.sleep(0.05)
+        assert node.told == ["drift ~ workload default/web-1  address none  ->  address 10.244.1.5"]
+        assert inner.addresses("eth0")
+
+    run(scenario())
+
+
+def test_what_follows_from_a_new_desired_state_is_no_drift():
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.state = dataclasses.replace(
+            STATE,
+            routes=tuple(r for r in STATE.routes if r.type != "blackhole") + (Route("10.244.9.0/26", "blackhole"),),
+        )
+        node.delete_route("10.244.1.5/32")
+        node.reconciler.mark("route")
+        await asyncio.sleep(0.05)
+        assert node.told == [
+            "drift + route    10.244.1.5/32  dev cali111",
+            "+ route    10.244.9.0/26  blackhole",
+            "- route    10.244.1.0/26  blackhole",
+        ]
+
+    run(scenario())
+
+
+def test_what_stayed_for_a_socket_goes_with_it_and_is_no_drift():
+    """A device that nothing desires any more carries a connection of the host's, at first."""
+
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.kernel.sockets["10.244.1.1"] = 1
+        node.state = dataclasses.replace(STATE, devices=(), neighbors=(), fdb=())
+        await node.reconciler.resync()
+        assert node.told == [
+            "- neighbor 10.10.1.12  lladdr 66:00:00:00:00:02 dev vxlan.calico",
+            "- fdb      66:00:00:00:00:02  dst 10.10.1.12 dev vxlan.calico",
+        ]
+        del node.told[:], node.kernel.sockets["10.244.1.1"]
+        await node.reconciler.resync()
+        gone = [
+            "- address  10.244.1.1/32  dev vxlan.calico",
+            "- device   vxlan.calico  vni 4096 port 4789 local 10.10.1.11  mtu 1450  up",
+        ]
+        assert node.told == gone
+        # Somebody makes it again: that is.
+        node.state = STATE
+        await node.reconciler.resync()
+        snapshot = node.kernel.link("vxlan.calico")
+        node.state = dataclasses.replace(STATE, devices=(), neighbors=(), fdb=())
+        await node.reconciler.resync()
+        node.told.clear()
+        node.kernel.link_add(snapshot)
+        node.kernel.link_set("vxlan.calico", alias="calico: tunnel")
+        await node.reconciler.resync()
+        assert [line.split()[:4] for line in node.told] == [["drift", "-", "device", "vxlan.calico"]]
+
+    run(scenario())
+
+
+def test_a_change_inside_that_is_desired_anew_is_made_without_being_asked_to_look_there():
+    async def scenario():
+        node = Node()
+        await node.start()
+        endpoint = dataclasses.replace(STATE.workloads[0], route_mtu=1400)
+        node.state = dataclasses.replace(STATE, workloads=(endpoint,))
+        node.reconciler.mark("workload")
+        await asyncio.sleep(0.05)
+        assert [line[:2] for line in node.told] == ["~ "]
+        assert dict(node.kernel.inside("web-1").routes())["0.0.0.0/0"].mtu == 1400
+
+    run(scenario())
+
+
+def test_nothing_is_removed_before_that_is_allowed():
+    async def scenario():
+        node = Node()
+        node.removals = False
+        foreign(node.kernel)
+        await node.reconciler.resync()
+        write_route(node.kernel, "10.244.1.9/32", RouteAttributes(device="cali111", protocol=179, scope=253))
+        await node.start()
+        node.delete_route("10.244.1.0/26")
+        node.reconciler.mark("route")
+        await asyncio.sleep(1.5)
+        assert node.told == ["drift + route    10.244.1.0/26  blackhole"]
+        assert route_to(node.kernel, "10.244.1.9/32")
+        assert node.reconciler.in_sync
+        node.removals = True
+        await asyncio.sleep(1.5)
+        assert node.told[1:] == ["drift - route    10.244.1.9/32  dev cali111"]
+
+    run(scenario())
+
+
+def test_a_new_state_is_handed_over_in_two_halves_and_none_of_it_is_drift():
+    async def scenario():
+        node = Node()
+        await node.start()
+        old, new = STATE.workloads[0], WorkloadEndpoint("db", "cali222", "10.244.1.6", 1450, "default-pool", netns="db")
+        node.state = dataclasses.replace(
+            STATE,
+            workloads=(new,),
+            routes=(STATE.routes[0], Route("10.244.1.6/32", device="cali222")),
+            sysctls=(STATE.sysctls[0],),
+            rules=(),
+        )
+        node.removals = False
+        first = await node.reconciler.resync()
+        assert [change.line()[:15] for change in first.changes] == ["+ workload defa", "+ route    10.2"]
+        assert first.in_sync
+        assert node.kernel.link(old.interface)
+        node.removals = True
+        second = await node.reconciler.resync()
+        assert [change.line() for change in second.changes] == [
+            "- route    10.244.2.0/26  via 10.10.1.12 dev eth0 table 179",
+            "- route    10.244.1.5/32  dev cali111",
+            "- rule     179  fwmark 0xca11 lookup 179",
+            "- workload default/web-1  host end cali111    with its network namespace web-1",
+        ]
+        assert not any(line.startswith("drift") for line in node.told)
+
+    run(scenario())
+
+
+def test_one_bad_object_does_not_keep_others_from_being_repaired():
+    async def scenario():
+        node = Node()
+        await node.start()
+        found = route_to(node.kernel, "10.244.1.5/32")
+        node.delete_route("10.244.1.5/32")
+        node.delete_route("10.244.1.0/26")
+        write_route(node.kernel, "10.244.1.5/32", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4))
+        node.kernel.neighbor_delete(NeighborEntry("vxlan.calico", "10.10.1.12", "66:00:00:00:00:02"))
+        node.reconciler.mark()
+        await asyncio.sleep(0.05)
+        assert node.told == [
+            "drift + neighbor 10.10.1.12  lladdr 66:00:00:00:00:02 dev vxlan.calico",
+            "drift + route    10.244.1.0/26  blackhole",
+        ]
+        assert list(node.reconciler.problems) == ["route"]
+        assert node.reconciler.problems["route"] == (
+            "route 10.244.1.5/32: A route that is not ours has this destination already: 10.244.1.5/32 via 10.10.1.9"
+            " dev eth0 proto static. It was not touched. Delete it (ip route del 10.244.1.5/32 proto 4) or stop what"
+            " writes it, then run again.",
+        )
+        assert not node.reconciler.in_sync
+        node.kernel.route_batch([RouteOperation("delete", "10.244.1.5/32", route_to(node.kernel, "10.244.1.5/32"))])
+        await asyncio.sleep(11)
+        assert route_to(node.kernel, "10.244.1.5/32") == found
+        assert node.reconciler.in_sync and node.reconciler.problems == {}
+
+    run(scenario())
+
+
+def test_a_kind_that_fails_is_tried_again_more_and_more_seldom():
+    async def scenario():
+        node = Node()
+        await node.start()
+        tried = []
+        loop = asyncio.get_running_loop()
+
+        def refuse(kernel, state, kinds, *more, **others):
+            if "neighbor" in kinds:
+                tried.append(round(loop.time() - began, 2))
+                raise KernelError(errno.EINTR, "list neighbours", "the tables changed during each of 10 dumps")
+            return plan(kernel, state, kinds, *more, **others)
+
+        plan, repair.plan = repair.plan, refuse
+        try:
+            began = loop.time()
+            node.reconciler.mark("neighbor")
+            await asyncio.sleep(45)
+        finally:
+            repair.plan = plan
+        gaps = [round(later - earlier, 1) for earlier, later in zip(tried, tried[1:])]
+        assert gaps == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0, 10.0]
+        assert node.reconciler.problems == {
+            "neighbor": ("list neighbours: Interrupted system call (the tables changed during each of 10 dumps)",)
+        }
+        await asyncio.sleep(10)
+        assert node.reconciler.in_sync
+
+    run(scenario())
+
+
+def test_kinds_that_can_be_read_are_repaired_beside_one_that_cannot():
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.kernel.programs.discard("ipset")
+        node.kernel.run(["iptables-restore"], stdin="*filter\n-F INPUT\nCOMMIT\n")
+        node.delete_route("10.244.1.5/32")
+        node.kernel.fail_next("run", errno.EIO, "iptables-save")
+        node.reconciler.mark()
+        await asyncio.sleep(0.02)
+        assert "drift + route    10.244.1.5/32  dev cali111" in node.told
+        node.kernel.programs.add("ipset")
+        await asyncio.sleep(2)
+        assert node.reconciler.in_sync
+        assert "drift + iptables filter INPUT  -j cali-INPUT    first in the chain" in node.told
+
+    run(scenario())
+
+
+def test_a_tunnel_is_not_made_while_its_guard_does_not_stand():
+    async def scenario():
+        node = Node()
+        node.kernel.programs.discard("iptables-restore")
+        outcome = await node.reconciler.resync()
+        assert node.kernel.link("vxlan.calico") is None
+        assert node.kernel.link("cali111").up
+        assert "tunnel: not before iptables stand, which guard it." in outcome.problems
+        node.kernel.programs.add("iptables-restore")
+        assert (await node.reconciler.resync()).problems == ()
+        assert node.kernel.link("vxlan.calico").up
+
+    run(scenario())
+
+
+def refused_chain(state, rule="-j TCPMSS --set-mss 1400"):
+    """The state with a chain beside the others that the kernel does not take."""
+    (table,) = state.iptables
+    chains = {**table.chains, "cali-pi-bad": (rule,)}
+    return dataclasses.replace(state, iptables=(dataclasses.replace(table, chains=chains),))
+
+
+def test_a_chain_that_is_refused_holds_nothing_up_and_is_not_tried_again_before_it_is_another():
+    async def scenario():
+        failures = []
+        node = Node(refused_chain(STATE), on_failure=failures.append)
+        outcome = await node.reconciler.resync()
+        assert not outcome.in_sync
+        (problem,) = outcome.problems
+        assert problem.startswith("iptables filter cali-pi-bad: iptables-restore refused chain cali-pi-bad of table")
+        assert node.kernel.link("vxlan.calico") is not None
+        task = asyncio.ensure_future(node.reconciler.run())
+        await asyncio.sleep(1)
+        ran, tried = node.kernel.run, []
+
+        def watch(argv, stdin="", timeout=60.0):
+            if "restore" in argv[0]:
+                tried.append(stdin)
+            return ran(argv, stdin, timeout)
+
+        node.kernel.run = watch
+        failures.clear()
+        await asyncio.sleep(60)
+        node.reconciler.mark("iptables")
+        await asyncio.sleep(1)
+        assert tried == [] and failures == []
+        assert node.reconciler.problems == {"iptables": (problem,)} and not node.reconciler.in_sync
+        await asyncio.sleep(90)  # everything is tried again by the resync
+        assert len(tried) == len(failures) == 1
+        node.state = refused_chain(STATE, "-j ACCEPT")
+        node.reconciler.expect(["iptables"])
+        await asyncio.sleep(1)
+        assert node.reconciler.in_sync and node.reconciler.problems == {}
+        task.cancel()
+
+    run(scenario())
+
+
+def test_a_pass_that_changes_nothing_writes_nothing_and_reads_no_rule():
+    async def scenario():
+        node = Node()
+        await node.start()
+        ran, programs = node.kernel.run, []
+
+        def watch(argv, stdin="", timeout=60.0):
+            programs.append(argv[0])
+            return ran(argv, stdin, timeout)
+
+        node.kernel.run = watch
+        node.kernel.watch(lambda dummy: programs.append("written"))
+        for _time in range(5):
+            node.reconciler.expect(["ipset", "iptables"])
+            await asyncio.sleep(1)
+        assert programs == []
+        node.reconciler.mark("iptables")
+        await asyncio.sleep(1)
+        assert programs == []
+        node.reconciler.mark("ipset")  # nobody can tell who wrote a set
+        await asyncio.sleep(1)
+        assert programs == ["ipset"]
+        more = dataclasses.replace(STATE.ipsets[0], members=(*STATE.ipsets[0].members, "10.10.1.13"))
+        node.state = dataclasses.replace(STATE, ipsets=(more,))
+        node.kernel.watch(None)
+        programs.clear()
+        node.reconciler.expect(["ipset", "iptables"])
+        await asyncio.sleep(1)
+        assert programs == [] and node.told == [
+            "~ ipset    cali40all-hosts-net  hash:net  2 members  ->  hash:net  3 members    1 in, 0 out"
+        ]
+
+    run(scenario())
+
+
+def test_a_device_that_is_missing_or_down_is_waited_for():
+    async def scenario():
+        routes = (*STATE.routes, Route("10.244.8.0/26", device="bond0", gateway="10.10.1.12"))
+        node = Node(dataclasses.replace(STATE, routes=routes))
+        await node.start()
+        assert node.reconciler.waiting == {"route": ("route 10.244.8.0/26 waits for its device.",)}
+        assert node.reconciler.problems == {}
+        node.kernel.link_set("eth0", up=False)
+        node.reconciler.mark()
+        await asyncio.sleep(0.05)
+        assert node.reconciler.problems == {}
+        assert len(node.reconciler.waiting["route"]) == 2
+
+    run(scenario())
+
+
+def test_the_address_of_the_node_may_be_away_for_a_while():
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.kernel.address_delete(Address("eth0", "10.10.1.11", 24))
+        node.reconciler.mark()
+        await asyncio.sleep(0.05)
+        outcome = await node.reconciler.resync()
+        assert outcome.problems == (
+            "No network interface of node1 has its address 10.10.1.11. It is taken from calico_node_address"
+            " (10.10.1.11/24). Correct that variable, or give the host this address (ip address), then run again.",
+        )
+        node.kernel.address_add(Address("eth0", "10.10.1.11", 24))
+        await asyncio.sleep(11)
+        assert node.reconciler.in_sync
+
+    run(scenario())
+
+
+def test_a_storm_of_events_is_answered_ten_times_a_second():
+    async def scenario():
+        node = Node()
+        await node.start()
+        looks = []
+
+        async def counting(work):
+            looks.append(asyncio.get_running_loop().time())
+            return await inline(work)
+
+        node.reconciler._run = counting
+        await asyncio.sleep(5)
+        began = asyncio.get_running_loop().time()
+        node.reconciler.mark("route")
+        await asyncio.sleep(0.001)
+        assert looks == [pytest.approx(began, abs=0.001)]  # at once after a quiet time
+        for dummy in range(10_000):
+            node.reconciler.mark("route")
+            await asyncio.sleep(0.001)
+        assert 100 <= len(looks) <= 130
+
+    run(scenario())
+
+
+def test_everything_is_looked_at_every_ninety_seconds_or_so():
+    async def scenario(chance):
+        node = Node(chance=lambda: chance)
+        await node.start()
+        node.delete_route("10.244.1.5/32")
+        loop = asyncio.get_running_loop()
+        while not node.told and not node.task.done():
+            await asyncio.sleep(0.1)
+        return loop.time()
+
+    assert run(scenario(0.0)) == pytest.approx(81, abs=0.5)
+    assert run(scenario(0.999)) == pytest.approx(99, abs=0.5)
+
+
+def test_a_repair_waits_for_the_turn_and_reads_what_is_desired_then():
+    """A workload that is half attached is neither completed nor removed by somebody else."""
+
+    async def scenario():
+        node = Node()
+        await node.start()
+        endpoint = WorkloadEndpoint("db", "cali222", "10.244.1.6", 1450, "default-pool", netns="db")
+        async with node.turn:
+            write_route(node.kernel, "10.244.1.6/32", RouteAttributes(device="cali111", protocol=179, scope=253))
+            node.reconciler.mark()
+            await asyncio.sleep(1)
+            assert node.told == []
+            node.state = dataclasses.replace(STATE, routes=(*STATE.routes, Route("10.244.1.6/32", device="cali111")))
+        await asyncio.sleep(0.1)
+        assert node.told == []
+        assert route_to(node.kernel, "10.244.1.6/32")
+        assert endpoint.interface not in [link.name for link in node.kernel.links()]
+
+    run(scenario())
+
+
+def test_a_workload_that_is_half_attached_is_left_to_who_attaches_it():
+    async def scenario():
+        node = Node()
+        await node.start()
+        async with node.turn:
+            node.delete_route("10.244.1.5/32")  # as far as an add may have come that is desired already
+            node.reconciler.mark()
+            await asyncio.sleep(1)
+            assert node.told == [] and route_to(node.kernel, "10.244.1.5/32") is None
+            write_route(node.kernel, "10.244.1.5/32", RouteAttributes(device="cali111", protocol=179, scope=253))
+        await asyncio.sleep(0.1)
+        assert node.told == []
+
+    run(scenario())
+
+
+def test_of_rules_that_were_refused_none_is_told():
+    """A table is written in one go: of several changes all or none are made."""
+
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.kernel.run(["iptables-restore", "--noflush"], stdin="*filter\n-F INPUT\n-F cali-INPUT\nCOMMIT\n")
+        node.kernel.fail_next("run", errno.EPERM, "iptables-restore")
+        outcome = await node.reconciler.resync()
+        assert len(outcome.problems) == 1 and outcome.changes == ()
+        await asyncio.sleep(0.5)
+        assert len(node.told) == 2 and node.reconciler.in_sync
+
+    run(scenario())
+
+
+def test_what_another_kind_had_to_wait_for_lets_it_go_at_once():
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.state = dataclasses.replace(STATE, rules=(), routes=(*STATE.routes, Route("10.244.9.0/26", "blackhole")))
+        write_route(node.kernel, "10.244.9.0/26", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4))
+        await node.reconciler.resync()
+        assert len(node.kernel.rules()) == 4
+        node.kernel.route_batch([RouteOperation("delete", "10.244.9.0/26", route_to(node.kernel, "10.244.9.0/26"))])
+        node.reconciler.mark("route")
+        await asyncio.sleep(0.05)
+        assert len(node.kernel.rules()) == 3
+
+    run(scenario())
+
+
+def test_the_turn_is_not_taken_where_nothing_differs():
+    async def scenario():
+        node = Node()
+        await node.start()
+        async with node.turn:
+            outcome = await asyncio.wait_for(node.reconciler.resync(), 1)
+        assert outcome.in_sync and outcome.changes == ()
+
+    run(scenario())
+
+
+def test_host_ends_that_somebody_else_deletes_are_left_to_him():
+    async def scenario():
+        gone = {"cali111"}
+        node = Node(excluded=lambda: gone)
+        await node.start()
+        node.state = dataclasses.replace(STATE, workloads=(), routes=STATE.routes[:1], sysctls=STATE.sysctls[:2])
+        await node.reconciler.resync()
+        assert node.kernel.link("cali111")
+        gone.clear()
+        await node.reconciler.resync()
+        assert node.kernel.link("cali111") is None
+
+    run(scenario())
+
+
+def test_a_removal_that_fails_is_told_and_tried_again():
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.state = dataclasses.replace(STATE, rules=())
+        node.kernel.fail_next("rule_delete", errno.EBUSY)
+        outcome = await node.reconciler.resync()
+        assert outcome.problems == (
+            "rule 179: The kernel refused to delete rule 179 (mark 0xca11). It said: Device or resource busy.",
+        )
+        assert not outcome.in_sync
+        await asyncio.sleep(0.2)
+        assert node.told == ["- rule     179  fwmark 0xca11 lookup 179"]
+        assert node.reconciler.in_sync
+
+    run(scenario())
+
+
+def test_what_failed_additions_may_still_need_is_not_removed():
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.state = dataclasses.replace(STATE, routes=(*STATE.routes[1:], Route("10.244.9.0/26", "blackhole")))
+        write_route(node.kernel, "10.244.9.0/26", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4))
+        await node.reconciler.resync()
+        assert route_to(node.kernel, "10.244.1.0/26")
+        node.kernel.route_batch([RouteOperation("delete", "10.244.9.0/26", route_to(node.kernel, "10.244.9.0/26"))])
+        await asyncio.sleep(11)
+        assert route_to(node.kernel, "10.244.1.0/26") is None
+        assert node.told == ["+ route    10.244.9.0/26  blackhole", "- route    10.244.1.0/26  blackhole"]
+
+    run(scenario())
+
+
+def test_nothing_is_done_before_it_is_known_what_the_node_shall_have():
+    async def scenario():
+        node = Node(None)
+        before = state_of(node.kernel)
+        task = asyncio.ensure_future(node.reconciler.run())
+        await asyncio.sleep(5)
+        outcome = await node.reconciler.resync()
+        assert outcome.problems == ("What this node shall have is not known yet.",)
+        assert state_of(node.kernel) == before
+        assert not node.reconciler.in_sync
+        node.state = STATE
+        await asyncio.sleep(2)
+        assert node.reconciler.in_sync
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    run(scenario())
+
+
+def test_there_is_a_sign_of_life_at_least_every_ten_seconds():
+    async def scenario():
+        times = []
+        node = Node(on_tick=lambda: times.append(asyncio.get_running_loop().time()))
+        await node.start()
+        await asyncio.sleep(300)
+        assert max(later - earlier for earlier, later in zip(times, times[1:])) <= 10.1
+        assert len(times) < 60
+
+    run(scenario())
+
+
+def test_there_is_one_also_where_the_work_never_ends():
+    async def scenario():
+        times = []
+        node = Node(on_tick=lambda: times.append(asyncio.get_running_loop().time()))
+        await node.start()
+
+        async def endless(work):
+            node.reconciler.mark("route")
+            return await inline(work)
+
+        node.reconciler._run = endless
+        node.reconciler.mark("route")
+        times.clear()
+        await asyncio.sleep(20)
+        assert len(times) >= 150
+
+    run(scenario())
+
+
+def test_a_plan_of_another_state_changes_nothing():
+    async def scenario():
+        node = Node()
+        await node.start()
+        before = state_of(node.kernel)
+        plan = await node.reconciler.plan(lambda: dataclasses.replace(STATE, rules=()))
+        assert plan.lines()[0] == "- rule     179            fwmark 0xca11 lookup 179"
+        assert state_of(node.kernel) == before
+
+    run(scenario())
+
+
+def test_a_sentence_says_what_was_found_and_what_was_done():
+    async def scenario():
+        said = []
+        node = Node()
+        await node.start()
+        node.reconciler._on_change = lambda change, drift: said.append(repair.sentence(change, drift))
+        node.kernel.sysctl_write("net/ipv4/conf/cali111/proxy_arp", "0")
+        node.delete_route("10.244.1.0/26")
+        write_route(node.kernel, "10.244.1.9/32", RouteAttributes(device="cali111", protocol=179, scope=253))
+        await node.reconciler.resync()
+        node.state = dataclasses.replace(STATE, rules=())
+        await node.reconciler.resync()
+        assert said == [
+            "Repaired sysctl net.ipv4.conf.cali111.proxy_arp: it was 0; made right: 1.",
+            "Repaired route 10.244.1.0/26: it was missing; made: blackhole.",
+            "Repaired route 10.244.1.9/32: it was there (dev cali111); removed.",
+            "Applied rule 179: it was there (fwmark 0xca11 lookup 179); removed.",
+        ]
+
+    run(scenario())
+
+
+def test_what_is_broken_while_all_namespaces_are_looked_into_does_not_wait_for_that():
+    workloads = tuple(
+        WorkloadEndpoint(f"w{n}", f"cali{n:03}", f"10.244.2.{n + 2}", 1450, "default-pool", netns=f"w{n}")
+        for n in range(200)
+    )
+
+    async def scenario():
+        node = Node(dataclasses.replace(STATE, workloads=workloads, routes=STATE.routes[:1], sysctls=STATE.sysctls[:2]))
+        await node.start()
+        look, visited, seen = node.kernel.look_inside, [], []
+
+        def slow(netns, *what, **more):
+            visited.append(netns)
+            return look(netns, *what, **more)
+
+        async def worker(work):
+            before = len(visited)
+            result = work()
+            await asyncio.sleep(0.01 * (len(visited) - before))
+            return result
+
+        node.kernel.look_inside = slow
+        node.reconciler._run = worker
+        node.reconciler._on_change = lambda *dummy: seen.append(len(visited))
+        resync = asyncio.ensure_future(node.reconciler.resync())
+        await asyncio.sleep(0.1)
+        node.delete_route("10.244.1.0/26")
+        node.reconciler.mark("route")
+        outcome = await resync
+        assert len(visited) == 200
+        assert seen == [100] or seen == [50]
+        assert outcome.in_sync
+
+    run(scenario())
+
+
+def test_a_repair_reads_no_more_sysctls_than_were_found_wrong():
+    """There are three of each workload, and everybody waits for the turn meanwhile."""
+
+    async def scenario():
+        node = Node()
+        await node.start()
+        read, keys = node.kernel.sysctl_read, []
+        node.kernel.sysctl_read = lambda key: (keys.append(key) if node.turn.locked() else None, read(key))[1]
+        node.kernel.sysctl_write("net/ipv4/conf/cali111/proxy_arp", "0")
+        await node.reconciler.resync()
+        assert sorted(keys) == ["net/ipv4/conf/cali111/proxy_arp", "net/ipv4/conf/eth0/rp_filter"]
+        keys.clear()
+        node.kernel.sysctl_write("net/ipv4/ip_forward", "0")
+        node.told.clear()
+        await node.reconciler.resync()
+        assert len(set(keys)) == 5  # writing it resets others, which are put right behind it
+        assert node.told[0] == "drift ~ sysctl   net.ipv4.ip_forward  0  ->  1"
+        assert node.kernel.sysctl_read("net/ipv4/conf/cali111/forwarding") == "1"
+
+    run(scenario())
+
+
+def test_a_sysctl_that_cannot_be_written_is_not_forgotten_over_the_repair_of_others():
+    async def scenario():
+        node = Node()
+        await node.start()
+        write = node.kernel.sysctl_write
+
+        def refuse(key, value):
+            if key == "net/ipv4/ip_forward":
+                raise KernelError(errno.EROFS, f"write sysctl {key}")
+            write(key, value)
+
+        node.kernel.sysctl_write = refuse
+        write("net/ipv4/ip_forward", "0")
+        await node.reconciler.resync()
+        assert list(node.reconciler.problems) == ["sysctl"]
+        node.kernel.link_delete("cali111")
+        node.reconciler.mark("workload")
+        await asyncio.sleep(0.02)
+        assert node.kernel.sysctl_read("net/ipv4/conf/cali111/proxy_arp") == "1"
+        assert list(node.reconciler.problems) == ["sysctl"]
+
+    run(scenario())
+
+
+def test_of_many_workloads_the_one_that_is_broken_is_read_again():
+    workloads = tuple(
+        WorkloadEndpoint(f"w{n}", f"cali{n:03}", f"10.244.2.{n + 2}", 1450, "default-pool", netns=f"w{n}")
+        for n in range(20)
+    )
+
+    async def scenario():
+        node = Node(dataclasses.replace(STATE, workloads=workloads, routes=STATE.routes[:1], sysctls=STATE.sysctls[:2]))
+        await node.start()
+        look, visited = node.kernel.look_inside, []
+        node.kernel.look_inside = lambda netns, *what, **more: (visited.append(netns), look(netns, *what, **more))[1]
+        node.kernel.link_delete("cali007")
+        node.reconciler.mark("workload")
+        await asyncio.sleep(0.05)
+        assert node.told == ["drift + workload default/w7  eth0 10.244.2.9  host end cali007  mtu 1450"]
+        assert set(visited) == {"w7"}
+        assert len([link for link in node.kernel.links() if link.name.startswith("cali")]) == 20
+
+    run(scenario())

@@ -1,0 +1,74 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is printed and logged commands no terminal and begins no line that is not ours."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import daemon
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables, yaml_text
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
+
+EVIL = "a\x1b]0;x\x07\r\n<0>b\x9b2J\u202ec\u2066\u2028\ud800\ttab"
+SHOWN = "a\\x1b]0;x\\x07\\r\\n<0>b\\x9b2J\\u202ec\\u2066\\u2028\\ud800\\ttab"
+
+
+def test_every_kind_of_control_is_shown() -> None:
+    assert terminal_text.line(EVIL) == SHOWN
+    assert terminal_text.text(EVIL) == SHOWN.replace("\\n", "\n").replace("\\t", "\t")
+    assert terminal_text.lines([EVIL, "ü ✓"]) == f"{SHOWN}\nü ✓\n"
+    everything = "".join(map(chr, [*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]))
+    assert terminal_text.line(everything).isascii()
+    assert terminal_text.line(everything).isprintable()
+
+
+def test_calicoctl_prints_no_command_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([EVIL]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "\x1b" not in said.err
+    assert "\\x1b]0;x" in said.err
+
+
+def test_tables_and_lines_of_plans_have_as_many_lines_as_they_should() -> None:
+    assert tables.columns(("NAME", "X"), [(EVIL, "1")]).count("\n") == 2
+    assert tables.boxed(("NAME", "X"), [(EVIL, "1")]).count("\n") == 5
+    line = Change("ipset", "=", EVIL, None, EVIL, EVIL).line()
+    assert line == f"= ipset    {SHOWN}  {SHOWN}    {SHOWN}"
+
+
+def test_machine_readable_output_says_what_the_text_is() -> None:
+    """JSON and YAML have escapes of their own, which the stream leaves alone."""
+    for text in (json.dumps(EVIL), yaml_text.dump({"name": EVIL})):
+        assert terminal_text.text(text) == text
+
+
+@pytest.mark.parametrize("formatter", [daemon._Journal("%(message)s"), daemon._Lines("%(message)s")])
+def test_a_message_of_the_agent_is_one_entry_of_the_journal(formatter: logging.Formatter) -> None:
+    record = logging.LogRecord("calico", logging.WARNING, "", 0, "%s came", (EVIL,), None)
+    written = formatter.format(record)
+    assert written.splitlines() == [f"{'<4>' if isinstance(formatter, daemon._Journal) else ''}{SHOWN} came"]
+    try:
+        raise ValueError("x\x1b[2J")
+    except ValueError as error:
+        failed = logging.LogRecord("calico", logging.ERROR, "", 0, "no", (), (ValueError, error, error.__traceback__))
+    text = formatter.format(failed)
+    assert "\x1b" not in text
+    assert len(text.splitlines()) > 2
+
+
+def test_lines_that_actions_print_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = []
+    monkeypatch.setattr(shown_lines.Display, "display", lambda _self, text, color=None: printed.append((text, color)))
+    shown_lines.show([EVIL, "good"], "red")
+    assert printed == [(SHOWN, "red"), ("good", "red")]
+    assert shown_lines.texts([EVIL]) == [terminal_text.text(EVIL)]
+    assert run_results.reason({"failed": True, "msg": "x\x1b[2J\nmore"}) == "x\\x1b[2J"

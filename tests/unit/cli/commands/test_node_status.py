@@ -1,0 +1,173 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl node status`: Calico's table from any BIRD, and an exit status that says whether all sessions are up."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import pathlib
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.status import Session
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import node_status
+
+from tests.unit.cli.conftest import STATE, Node
+
+SAMPLES = pathlib.Path(__file__).parents[2] / "bird" / "samples"
+TODAY = datetime.date(2026, 11, 21)
+
+UP = """\
+Calico process is running.
+
+IPv4 BGP status
++--------------+-------------------+-------+------------+-------------+
+| PEER ADDRESS |     PEER TYPE     | STATE |   SINCE    |    INFO     |
++--------------+-------------------+-------+------------+-------------+
+| 10.10.1.1    | global            | up    | 2026-01-02 | Established |
+| 10.10.1.12   | node-to-node mesh | up    | 2026-01-02 | Established |
+| 10.10.2.13   | node-to-node mesh | up    | 2026-01-02 | Established |
++--------------+-------------------+-------+------------+-------------+
+
+IPv6 BGP status
+No IPv6 peers found.
+"""
+SOME = """\
+Calico process is not running.
+
+IPv4 BGP status
++--------------+-------------------+-------+------------+-----------------------------------+
+| PEER ADDRESS |     PEER TYPE     | STATE |   SINCE    |               INFO                |
++--------------+-------------------+-------+------------+-----------------------------------+
+| 10.10.1.1    | global            | start | 2026-01-02 | Active Socket: Connection refused |
+| 10.10.1.12   | node-to-node mesh | up    | 2026-01-02 | Established                       |
+| 10.10.2.13   | node-to-node mesh | none  |            | not in BIRD's configuration       |
++--------------+-------------------+-------+------------+-----------------------------------+
+
+IPv6 BGP status
+No IPv6 peers found.
+"""
+
+
+def wire(text: str) -> bytes:
+    """What BIRD sends for an answer of these lines."""
+    first, *rest = text.splitlines()
+    return "".join([f"1002-{first}\n", *(f" {line}\n" for line in rest), "0000 \n"]).encode()
+
+
+def protocols(**states: str) -> bytes:
+    """`show protocols all`, with "BGP state" and perhaps "/last error" of each."""
+    lines = ["Name       Proto      Table      State  Since         Info"]
+    for name, words in states.items():
+        state, dummy, error = words.partition("/")
+        up = "up   " if state == "Established" else "start"
+        lines.append(f"{name} BGP        ---        {up}  2026-01-02 07:13:29  {state}")
+        lines += [f"  BGP state:          {state}", f"    Neighbor address: {name.partition('_')[2].replace('_', '.')}"]
+        lines += [f"    Last error:       {error}"] if error else []
+    return wire("\n".join(lines))
+
+
+def test_all_up(node: Node) -> None:
+    node.store()
+    node.agent()
+    node.bird(protocols(Mesh_10_10_2_13="Established", Mesh_10_10_1_12="Established", Global_10_10_1_1="Established"))
+    assert node.run("node", "status") == (0, UP, "")
+
+
+WHY = (
+    "\n! 10.10.1.1: nobody listens at 10.10.1.1 port 179. See that BGP runs there, on this port, and that no firewall "
+    "rejects it.\n"
+)
+
+
+def test_some_are_not(node: Node) -> None:
+    node.store()
+    node.bird(protocols(Mesh_10_10_1_12="Established", Global_10_10_1_1="Active/Socket: Connection refused"))
+    assert node.run("node", "status") == (1, SOME + WHY, "")
+
+
+def test_as_json(node: Node) -> None:
+    node.store()
+    node.bird(protocols(Mesh_10_10_1_12="Established", Mesh_10_10_2_13="Established"))
+    status, out, dummy = node.run("node", "status", "-o", "json")
+    found = json.loads(out)
+    assert (status, found["allUp"], found["agent"]) == (1, False, {"running": False})
+    assert found["bgp"] == {
+        "enabled": True, "running": True, "version": "2.0.12", "routerID": "10.10.1.11", "error": None,
+    }  # fmt: skip
+    assert [(peer["address"], peer["node"], peer["state"], peer["bgpState"]) for peer in found["peers"]] == [
+        ("10.10.1.1", "", "none", ""),
+        ("10.10.1.12", "node2", "up", "Established"),
+        ("10.10.2.13", "node3", "up", "Established"),
+    ]
+
+
+@pytest.mark.parametrize("sample", ["2.0.12", "2.17.5", "3.4.0"])
+def test_every_release_of_bird(node: Node, sample: str) -> None:
+    """In the samples node1 was killed a second ago; its routes are kept."""
+    peers = (BirdPeer("Mesh_10_10_1_11", "10.10.1.11", 64512, "mesh"), STATE.bird.peers[2])
+    node.store(dataclasses.replace(STATE, bird=dataclasses.replace(STATE.bird, peers=peers)))
+    text = (SAMPLES / f"{sample}.txt").read_text()
+    node.bird(wire(text[text.index("Name ") :]))
+    status, out, dummy = node.run("node", "status")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines() if line.startswith("|")]
+    assert status == 1
+    assert [(row[0], row[1], row[2], row[4]) for row in rows[1:]] == [
+        (
+            "10.10.1.11",
+            "node-to-node mesh",
+            "start",
+            "Passive Socket: Connection closed (routes kept by graceful restart)",
+        ),
+        ("10.10.2.13", "node-to-node mesh", "up", "Established"),
+    ]
+
+
+def test_no_bird(node: Node) -> None:
+    node.store()
+    node.agent()
+    assert node.run("node", "status") == (
+        1,
+        "Calico process is running.\n\nIPv4 BGP status\nThe BGP backend process (BIRD) is not running.\n",
+        "BIRD does not answer. Its control socket is NODE/bird.ctl: No such file or directory. "
+        "See `systemctl status calico-bird.service` and its journal.\n",
+    )
+
+
+def test_no_bgp_in_this_fleet(node: Node) -> None:
+    node.store(dataclasses.replace(STATE, bird=None))
+    node.agent()
+    expected = "Calico process is running.\n\nNone of the BGP backend processes (BIRD or GoBGP) are running.\n"
+    assert node.run("node", "status") == (0, expected, "")
+
+
+def test_a_node_alone_has_no_peers(node: Node) -> None:
+    node.store(dataclasses.replace(STATE, bird=dataclasses.replace(STATE.bird, peers=())))
+    node.bird(protocols())
+    assert node.run("node", "status")[:2] == (
+        0,
+        "Calico process is not running.\n\nIPv4 BGP status\nNo IPv4 peers found.\n\n"
+        "IPv6 BGP status\nNo IPv6 peers found.\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("2026-11-21 07:13:29", "07:13:29"),
+        ("2026-11-20 07:13:29.123", "2026-11-20"),
+        ("07:13:29.123", "07:13:29"),
+        ("2026-11-20", "2026-11-20"),
+        ("", ""),
+        ("soon", "soon"),
+    ],
+)
+def test_since(text: str, shown: str) -> None:
+    assert node_status.since(text, TODAY) == shown
+
+
+def test_a_protocol_that_is_not_ours() -> None:
+    assert node_status.kind_of(Session("uplink", "up", "")) == "other"

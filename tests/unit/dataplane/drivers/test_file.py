@@ -1,0 +1,99 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files, and the words of changes and errors."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import stat
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, Change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import file
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers.file import WantedFile
+
+from tests.unit.dataplane.suites.drivers import converge, fail
+
+
+def test_file_is_made_changed_and_deleted(tmp_path):
+    path = tmp_path / "folder" / "bird.cfg"
+    assert converge(file, None, [WantedFile(str(path), "a\nb\n", 0o640)]) == [f"+ file     {path}  2 lines, mode 0640"]
+    assert path.read_text() == "a\nb\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    converge(file, None, [WantedFile(str(path), "a\nc\n", 0o600)])
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("a\nc\n", 0o600)
+    assert [entry.name for entry in path.parent.iterdir()] == ["bird.cfg"]
+    assert converge(file, None, [WantedFile(str(path), None)]) == [f"- file     {path}  2 lines, mode 0600"]
+    assert not path.exists()
+
+
+def test_mode_alone_is_a_change(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("same\n")
+    path.chmod(0o666)
+    assert converge(file, None, [WantedFile(str(path), "same\n", 0o644)]) == [
+        f"~ file     {path}  1 lines, mode 0666  ->  1 lines, mode 0644"
+    ]
+
+
+def test_detail_is_a_unified_diff_unless_secret(tmp_path):
+    path = str(tmp_path / "file")
+    (tmp_path / "file").write_text("one\ntwo\n")
+    desired = WantedFile(path, "one\n2\n")
+    (change,) = file.diff([desired], file.observe(None, [desired]))
+    assert change.detail == f"--- {path}\n+++ {path}\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
+    secret = desired._replace(secret=True)
+    (change,) = file.diff([secret], file.observe(None, [secret]))
+    assert change.detail == ""
+
+
+def test_symbolic_link_stays_one(tmp_path):
+    (tmp_path / "real").write_text("old\n")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    converge(file, None, [WantedFile(str(tmp_path / "link"), "new\n")])
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new\n"
+
+
+def test_bytes_that_are_not_utf8_survive_a_plan(tmp_path):
+    (tmp_path / "file").write_bytes(b"\xff\xfe old\n")
+    converge(file, None, [WantedFile(str(tmp_path / "file"), "new\n")])
+
+
+def test_folder_that_cannot_be_made_fails_in_words(tmp_path):
+    (tmp_path / "file").write_text("")
+    path = str(tmp_path / "file" / "below")
+    assert fail(file, None, [WantedFile(path, "text\n")]) == (
+        f"file {path}: It could not be written: {os.strerror(17)}. See that its folder exists and is writable."
+    )
+
+
+def test_the_old_content_stands_when_writing_fails(tmp_path, monkeypatch):
+    path = pathlib.Path(tmp_path / "file")
+    path.write_text("old\n")
+
+    def full(_handle):
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(file.os, "fsync", full)
+    assert "No space left on device" in fail(file, None, [WantedFile(str(path), "new\n")])
+    assert path.read_text() == "old\n"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_lines_of_a_plan():
+    change = Change("route", "~", "10.244.7.0/26", "via 10.10.1.12 dev eth0", "via 10.10.1.12 dev tunl0 onlink")
+    assert change.line() == "~ route    10.244.7.0/26  via 10.10.1.12 dev eth0  ->  via 10.10.1.12 dev tunl0 onlink"
+    assert Change("device", "+", "tunl0", None, "mtu 1480  up").line() == "+ device   tunl0  mtu 1480  up"
+    assert Change("route", "-", "10.244.7.0/26", "blackhole", None, "why").line() == (
+        "- route    10.244.7.0/26  blackhole    why"
+    )
+
+
+def test_errors_name_every_failure_up_to_five():
+    changes = [Change("route", "+", f"10.244.{n}.0/26") for n in range(7)]
+    error = ApplyError(changes[0], "reason 0.", [(change, "reason.") for change in changes[1:]])
+    assert str(error).splitlines()[0] == "route 10.244.0.0/26: reason 0."
+    assert len(str(error).splitlines()) == 6
+    assert str(error).splitlines()[5] == "... and 2 more failures of this kind."

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Routes that BIRD may have from routers outside the fleet: switches, which name themselves as next hops."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdRoute
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import RouteAttributes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, Pool
+
+from tests.fakes.kernel import FakeKernel
+from tests.unit.dataplane.suites.drivers import OWN, underlay, write_route
+
+FAR, NEAR = "10.244.3.0/26", "10.244.2.0/26"
+ROUTES = (
+    BirdRoute(NEAR, "10.10.1.12", node="node2", next_hop="10.10.1.12"),
+    BirdRoute(FAR, "", node="node3", next_hop="10.10.2.13"),
+)
+TORS = tuple(BirdPeer(f"Node_10_10_1_{last}", f"10.10.1.{last}", 65101, "external", multihop=False) for last in (2, 3))
+NEIGHBOUR = BirdPeer("Node_10_10_1_12", "10.10.1.12", 64601, "node", node="node2")
+
+
+def state(*peers: BirdPeer, routes: tuple[BirdRoute, ...] = ROUTES) -> NodeState:
+    bird = Bird(OWN, OWN, 64601, "10.10.1.0/24", peers=peers)
+    pool = Pool("default-pool", "10.244.0.0/16", 26, "None", True)
+    return NodeState(node="node1", address=f"{OWN}/24", pools=(pool,), bird=bird, bird_routes=routes)
+
+
+@pytest.fixture
+def kernel() -> FakeKernel:
+    kernel = FakeKernel()
+    underlay(kernel)
+    return kernel
+
+
+def changes(kernel: FakeKernel, wanted: NodeState) -> list[str]:
+    return [change.line() for change in node.bird_changes(kernel, wanted)]
+
+
+def have(kernel: FakeKernel, destination: str, gateway: str, **more: object) -> None:
+    write_route(kernel, destination, RouteAttributes(device="eth0", gateway=gateway, protocol=12, **more))
+
+
+def test_the_plan_shows_a_router_where_no_session_of_the_fleet_brings_the_route(kernel: FakeKernel) -> None:
+    assert changes(kernel, state(NEIGHBOUR, *TORS)) == [
+        f"+ route    {NEAR}  via 10.10.1.12 dev eth0    proto bird",
+        f"+ route    {FAR}  via 10.10.1.2 dev eth0    proto bird",
+    ]
+
+
+@pytest.mark.parametrize("gateway", ["10.10.1.2", "10.10.1.3"])
+def test_any_of_the_routers_will_do(kernel: FakeKernel, gateway: str) -> None:
+    have(kernel, NEAR, "10.10.1.12")
+    have(kernel, FAR, gateway)
+    assert changes(kernel, state(NEIGHBOUR, *TORS)) == []
+
+
+def test_so_it_is_beside_a_session_of_the_fleet(kernel: FakeKernel) -> None:
+    """With a reflector the route is expected by the underlay's router, and a switch's may be better."""
+    reflector = BirdPeer("Node_10_10_1_4", "10.10.1.4", 64601, "reflector", node="rr1")
+    assert changes(kernel, state(reflector, *TORS)) == [
+        f"+ route    {NEAR}  via 10.10.1.12 dev eth0    proto bird",
+        f"+ route    {FAR}  via 10.10.1.1 dev eth0    proto bird",
+    ]
+    have(kernel, NEAR, "10.10.1.12")
+    have(kernel, FAR, "10.10.1.3")
+    assert changes(kernel, state(reflector, *TORS)) == []
+
+
+def test_reflectors_know_each_others_clients() -> None:
+    """A node that reflects has other reflectors' routes by the sessions between them: no router is needed for any."""
+    kernel = FakeKernel()
+    underlay(kernel)
+    client = BirdPeer("Node_10_10_1_12", "10.10.1.12", 64601, "client", node="node2", cluster_id="244.0.0.1")
+    other = BirdPeer("Mesh_10_10_2_4", "10.10.2.4", 64601, "mesh", node="rr2")
+    assert changes(kernel, state(client, other, *TORS))[1].startswith(f"+ route    {FAR}  via 10.10.1.1 ")
+
+
+def test_nobody_else_will_do(kernel: FakeKernel) -> None:
+    have(kernel, NEAR, "10.10.1.12")
+    have(kernel, FAR, "10.10.1.1")
+    wrong = f"~ route    {FAR}  via 10.10.1.1 dev eth0  ->  via 10.10.1.2 dev eth0    proto bird"
+    assert changes(kernel, state(NEIGHBOUR, *TORS)) == [wrong]
+
+
+def test_another_mtu_is_a_difference(kernel: FakeKernel) -> None:
+    have(kernel, FAR, "10.10.1.2", mtu=1400)
+    wrong = f"~ route    {FAR}  via 10.10.1.2 dev eth0 mtu 1400  ->  via 10.10.1.2 dev eth0    proto bird"
+    assert changes(kernel, state(*TORS, routes=ROUTES[1:])) == [wrong]
+
+
+def test_no_router_is_taken_for_the_end_of_a_tunnel(kernel: FakeKernel) -> None:
+    route = BirdRoute(FAR, "10.10.2.13", "vxlan.calico", True, "node3", next_hop="10.10.2.13")
+    have(kernel, FAR, "10.10.1.2")
+    assert changes(kernel, state(*TORS, routes=(route,))) == [
+        f"~ route    {FAR}  via 10.10.1.2 dev eth0  ->  via 10.10.2.13 dev vxlan.calico onlink    proto bird"
+    ]
+
+
+def test_ipv6_is_by_the_routers_link_local_address(kernel: FakeKernel) -> None:
+    route = BirdRoute("fd00:10:244:3::/122", "", node="node3", next_hop="fd00:10:10:2::13")
+    tor = BirdPeer("Node_fd00_10_10_1__2", "fd00:10:10:1::2", 65101, "external", multihop=False, family=6)
+    wanted = state(*TORS, tor, routes=(route,))
+    write_route(kernel, route.destination, RouteAttributes(device="eth0", gateway="fe80::1", protocol=12, metric=1024))
+    pool6 = Pool("v6", "fd00:10:244::/48", 122, "None", False)
+    assert changes(kernel, dataclasses.replace(wanted, pools=(pool6,))) == []

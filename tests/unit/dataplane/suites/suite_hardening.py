@@ -1,0 +1,181 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Devices that take nothing of what is advertised to them, on FakeKernel and on the real one."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, hardening, node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import sysctl, tunnel, workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    Address,
+    NewLink,
+    RouteAttributes,
+    RouteOperation,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Sysctl, TunnelDevice
+
+from tests.unit.dataplane.suites.drivers import OWN, converge, lines, underlay, write_route
+from tests.unit.dataplane.suites.suite_attach import WEB, host, state
+
+VXLAN = TunnelDevice("vxlan.calico", "vxlan", 1450, OWN, "10.244.1.1", "66:00:00:00:00:01", 4096, 4789)
+POD = dataclasses.replace(WEB, netns="pod", netns_owned=False)
+NET1 = dataclasses.replace(POD, name="web-2", interface="cali222", address="10.244.1.6", peer_interface="net1")
+
+
+def settings(kernel, device):
+    return {setting: kernel.sysctl_read(hardening.key(setting, device)) for setting in hardening.SETTINGS}
+
+
+def open_all(kernel, device):
+    for setting, value in settings(kernel, device).items():
+        if value is not None:
+            kernel.sysctl_write(hardening.key(setting, device), "1")
+
+
+def closed(kernel, device):
+    return set(settings(kernel, device).values()) <= {"0", None}
+
+
+def trusting(kernel):
+    """A host whose new interfaces believe everybody."""
+    host(kernel)
+    for setting in hardening.SETTINGS:
+        if kernel.sysctl_read(hardening.key(setting, "default")) is not None:
+            kernel.sysctl_write(hardening.key(setting, "default"), "1")
+
+
+def test_a_link_says_what_is_open(kernel):
+    kernel.link_add(NewLink("one", "veth", peer_name="other"))
+    open_all(kernel, "one")
+    assert dict(kernel.link("one").open_settings) == dict.fromkeys(hardening.SETTINGS, 1)
+    kernel.sysctl_write("net/ipv6/conf/one/accept_ra", "2")
+    assert dict(kernel.link("one").open_settings)["ipv6/accept_ra"] == 2
+    assert {link.name: link.open_settings for link in kernel.links()}["one"] == kernel.link("one").open_settings
+    hardening.close(kernel, "one")
+    assert kernel.link("one").open_settings == ()
+    assert closed(kernel, "one")
+
+
+@pytest.mark.parametrize("how", ["attach", "plan"])
+def test_a_host_end_is_closed_before_it_is_up(kernel, how):
+    trusting(kernel)
+    seen = []
+    if hasattr(kernel, "watch"):  # FakeKernel
+        kernel.watch(lambda changed: seen.append((changed.link(WEB.interface), closed(kernel, WEB.interface))))
+    if how == "attach":
+        attach.attach(kernel, WEB)
+    node.apply_node(kernel, node.plan_node(kernel, state(WEB)))
+    assert closed(kernel, WEB.interface)
+    assert all(shut for link, shut in seen if link is not None and link.up)
+
+
+def test_a_tunnel_device_is_closed_before_it_is_up(kernel):
+    underlay(kernel)
+    trusting_default = hardening.key("ipv6/accept_ra", "default")
+    kernel.sysctl_write(trusting_default, "1")
+    seen = []
+    if hasattr(kernel, "watch"):
+        kernel.watch(lambda changed: seen.append((changed.link(VXLAN.name), closed(kernel, VXLAN.name))))
+    converge(tunnel, kernel, [VXLAN])
+    assert closed(kernel, VXLAN.name)
+    assert all(shut for link, shut in seen if link is not None and link.up)
+
+
+def test_open_devices_are_closed_and_what_was_advertised_there_removed(kernel):
+    trusting(kernel)
+    attach.attach(kernel, WEB)
+    converge(tunnel, kernel, [VXLAN])
+    router = RouteAttributes(gateway="fe80::bad", protocol=9, metric=1024)
+    for device in (WEB.interface, VXLAN.name):
+        open_all(kernel, device)
+        for destination in ("::/0", "2001:db8::/32"):
+            write_route(kernel, destination, router._replace(device=device, metric=1024 + len(device)))
+        write_route(kernel, "2001:db8:1::/64", RouteAttributes(device=device, protocol=2, metric=256 + len(device)))
+    assert lines(tunnel.diff([VXLAN], tunnel.observe(kernel, [VXLAN]))) == [
+        "~ device   vxlan.calico  vni 4096 port 4789 local 10.10.1.11  mtu 1450  up  ipv4 accept_redirects 1  "
+        "ipv4 accept_source_route 1  ipv4 arp_accept 1  ipv6 accept_ra 1  ipv6 accept_redirects 1  "
+        "ipv6 accept_source_route 1  ipv6 autoconf 1  ipv6 seg6_enabled 1  advertised route 2001:db8:1::/64  "
+        "advertised route 2001:db8::/32 via fe80::bad  advertised route ::/0 via fe80::bad  ->  "
+        "vni 4096 port 4789 local 10.10.1.11  mtu 1450  up  ipv4 accept_redirects 0  ipv4 accept_source_route 0  "
+        "ipv4 arp_accept 0  ipv6 accept_ra 0  ipv6 accept_redirects 0  ipv6 accept_source_route 0  ipv6 autoconf 0  "
+        "ipv6 seg6_enabled 0  nothing advertised"
+    ]
+    converge(tunnel, kernel, [VXLAN])
+    converge(workload, kernel, [WEB])
+    assert closed(kernel, WEB.interface) and closed(kernel, VXLAN.name)
+    ours = [entry for entry in kernel.routes(table=254, family=6) if entry[1].device in (WEB.interface, VXLAN.name)]
+    assert {destination for destination, attributes in ours} <= {"fe80::/64"}
+    assert [to for to, through in kernel.routes(protocol=179)] == ["10.244.1.0/26", "10.244.1.5/32"]
+
+
+def test_what_others_have_on_our_devices_stays(kernel):
+    """An administrator's addresses and routes have no lifetime, and were not advertised."""
+    underlay(kernel)
+    converge(tunnel, kernel, [VXLAN])
+    kernel.address_add(Address(VXLAN.name, "2001:db8:7::1", 64))
+    write_route(kernel, "2001:db8:8::/64", RouteAttributes(device=VXLAN.name, protocol=4, metric=1024))
+    kernel.sysctl_write(hardening.key("ipv6/accept_ra", VXLAN.name), "1")
+    converge(tunnel, kernel, [VXLAN])
+    found = {to for to, through in kernel.routes(table=254, family=6) if through.device == VXLAN.name}
+    assert found - {"fe80::/64"} == {"2001:db8:7::/64", "2001:db8:8::/64"}
+
+
+def test_why_the_underlay_is_loosened_is_said(kernel):
+    underlay(kernel)
+    key = "net/ipv4/conf/eth0/rp_filter"
+    kernel.sysctl_write(key, "1")
+    wanted = [Sysctl(key, "2")]
+    assert lines(sysctl.diff(wanted, sysctl.observe(kernel, wanted))) == [
+        "~ sysctl   net.ipv4.conf.eth0.rp_filter  1  ->  2    loose, or packets would be lost whenever a pool changes"
+        " its mode; rules in table raw drop what comes here with the source of a workload of this node"
+    ]
+    kernel.sysctl_write(key, "0")
+    assert lines(sysctl.diff(wanted, sysctl.observe(kernel, wanted))) == [
+        "~ sysctl   net.ipv4.conf.eth0.rp_filter  0  ->  2"
+    ]
+
+
+def test_all_overrules_the_check_of_workloads(kernel):
+    host(kernel)
+    found = {}
+    for have in "012":
+        kernel.sysctl_write("net/ipv4/conf/all/rp_filter", have)
+        for spoofing in (False, True):
+            plan = node.plan_node(kernel, state(dataclasses.replace(WEB, source_spoofing=spoofing)))
+            found[have, spoofing] = [(change.subject, change.before, change.after) for change in plan.problems]
+    refused = ("net.ipv4.conf.all.rp_filter", "2", "at most 1")
+    assert found == {
+        ("0", False): [],
+        ("0", True): [],
+        ("1", False): [],
+        ("1", True): [("net.ipv4.conf.all.rp_filter", "1", "at most 0")],
+        ("2", False): [refused],
+        ("2", True): [("net.ipv4.conf.all.rp_filter", "2", "at most 0")],
+    }
+
+
+def test_a_second_interface_answers_for_its_own_addresses(kernel):
+    host(kernel)
+    kernel.netns_add("pod", "")
+    for one in (POD, NET1):
+        attach.attach(kernel, one)
+    inner = kernel.inside("pod")
+    (rule,) = [rule for rule in inner.rules() if rule.source]
+    assert (rule.source, rule.priority, rule.protocol) == ("10.244.1.6", 1790, 179)
+    ((to, through),) = inner.routes(table=rule.table)
+    assert (to, through.device, through.gateway) == ("0.0.0.0/0", "net1", "169.254.1.1")
+    assert node.plan_node(kernel, state(POD, NET1)).changes == ()
+    inner.route_batch([RouteOperation("delete", to, through)])
+    assert lines(node.plan_node(kernel, state(POD, NET1)).changes) == [
+        "~ workload default/web-2  no rule by source for net1  ->  rule by source for net1"
+    ]
+    node.apply_node(kernel, node.plan_node(kernel, state(POD, NET1)))
+    assert node.plan_node(kernel, state(POD, NET1)).changes == ()
+    # Its rule outlives the interface, and is no obstacle to the next one.
+    attach.detach_link(kernel, NET1)
+    attach.attach(kernel, NET1)
+    assert [rule.source for rule in inner.rules() if rule.source] == ["10.244.1.6"]

@@ -1,0 +1,376 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drivers that remember, against those that read everything each time."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (
+    TRUSTED,
+    Remembered,
+    RememberedSets,
+    RememberedTables,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IpSet, IptablesTable
+
+from tests.unit.dataplane.suites.drivers import fail, lines, underlay
+from tests.unit.dataplane.suites.suite_chains import BAD, dispatch, filtering, policies, shown
+from tests.unit.dataplane.suites.suite_node import STATE
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def ran(kernel):
+    """The programs that were run, without their arguments."""
+    programs = []
+    run = kernel.run
+
+    def watch(argv, stdin="", timeout=60.0):
+        programs.append(argv[0])
+        return run(argv, stdin, timeout)
+
+    kernel.run = watch
+    return programs
+
+
+def settle(driver, fresh, kernel, desired):
+    """One round. Afterwards nothing is left to do, whoever is asked."""
+    driver.apply(kernel, driver.diff(desired, driver.observe(kernel, desired)))
+    assert lines(driver.diff(desired, driver.observe(kernel, desired))) == []
+    assert lines(fresh.diff(desired, fresh.observe(kernel, desired))) == []
+
+
+def theirs(kernel, text, program="iptables"):
+    done = kernel.run([f"{program}-restore", "--noflush"], stdin=f"*filter\n{text}\nCOMMIT\n")
+    assert done.code == 0, done
+
+
+def test_what_did_not_change_is_neither_read_nor_written(kernel, ran):
+    tables, sets = RememberedTables(), RememberedSets()
+    entries, chains = dispatch(20)
+    settle(tables, iptables, kernel, [filtering(entries, chains)])
+    settle(sets, ipset, kernel, [IpSet("cali40a", "hash:net", ("10.0.0.1",))])
+    ran.clear()
+    for desired in ([filtering(entries, chains)], [filtering(list(entries), dict(chains))]):
+        tables.apply(kernel, tables.diff(desired, tables.observe(kernel, desired)))
+    desired = [IpSet("cali40a", "hash:net", ("10.0.0.1",))]
+    sets.apply(kernel, sets.diff(desired, sets.observe(kernel, desired)))
+    assert ran == []
+
+
+def test_what_changes_is_written_and_nothing_read(kernel, ran):
+    tables = RememberedTables()
+    entries, chains = dispatch(20)
+    settle(tables, iptables, kernel, [filtering(entries, chains)])
+    for changed in ([*entries, "-o cali999 -j DROP"], entries[:5], entries):
+        ran.clear()
+        desired = [filtering(changed, chains)]
+        tables.apply(kernel, tables.diff(desired, tables.observe(kernel, desired)))
+        assert ran == ["iptables-restore"]
+        assert shown(kernel, "cali-to-wl") == changed
+
+
+def test_what_others_write_is_seen_at_the_next_look(kernel):
+    tables = RememberedTables()
+    desired = [filtering(*dispatch(20))]
+    settle(tables, iptables, kernel, desired)
+    for sabotage in ("-F FORWARD", "-F cali-to-wl", "-I FORWARD 1 -j ACCEPT", "-A cali-tw-000 -j ACCEPT"):
+        theirs(kernel, sabotage)
+        assert len(tables.diff(desired, tables.observe(kernel, desired))) == 1
+        settle(tables, iptables, kernel, desired)
+
+
+def test_lines_are_not_counted_on_when_others_wrote_meanwhile(kernel):
+    """Their numbers may have changed: the chain is written whole."""
+    tables = RememberedTables()
+    entries, chains = dispatch(20)
+    settle(tables, iptables, kernel, [filtering(entries, chains)])
+    desired = [filtering([*entries[:10], *entries[11:]], chains)]
+    changes = tables.diff(desired, tables.observe(kernel, desired))
+    assert changes[0].new.delta == ("-D cali-to-wl 11",)
+    theirs(kernel, "-I cali-to-wl 1 -j DROP")
+    tables.apply(kernel, changes)
+    assert shown(kernel, "cali-to-wl") == [*entries[:10], *entries[11:]]
+
+
+def test_what_others_write_in_the_moment_of_our_own_write_is_seen(kernel):
+    tables = RememberedTables()
+    entries, chains = dispatch(20)
+    settle(tables, iptables, kernel, [filtering(entries, chains)])
+    run = kernel.run
+
+    def both(argv, stdin="", timeout=60.0):
+        kernel.run = run
+        done = run(argv, stdin, timeout)
+        theirs(kernel, "-F cali-tw-000")
+        return done
+
+    desired = [filtering(entries[:-1], chains)]
+    changes = tables.diff(desired, tables.observe(kernel, desired))
+    kernel.run = both
+    tables.apply(kernel, changes)
+    assert [change.subject for change in tables.diff(desired, tables.observe(kernel, desired))] == [
+        "filter cali-tw-000"
+    ]
+
+
+def refused(kernel, tables, desired):
+    """The reason for which a chain is set aside."""
+    with pytest.raises(iptables.SetAside) as caught:
+        tables.apply(kernel, tables.diff(desired, tables.observe(kernel, desired)))
+    return str(caught.value)
+
+
+def test_what_was_refused_is_read_again_and_not_tried_again(kernel, ran):
+    tables = RememberedTables()
+    settle(tables, iptables, kernel, [policies()])
+    bad = [policies(b=(BAD,), c=("-j DROP",))]
+    reason = refused(kernel, tables, bad)
+    ran.clear()
+    assert tables.diff(bad, tables.observe(kernel, bad)) == []
+    assert "iptables-save" in ran
+    assert tables.set_aside == (reason,)
+    ran.clear()
+    assert tables.diff(bad, tables.observe(kernel, bad)) == []
+    assert ran == []
+    settle(tables, iptables, kernel, [policies()])
+    assert tables.set_aside == ()
+
+
+def test_what_was_refused_is_tried_again_when_it_is_another_or_somebody_says_so(kernel):
+    tables = RememberedTables()
+    settle(tables, iptables, kernel, [policies()])
+    for rules in ((BAD,), (BAD, "-j DROP")):
+        bad = [policies(b=rules)]
+        refused(kernel, tables, bad)
+        assert tables.diff(bad, tables.observe(kernel, bad)) == []
+    tables.retry()
+    refused(kernel, tables, bad)
+    assert tables.diff(bad, tables.observe(kernel, bad)) == []
+    good = [policies(b=("-j DROP",))]
+    settle(tables, iptables, kernel, good)
+    assert tables.set_aside == ()
+
+
+def test_what_was_refused_is_made_again_when_somebody_deletes_it(kernel):
+    """Others jump to it: without it nothing of the table could be written."""
+    tables = RememberedTables()
+    settle(tables, iptables, kernel, [policies()])
+    bad = [policies(b=(BAD,))]
+    refused(kernel, tables, bad)
+    kernel.netfilter.tables["nft", "iptables"].pop("filter")
+    kernel.netfilter.generation += 1
+    refused(kernel, tables, bad)
+    assert tables.diff(bad, tables.observe(kernel, bad)) == []
+    assert shown(kernel, "cali-pi-b") == ["-j DROP"]
+
+
+def test_a_chain_that_lacked_a_set_is_tried_again_with_it(kernel):
+    underlay(kernel)
+    both = Remembered()
+    rule = "-m set --match-set cali40s:app src -j ACCEPT"
+    state = dataclasses.replace(STATE, ipsets=(), iptables=(policies(),))
+    kinds = ("ipset", "iptables")
+
+    def bring(state):
+        node.apply_node(kernel, node.plan_node(kernel, state, kinds, remembered=both.drivers))
+
+    bring(state)
+    state = dataclasses.replace(state, iptables=(policies(b=(rule,)),))
+    with pytest.raises(iptables.SetAside):
+        bring(state)
+    bring(state)
+    assert both.tables.set_aside != ()
+    bring(dataclasses.replace(state, ipsets=(IpSet("cali40s:app", "hash:net", ("10.0.0.1",)),)))
+    assert both.tables.set_aside == ()
+    assert shown(kernel, "cali-pi-b") == [rule]
+
+
+def test_plans_of_other_states_leave_no_trace(kernel, ran):
+    both = Remembered()
+    entries, chains = dispatch(20)
+    desired, sets = [filtering(entries, chains)], [IpSet("cali40a", "hash:net", ("10.0.0.1",))]
+    settle(both.tables, iptables, kernel, desired)
+    settle(both.sets, ipset, kernel, sets)
+    ran.clear()
+    other = [IpSet("cali40a", "hash:net", ("10.0.0.2",)), IpSet("cali40b", "hash:net", ())]
+    driver, fresh = both.others["ipset"], ipset.diff(other, ipset.observe(kernel, []))
+    assert lines(driver.diff(other, driver.observe(kernel, other))) == lines(fresh)
+    driver = both.others["iptables"]
+    assert len(driver.diff([filtering(entries[:5], chains)], driver.observe(kernel, desired))) == 1
+    ran.clear()
+    assert both.tables.diff(desired, both.tables.observe(kernel, desired)) == []
+    assert both.sets.diff(sets, both.sets.observe(kernel, sets)) == []
+    assert ran == []
+
+
+@pytest.mark.parametrize("backend", ["nft", "legacy"])
+def test_a_doubt_has_read_what_no_generation_vouches_for(kernel, ran, backend):
+    kernel.netfilter.default = backend
+    both = Remembered(Clock())
+    desired = [filtering(*dispatch(3))]
+    settle(both.tables, iptables, kernel, desired)
+    settle(both.sets, ipset, kernel, [IpSet("cali40a", "hash:net", ("10.0.0.1",))])
+    assert both.tables.backend == backend
+    ran.clear()
+    both.doubt({"ipset", "iptables"})
+    both.tables.observe(kernel, desired)
+    both.sets.observe(kernel, [])
+    assert ran.count("ipset") == 1
+    assert ("iptables-save" in ran) == (backend == "legacy")
+
+
+def test_legacy_tables_are_read_again_in_time(kernel, ran):
+    kernel.netfilter.default = "legacy"
+    clock = Clock()
+    tables = RememberedTables(clock)
+    desired = [filtering(*dispatch(3))]
+    settle(tables, iptables, kernel, desired)
+    theirs(kernel, "-R cali-tw-000 1 -j DROP")  # as large as it was
+    ran.clear()
+    clock.now += TRUSTED - 0.1
+    assert tables.diff(desired, tables.observe(kernel, desired)) == []
+    assert ran == []
+    clock.now += 0.1
+    settle(tables, iptables, kernel, desired)
+    theirs(kernel, "-R cali-tw-000 1 -j DROP")
+    tables.forget()
+    settle(tables, iptables, kernel, desired)
+    theirs(kernel, "-F cali-tw-000")
+    settle(tables, iptables, kernel, desired)
+
+
+def test_legacy_tables_that_take_long_to_read_are_read_seldom(kernel, ran):
+    kernel.netfilter.default = "legacy"
+    clock = Clock()
+    run = kernel.run
+
+    def slow(argv, stdin="", timeout=60.0):
+        clock.now += 0.2 * argv[0].endswith("-save")
+        return run(argv, stdin, timeout)
+
+    kernel.run = slow
+    tables = RememberedTables(clock)
+    desired = [filtering(*dispatch(3))]
+    tables.observe(kernel, desired)
+    before = tables.mark(kernel)
+    ran.clear()
+    clock.now += 5 * TRUSTED
+    tables.observe(kernel, desired)
+    assert ran == [] and tables.mark(kernel)[0] == before[0]
+    clock.now += 4 * TRUSTED
+    tables.observe(kernel, desired)
+    assert "iptables-save" in ran and tables.mark(kernel) != before
+
+
+def test_sets_are_read_again_in_time(kernel, ran):
+    clock = Clock()
+    sets = RememberedSets(clock)
+    desired = [IpSet("cali40a", "hash:net", ("10.0.0.1",)), IpSet("cali60a", "hash:net", ("fd00::1",))]
+    settle(sets, ipset, kernel, desired)
+    kernel.run(["ipset", "add", "cali40a", "10.0.0.2"])
+    ran.clear()
+    clock.now += TRUSTED - 0.1
+    assert sets.diff(desired, sets.observe(kernel, desired)) == []
+    assert ran == []
+    clock.now += 0.1
+    settle(sets, ipset, kernel, desired)
+    kernel.run(["ipset", "destroy", "cali60a"])
+    sets.forget()
+    settle(sets, ipset, kernel, desired)
+
+
+def test_a_set_that_could_not_be_deleted_is_known_to_be_there(kernel, ran):
+    sets = RememberedSets()
+    settle(sets, ipset, kernel, [IpSet(f"cali40{name}", "hash:net", ("10.0.0.1",)) for name in "abc"])
+    theirs(kernel, "-A INPUT -m set --match-set cali40b src -j DROP")
+    assert "cali40b could not be deleted" in fail(sets, kernel, [])
+    ran.clear()
+    assert [change.subject for change in sets.diff([], sets.observe(kernel, []))] == ["cali40b"]
+    theirs(kernel, "-F INPUT")
+    ran.clear()
+    settle(sets, ipset, kernel, [])
+
+
+def test_a_set_that_was_refused_is_read_again(kernel):
+    sets = RememberedSets()
+    bad = IpSet("cali40a", "hash:ip,port", ("10.0.0.1,tcp:1", "10.0.0.1,nope:1"))
+    assert "10.0.0.1,nope:1" in fail(sets, kernel, [bad])
+    settle(sets, ipset, kernel, [IpSet("cali40a", "hash:ip,port", ("10.0.0.1,tcp:1",))])
+
+
+def test_what_is_left_out_of_sets_is_known_and_asks_for_nothing(kernel):
+    sets = RememberedSets()
+    bad = IpSet("cali40a", "hash:net", ("10.0.0.1", "10.0.0.2 nomatch"))
+    sets.apply(kernel, sets.diff([bad], sets.observe(kernel, [bad])))
+    for desired in (bad, IpSet("cali40a", "hash:net", (*bad.members, "10.0.0.3"))):
+        changes = sets.diff([desired], sets.observe(kernel, [desired]))
+        assert [change.action for change in changes if change.action != "~"] == ["="]
+        sets.apply(kernel, changes)
+        assert sets.left_out == (
+            "ipset cali40a: 1 member left out: '10.0.0.2 nomatch' cannot be a member of a hash:net for ipset restore:"
+            " Allowed is an address or CIDR of IPv4. Correct what has that address; the rest of the set is in force.",
+        )
+    assert set(kernel.netfilter.sets["cali40a"].members) == {"10.0.0.1", "10.0.0.3"}
+    good = IpSet("cali40a", "hash:net", ("10.0.0.1",))
+    settle(sets, ipset, kernel, [good])
+    assert sets.left_out == ()
+
+
+@pytest.mark.parametrize("backend", ["nft", "legacy"])
+@pytest.mark.parametrize("seed", range(6))
+def test_any_course_of_changes_and_sabotage(kernel, backend, seed):
+    """Whoever remembers plans at each moment what one who reads plans."""
+    kernel.netfilter.default = backend
+    chance = random.Random(seed)
+    tables = RememberedTables(Clock())
+    spare = [f"-s 10.0.0.{n} -j ACCEPT" for n in range(40)]
+    chains = {f"cali-{letter}": tuple(spare[:20]) for letter in "abc"}
+    for dummy in range(12):
+        chain = chance.choice(list(chains))
+        rules = list(chains[chain])
+        for dummy in range(chance.randint(0, 5)):
+            rules.insert(chance.randrange(len(rules) + 1), chance.choice(spare))
+            del rules[chance.randrange(len(rules))]
+        chains = {**chains, chain: tuple(rules)}
+        if chance.random() < 0.3:
+            chains[f"cali-{chance.choice('defg')}"] = tuple(chance.sample(spare, 2))
+        if chance.random() < 0.3 and len(chains) > 1:
+            chains.pop(chance.choice(list(chains)))
+        hooks = tuple(Hook("INPUT", f"-j {name}", chance.random() < 0.5) for name in chains if chance.random() < 0.3)
+        desired = [IptablesTable("filter", chains, hooks), IptablesTable("filter", chains, hooks, family=6)]
+        if chance.random() < 0.4:
+            theirs(kernel, chance.choice(["-F INPUT", "-I INPUT 1 -j DROP"]), chance.choice(["iptables", "ip6tables"]))
+            if backend == "legacy":
+                tables.forget()
+        fresh = iptables.diff(desired, iptables.observe(kernel, desired))
+        assert lines(tables.diff(desired, tables.observe(kernel, desired))) == lines(fresh)
+        settle(tables, iptables, kernel, desired)
+
+
+def test_a_node_with_drivers_that_remember(kernel, ran):
+    underlay(kernel)
+    remembered = {"ipset": RememberedSets(), "iptables": RememberedTables()}
+    node.apply_node(kernel, node.plan_node(kernel, STATE, remembered=remembered))
+    assert node.plan_node(kernel, STATE).additions == ()
+    ran.clear()
+    assert not node.plan_node(kernel, STATE, remembered=remembered).changed
+    assert ran == []
+    with pytest.raises(ApplyError, match="iptables-restore"):
+        theirs(kernel, "-F INPUT")
+        kernel.programs.discard("iptables-restore")
+        node.apply_node(kernel, node.plan_node(kernel, STATE, remembered=remembered))

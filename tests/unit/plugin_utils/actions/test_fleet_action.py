@@ -1,0 +1,233 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fleet action as Ansible runs it, on inventories that are good."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lockfile_store, targets
+
+from tests.unit.fleet.fleets import build, pool, states
+from tests.unit.fleet.inventory.bad_inventories import ALL, HOSTS, Case
+from tests.unit.plugin_utils import controller
+
+NODES = {"node1": "10.10.1.11/24", "node2": "10.10.1.12/24"}
+
+
+def folder_with(tmp_path: pathlib.Path, name: str, text: str = ALL) -> pathlib.Path:
+    folder = tmp_path / name
+    folder.mkdir()
+    Case(name, text, HOSTS, None, {}, None, "", "").write(folder)
+    return folder
+
+
+def answers(**registered: t.Any) -> dict[str, dict[str, t.Any]]:
+    return {host: {"seen": answer} for host, answer in registered.items()}
+
+
+NOTHING = {"state": None}
+
+
+def test_runs_on_good_inventories(tmp_path: pathlib.Path) -> None:
+    """All in one process; what each is about stands beside it."""
+    templated = "calico_ip_pools: '{{ [shared] }}'\nshared: {name: default, cidr: 10.244.0.0/16, vxlanMode: Always}\n"
+    folders = {
+        name: folder_with(tmp_path, name, text)
+        for name, text in {"plain": ALL, "check": ALL, "templated": templated, "down": ALL, "switched": ALL}.items()
+    }
+
+    def run(name: str, registered: t.Mapping[str, t.Any], check: bool = False, **args: t.Any) -> controller.Run:
+        return controller.Run(
+            "fleet", {"observed": "seen", **args}, str(folders[name] / "hosts.yml"), registered, check
+        )
+
+    both = answers(node1=NOTHING, node2=NOTHING)
+    results = controller.run(
+        [
+            run("plain", both),
+            run("plain", both),
+            run("check", both, check=True),
+            run("templated", both),
+            run("switched", both, pool="default", mode="direct"),
+            run("down", answers(node1={"unreachable": True, "msg": "no"}, node2=NOTHING)),
+        ]
+    )
+    assert [result.get("exception") for result in results] == [None] * 6
+    first, second, check, from_template, switched, down = results
+    lockfile = folders["plain"] / ".calico.lock.yml"
+
+    assert (first["changed"], first["generation"], first["change"]) == (True, 1, False)
+    assert first["lockfile"] == str(lockfile)
+    assert first["diff"]["before"] == ""
+    assert first["diff"]["after"] == lockfile.read_text()
+
+    assert (second["changed"], second["generation"], second["plan"]) == (False, 1, first["plan"])
+    assert "diff" not in second
+
+    assert check["changed"] is True
+    assert check["diff"]["after"] == first["diff"]["after"]
+    assert not (folders["check"] / ".calico.lock.yml").exists()
+
+    assert from_template["modes"] == {"default": "vxlan"}
+    assert switched["modes"] == {"default": "direct"}
+
+    assert down.get("failed") is not True
+    assert down["warnings"] == [
+        f"{folders['down'] / '.calico.lock.yml'} is missing and no node that answered has blocks: planned as a new "
+        "fleet, without the copies of node1."
+    ]
+
+
+@pytest.fixture(scope="module")
+def stored() -> dict[str, t.Any]:
+    fleet = build(pool("ipip"), nodes=NODES, workloads=[])
+    return {name: state.to_dict() for name, state in states(fleet).items()}
+
+
+def test_stored_states(tmp_path: pathlib.Path, stored: dict[str, t.Any]) -> None:
+    hosts_file = str(folder_with(tmp_path, "restore") / "hosts.yml")
+    newer = {**stored["node1"], "version": 99}
+    without_bgp = {**stored["node2"], "bird": None}
+    generation = {"generation": {"state": stored["node1"]}}
+    now = {name: {"state": state} for name, state in stored.items()}
+    both_kept = {
+        "node1": {"seen": now["node1"], "kept": generation},
+        "node2": {"seen": now["node2"], "kept": {"generation": {"state": stored["node2"]}}},
+    }
+    one_kept = {"node1": {"seen": now["node1"], "kept": generation}, "node2": {"seen": now["node2"], "kept": {}}}
+    run = [
+        controller.Run("fleet", {"observed": "seen"}, hosts_file, answers(node1={"state": newer}, node2=NOTHING)),
+        controller.Run("fleet", {"observed": "seen", "restore": "kept"}, hosts_file, both_kept),
+        controller.Run("fleet", {"observed": "seen", "restore": "kept"}, hosts_file, one_kept),
+        controller.Run(
+            "fleet", {"observed": "seen"}, hosts_file, answers(node1=now["node1"], node2={"state": without_bgp})
+        ),
+        controller.Run(
+            "fleet", {"observed": "seen", "pool": "default", "mode": "vxlan"}, hosts_file, answers(node1=now["node1"])
+        ),
+    ]
+    results = controller.run(run)
+    assert [result.get("exception") for result in results] == [None] * len(run)
+    assert [result.get("msg") for result in results] == [
+        "stored state of node1 cannot be read: NodeState version 99 is not 1, the one that this release reads. It was "
+        "written by another release of this collection: use that release, or remove /var/lib/calico/state.json on the "
+        "node if its workloads may be planned anew.",
+        None,
+        "generation is not stored on node2. Choose one that every node has (playbooks/rollback.yml without a plan "
+        "lists them), or leave those nodes out with --limit.",
+        "calico_bgp_enabled true differs from how node2 is running. A running fleet cannot change it in this release: "
+        "set it back, or move its workloads to new nodes. Nothing was changed.",
+        results[4]["msg"],
+    ]
+    assert (results[1]["changed"], results[1]["change"], results[1]["modes"]) == (False, False, {"default": "ipip"})
+    assert results[1]["plan"] == stored["node1"]["plan"]
+    assert results[4]["failed"] is True
+    assert "node2" in results[4]["msg"]
+
+
+def test_a_change_that_is_pending_and_the_hosts_of_a_limited_run(
+    tmp_path: pathlib.Path, stored: dict[str, t.Any]
+) -> None:
+    """One that is new, and one that runs; no host is touched and the lockfile stays."""
+    lockfile = tmp_path / "pending" / ".calico.lock.yml"
+    hosts_file = str(folder_with(tmp_path, "pending") / "hosts.yml")
+    seen = answers(node1={"state": stored["node1"]}, node2=NOTHING)
+    first = controller.run([controller.Run("fleet", {"observed": "seen"}, hosts_file, seen)])
+    assert (first[0].get("msg"), first[0]["modes"]) == (None, {"default": "ipip"})
+    text = lockfile.read_text()
+    (tmp_path / "pending" / "group_vars" / "all.yml").write_text(ALL.replace("ipipMode", "vxlanMode"))
+    results = controller.run(
+        [
+            controller.Run("fleet", {"observed": "seen"}, hosts_file, {"node2": seen["node2"]}),
+            controller.Run("fleet", {"observed": "seen"}, hosts_file, {"node1": seen["node1"]}),
+        ]
+    )
+    assert [(result.get("exception"), result["failed"]) for result in results] == [(None, True)] * 2
+    assert results[0]["msg"] == (
+        f"{tmp_path}/pending/group_vars/all.yml:2: calico_ip_pools[0] asks for mode vxlan of pool default, and node1 "
+        "still runs it in mode ipip; node2 would not reach them. Run playbooks/site.yml without --limit: it takes "
+        "node2 into the fleet as it is, and the run after changes the mode of all nodes (or "
+        "playbooks/switch_pool_mode.yml does). Or put mode ipip back into the inventory. Nothing was changed."
+    )
+    assert results[1]["msg"] == (
+        "calico_ip_pools asks for a change of mode or MTU, and node2 cannot take part in it. All nodes go through it "
+        "in step: run it without --limit, and bring back or remove nodes that are down. Nothing was changed."
+    )
+    assert lockfile.read_text() == text
+
+
+def test_the_last_gate_of_a_change_remembers_the_mode(tmp_path: pathlib.Path) -> None:
+    hosts_file = str(folder_with(tmp_path, "gate") / "hosts.yml")
+    lockfile = tmp_path / "gate" / ".calico.lock.yml"
+    before = build(pool("ipip"), nodes=NODES, workloads=[]).allocation
+    lockfile_store.write(str(lockfile), dataclasses.replace(before, encapsulations={"default": "IPIP"}))
+    text = lockfile.read_text()
+    path = targets.save(targets.Targets(lockfile=str(lockfile), encapsulations={"default": "None", "gone": "IPIP"}))
+    done = {name: {"seen": {"changed": True}} for name in NODES}
+    failed = {**done, "node2": {"seen": {"failed": True, "msg": "no"}}}
+
+    def gate(phase: str, results: t.Mapping[str, t.Any], check: bool = False) -> tuple[t.Any, str]:
+        args = {"fleet": path, "phase": phase, "results": "seen"}
+        (result,) = controller.run([controller.Run("phase_gate", args, hosts_file, results, check)])
+        assert "exception" not in result, result
+        return result.get("changed", False), lockfile.read_text()
+
+    assert gate("flip", done) == (False, text)
+    assert gate("return", failed) == (False, text)
+    assert gate("retire", done, check=True) == (False, text)
+    assert gate("retire", failed) == (True, text.replace("IPIP", "None"))  # it failed after the soak
+    assert gate("retire", done) == (False, text.replace("IPIP", "None"))
+    lockfile.write_text(text)
+    assert gate("return", done) == (True, text.replace("IPIP", "None"))
+
+
+def test_results_can_be_told_apart() -> None:
+    """The harness itself: an action that touches the host is caught."""
+    with pytest.raises(AssertionError, match=r"a host was to be touched: connection\.exec_command"):
+        controller._NoConnection().exec_command("true")
+
+
+def test_a_run_that_goes_too_far_is_asked_for(tmp_path: pathlib.Path) -> None:
+    """All sessions of the fleet change their AS number: by phases, and only when somebody approved of just that."""
+    running = build(pool("ipip"), nodes=NODES, workloads=[], bgp_as_number=64999)
+    both = answers(**{name: {"state": state.to_dict()} for name, state in states(running).items()})
+    folder = folder_with(tmp_path, "limits")
+
+    def run(registered: t.Mapping[str, t.Any] = both, check: bool = False, **args: t.Any) -> controller.Run:
+        return controller.Run("fleet", {"observed": "seen", **args}, str(folder / "hosts.yml"), registered, check)
+
+    none, enough = {"session_resets": 0}, {"session_resets": 1}
+    (refused,) = controller.run([run(limits=none)])
+    name = refused["variable"] and refused["msg"].split()[1]
+    text = (
+        f"plan {name} goes further than a run may unasked: it would reset 1 session and calico_node_max_session_resets "
+        "is 0 (node1 with node2 restarts: AS number, own AS number). Look at it with --check --diff. If it is what you "
+        f"want, run it with -e approve={name}. Nothing was changed."
+    )
+    assert refused["msg"] == text
+    assert not (folder / ".calico.lock.yml").exists()
+    checked, other, returning, approved, allowed, alone = controller.run(
+        [
+            run(check=True, limits=none),
+            run(limits=none, approve="0123456789ab"),
+            run(as_observed=True, hold=True),
+            run(limits=none, approve=name),
+            run(limits=enough),
+            run({"node1": both["node1"]}, limits=enough),
+        ]
+    )
+    assert text in checked["warnings"] and checked["approval"] == name
+    assert "What was approved, 0123456789ab, is another plan. Look" in other["msg"]
+    assert alone["msg"] == (
+        "plan interrupts BGP sessions (node1 with node2 restarts: AS number, own AS number), and node2 cannot take "
+        "part in it. All nodes go through it in step: run it without --limit, and bring back or remove nodes that are "
+        "down. Nothing was changed."
+    )
+    for result in (approved, allowed):
+        assert (result["change"], result["hold"], result["fresh"]) == (True, True, [])
+    assert (returning["change"], returning["hold"]) == (False, True)

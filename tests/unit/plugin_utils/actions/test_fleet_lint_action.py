@@ -1,0 +1,187 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The action fleet_lint, with inventories as Ansible reads them: files and lines, what is printed, and that nothing is
+found in what is shipped."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import typing as t
+
+import pytest
+
+from tests.unit.fleet.inventory.bad_inventories import CASES, Case
+from tests.unit.plugin_utils import controller
+
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+SHIPPED = sorted(path.name for path in (ROOT / "inventories").iterdir() if (path / "hosts.yml").exists())
+
+#: Those that are wrong by themselves, whatever the nodes say.
+BAD = [case for case in CASES if not case.copies and not case.limit]
+ODD = {
+    "group_vars/all.yml": """\
+calico_ip_pools:
+  - name: default
+    cidr: 10.244.0.0/16
+  - name: b
+    cidr: 172.15.0.0/16
+    natOutgoing: true
+    nodeSelector: rack == 'b'
+calico_spare_blocks: 0
+calico_lint_ignore: [no-spare-blocks]
+""",
+    "hosts.yml": """\
+calico_nodes:
+  hosts:
+    node1:
+      calico_node_address: 10.10.1.11/24
+      ansible_host: 10.244.1.1
+    node2: {calico_node_address: 10.10.1.12/24, calico_node_address_ipv6: "fd00::12/64"}
+    node3: {calico_node_address: 10.10.1.13/24, calico_node_address_ipv6: "fd00::13/64"}
+spare:
+  hosts:
+    node4:
+      calico_node_address: 10.10.1.14/24
+""",
+}
+FOUND = """\
+SEVERITY   RULE                     WHERE
+error      address-on-no-device     hosts.yml:7
+  calico_node_address of node3 10.10.1.13/24 is on no device of node3, as gathered facts have them.
+  Write the address that the host itself has on the underlay.
+error      address-on-no-device     hosts.yml:7
+  calico_node_address_ipv6 of node3 fd00::13/64 is on no device of node3, as gathered facts have them.
+  Write the address that the host itself has on the underlay.
+error      pool-over-management     group_vars/all.yml:3
+  calico_ip_pools[0].cidr 10.244.0.0/16 covers 10.244.1.1, by which Ansible reaches node1 (ansible_host): a run would cut itself off.
+  Choose a range that nothing else uses.
+error      mtu-above-link           calico_underlay_mtu
+  calico_underlay_mtu 1500 is more than bond-0 of node2 carries (1400): larger packets vanish.
+  Set it to 1400, or raise the MTU of the devices and of all switches between them.
+warning    host-in-no-group         hosts.yml:11
+  calico_node_address of node4 10.10.1.14/24 has no effect: node4 is neither in group calico_nodes nor in calico_rr.
+  Put it into one of them, or remove the variable.
+warning    address-moves            hosts.yml:6
+  calico_node_address of node2 10.10.1.12/24 is an additional address of bond-0 with /32, as those that move between hosts.
+  Write the address that stays with the host.
+warning    pool-for-nobody          group_vars/all.yml:7
+  calico_ip_pools[1].nodeSelector rack == 'b' matches no node, so that pool b gives addresses to nobody.
+  Correct it, or the calico_node_labels of the nodes that are meant.
+warning    pool-public-behind-nat   group_vars/all.yml:5
+  calico_ip_pools[1].cidr 172.15.0.0/16 is a public range behind natOutgoing: its owners on the Internet cannot be reached from here.
+  Choose a private one (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16), or remove natOutgoing if the range is yours.
+4 errors and 4 warnings: 3 nodes and 40 rules
+"""  # noqa: E501 - as it is printed
+ALONE = """\
+calico_nodes:
+  vars:
+    calico_ip_pools: [{name: six, cidr: "fd00:10:244::/64", vxlanMode: Always}]
+    calico_underlay_mtu: 1400
+  hosts:
+    node1: {calico_node_address_ipv6: "fd00::11/64"}
+    node2: {calico_node_address_ipv6: "fd00::12/64"}
+"""
+#: What a node may say of itself in the place of what the module setup says.
+HOSTILE_FACTS = [
+    "x",
+    {"interfaces": 5},
+    {"interfaces": ["eth0"], "eth0": "x"},
+    {"interfaces": ["eth0"], "eth0": {"ipv4": 7, "ipv4_secondaries": 7, "ipv6": [7]}},
+]
+FACTS = {
+    "interfaces": ["lo", "bond-0", "eth1"],
+    "lo": {"ipv4": {"address": "127.0.0.1"}},
+    "bond_0": {
+        "mtu": 1400,
+        "ipv4": {"address": "10.10.1.2", "netmask": "255.255.255.0"},
+        "ipv4_secondaries": [{"address": "10.10.1.12", "netmask": "255.255.255.255"}],
+    },
+    "eth1": {"mtu": 9000, "ipv4": {}, "ipv6": [{"address": "fe80::1"}, {"address": "fd00::12", "prefix": "128"}]},
+}
+
+
+def _run(hosts: pathlib.Path, args: t.Mapping[str, t.Any] = {}, **facts: t.Any) -> controller.Run:
+    return controller.Run("fleet_lint", {"output": "none", **args}, str(hosts), facts or {"node1": {}})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    made = tmp_path_factory.mktemp("odd")
+    for name, text in {**ODD, "alone/hosts.yml": ALONE}.items():
+        (made / name).parent.mkdir(exist_ok=True)
+        (made / name).write_text(text)
+    return made
+
+
+@pytest.fixture(scope="module")
+def answers(folder: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, t.Any]]:
+    bad = {case.name: case.write(tmp_path_factory.mktemp(case.name[:20])) for case in BAD}
+    facts = {"node1": {}, "node2": {"ansible_facts": FACTS}, "node3": {"ansible_facts": {**FACTS, "bond_0": {}}}}
+    runs = {
+        **{name: _run(ROOT / "inventories" / name / "hosts.yml", {"strict": True}) for name in SHIPPED},
+        **{
+            f"bad {name}": _run(hosts, {"answer_file": str(hosts.parent / "answer.json")})
+            for name, hosts in bad.items()
+        },
+        "odd": _run(folder / "hosts.yml", {"answer_file": str(folder / ".answer.json")}, **facts),
+        "warnings": _run(folder / "good.yml"),
+        "alone": _run(folder / "alone" / "hosts.yml", node1={}, node2={"ansible_facts": FACTS}),
+        "strict": _run(folder / "good.yml", {"strict": True}),
+        **{
+            f"hostile facts {index}": _run(folder / "alone" / "hosts.yml", node1={}, node2={"ansible_facts": hostile})
+            for index, hostile in enumerate(HOSTILE_FACTS)
+        },
+    }
+    (folder / "good.yml").write_text("calico_nodes: {hosts: {node1: {calico_node_address: 10.10.1.11/24}}}\n")
+    results = dict(zip(runs, controller.run(list(runs.values()))))
+    wrong = [result["exception"] for result in results.values() if "exception" in result]
+    assert not wrong, wrong[0]
+    for name, hosts in bad.items():
+        results[f"bad {name}"]["folder"] = str(hosts.parent)
+    return results
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_nothing_is_found_in_what_is_shipped(name: str, answers: dict[str, dict[str, t.Any]]) -> None:
+    assert answers[name].get("findings") == [], answers[name]
+    assert answers[name]["lines"][-1].startswith("nothing found: ")
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda case: case.name)
+def test_what_a_run_refuses_is_found_first(case: Case, answers: dict[str, dict[str, t.Any]]) -> None:
+    answer = answers[f"bad {case.name}"]
+    folder = pathlib.Path(answer["folder"])
+    first = json.loads((folder / "answer.json").read_text("utf-8"))["answer"]["findings"][0]
+    origin = f"{first['origin']}: " if first["origin"] else ""
+    assert f"{origin}{first['what']} {first['remedy']}" == case.expected(folder, origins=True)
+    assert (answer["failed"], first["severity"], first["rule"]) == (True, "error", "refused")
+    assert answer["msg"].endswith(": rules are asked when these are mended, see above.")
+
+
+def test_all_that_is_found(folder: pathlib.Path, answers: dict[str, dict[str, t.Any]]) -> None:
+    assert answers["odd"]["msg"] == "4 errors and 4 warnings: 3 nodes and 40 rules, see above."
+    written = json.loads((folder / ".answer.json").read_text("utf-8"))
+    assert written["answer"]["errors"] == 4
+    assert "".join(f"{line}\n" for line in written["lines"]).replace(f"{folder}/", "") == FOUND
+
+
+def test_nothing_is_missed_of_ipv4_where_nodes_have_ipv6_alone(answers: dict[str, dict[str, t.Any]]) -> None:
+    assert answers["alone"]["lines"] == ["nothing found: 2 nodes and 41 rules"]
+
+
+def test_warnings_are_good_unless_strict(answers: dict[str, dict[str, t.Any]]) -> None:
+    warnings = answers["warnings"]
+    assert (warnings["good"], warnings["errors"], warnings["warnings_found"]) == (True, 0, 2)
+    assert [(one["severity"], one["rule"]) for one in warnings["findings"]] == [
+        ("warning", "pool-for-nobody"),
+        ("warning", "pool-public-behind-nat"),
+    ]
+    assert answers["strict"]["failed"] is True
+    assert answers["strict"]["msg"] == "2 warnings: 1 node and 40 rules, see above."
+
+
+def test_facts_of_any_form_end_no_lint(answers: dict[str, dict[str, t.Any]]) -> None:
+    for index in range(len(HOSTILE_FACTS)):
+        assert "exception" not in answers[f"hostile facts {index}"]

@@ -1,0 +1,274 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What people read at the end of a run and in each phase of a change."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import phase_lines, report_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.targets import Targets
+
+HOSTS = ["node1", "node2", "node3"]
+OK: dict[str, t.Any] = {"changed": True}
+DOWN = {"unreachable": True, "msg": "Failed to connect to the host via ssh: timed out\nmore"}
+FAILED = {"failed": True, "msg": "device tunl0: busy.\nTraceback"}
+
+
+def probe(name: str, sent: int, lost: int, reason: str = "") -> dict[str, t.Any]:
+    return {"name": name, "address": "10.244.0.1", "sent": sent, "lost": lost, "reason": reason}
+
+
+@pytest.mark.parametrize(
+    ("result", "usable", "reason"),
+    [
+        (None, False, "unreachable, or failed earlier in this run (its error stands above)"),
+        (OK, True, "failed"),
+        (DOWN, False, "unreachable: Failed to connect to the host via ssh: timed out"),
+        (FAILED, False, "device tunl0: busy."),
+        ({"skipped": True}, False, "failed"),
+    ],
+)
+def test_results(result: t.Any, usable: bool, reason: str) -> None:
+    assert run_results.usable(result) is usable
+    assert run_results.reason(result) == reason
+
+
+@pytest.mark.parametrize(
+    ("phase", "line"),
+    [
+        ("prepare", "prepare   3/3  receive paths of both modes in place, packets held at the smaller MTU"),
+        ("flip", "flip      3/3  routes replaced and checked in the kernel"),
+        ("retire", "retire    3/3  the old mode is gone"),
+    ],
+)
+def test_a_phase_that_succeeded_is_one_line(phase: str, line: str) -> None:
+    assert phase_lines.phase(phase, HOSTS, dict.fromkeys(HOSTS, OK), Targets()) == (line, [])
+
+
+def test_what_a_node_keeps_is_said() -> None:
+    kept = "tunl0 10.244.1.0 (2 open connections use it)"
+    results = {**dict.fromkeys(HOSTS, OK), "node2": {"changed": True, "kept": [kept]}}
+    line, problems = phase_lines.phase("retire", HOSTS, results, Targets())
+    assert line == f"retire    3/3  the old mode is gone (node2: {kept})"
+    assert problems == []
+
+
+@pytest.mark.parametrize("phase", ["prepare", "links", "prove", "flip", "soak", "retire"])
+def test_the_gate_stays_shut_for_every_host_that_failed_or_is_gone(phase: str) -> None:
+    results = {"node1": OK, "node2": DOWN}
+    dummy, problems = phase_lines.phase(phase, HOSTS, results, Targets())
+    assert problems == [
+        "node2: unreachable: Failed to connect to the host via ssh: timed out",
+        "node3: unreachable, or failed earlier in this run (its error stands above)",
+    ]
+
+
+def test_proof_names_the_paths_that_do_not_answer() -> None:
+    results = {
+        "node1": {"targets": [probe("node2", 3, 0), probe("node3", 3, 3, "too large for the path")]},
+        "node2": {"targets": [probe("node1", 3, 0), probe("node3", 3, 1)]},
+        "node3": {"targets": [probe("node1", 3, 0), probe("node2", 3, 0)]},
+    }
+    line, problems = phase_lines.phase("prove", HOSTS, results, Targets())
+    assert line == "prove     4/6 paths answer over the new mode, full size (marked probes, live traffic untouched)"
+    assert problems == ["node1 -> node3: too large for the path", "node2 -> node3: 1 of 3 lost"]
+
+
+def watched(name: str, sent: int, lost: int = 0, gap: float = 0.0, **more: t.Any) -> dict[str, t.Any]:
+    target = {**probe(name, sent, lost, f"{lost} not answered" if lost else ""), "longest_gap": gap, **more}
+    return {"targets": [target], "watch": {"running": False, "complete": True, "reason": ""}}
+
+
+def test_soaking_counts_what_is_lost_since_before_the_flip() -> None:
+    results = {host: watched("x", 1604) for host in HOSTS}
+    assert phase_lines.phase("soak", HOSTS, results, Targets()) == (
+        "soak      0 lost of 4,812 probes over 3 paths since before the flip · longest gap 0.0 ms",
+        [],
+    )
+    results["node2"] = watched("node3", 1604, 6, 300.2)
+    results["node3"] = watched("node1", 1604, 1, 50.0)
+    line, problems = phase_lines.phase("soak", HOSTS, results, Targets())
+    assert line == (
+        "soak      7 lost of 4,812 probes over 3 paths since before the flip · longest gap 300.2 ms (node2 -> node3)"
+    )
+    assert problems == [
+        "node2 -> node3: 6 not answered, longest gap 300.2 ms",
+        "node3 -> node1: 1 not answered, longest gap 50.0 ms",
+    ]
+
+
+def test_a_loss_within_the_limit_is_told_and_shuts_nothing() -> None:
+    results = {"node1": watched("node2", 100, 2, 100.0), "node2": watched("node1", 100, 1, 50.0)}
+    line, problems = phase_lines.phase("soak", HOSTS[:2], results, Targets(), loss_limit=3)
+    assert line == (
+        "soak      3 lost of 200 probes over 2 paths since before the flip · longest gap 100.0 ms (node1 -> node2) · "
+        "calico_node_loss_limit is 3"
+    )
+    assert problems == []
+    assert len(phase_lines.phase("soak", HOSTS[:2], results, Targets(), loss_limit=2)[1]) == 2
+    # A host that says nothing is not a lost probe, and a path is proven only when all of it answers.
+    results["node2"] = {"failed": True, "msg": "gone"}
+    assert phase_lines.phase("soak", HOSTS[:2], results, Targets(), loss_limit=3)[1] == ["node2: gone"]
+    results["node2"] = watched("node1", 3, 1)
+    assert len(phase_lines.phase("prove", HOSTS[:2], results, Targets(), loss_limit=9)[1]) == 2
+
+
+def test_what_was_not_watched_is_not_said_to_be() -> None:
+    results = {host: watched("x", 100) for host in HOSTS}
+    results["node2"]["watch"] = {"running": False, "complete": False, "reason": "the watch was killed"}
+    line, problems = phase_lines.phase("soak", HOSTS, results, Targets())
+    assert line == (
+        "soak      0 lost of 300 probes over 3 paths · longest gap 0.0 ms · "
+        "the flip is not all counted on node2 (the watch was killed)"
+    )
+    assert problems == []
+    many = [f"n{n}" for n in range(5)]
+    line, dummy = phase_lines.phase("soak", many, {host: {"targets": [probe("x", 1, 0)]} for host in many}, Targets())
+    none = "(no watch was running)"
+    assert line.endswith(f"the flip is not all counted on n0 {none}, n1 {none}, n2 {none} and 2 more")
+
+
+def test_paths_that_were_down_before_are_told_and_shut_nothing() -> None:
+    results = {"node1": watched("node2", 90, silent=1500.0), "node2": watched("node1", 100)}
+    line, problems = phase_lines.phase("soak", HOSTS[:2], results, Targets())
+    assert line == (
+        "soak      0 lost of 190 probes over 2 paths since before the flip · longest gap 0.0 ms · "
+        "1 path answered only since the flip"
+    )
+    assert problems == []
+
+
+def test_a_node_with_nobody_to_probe_says_nothing_of_a_watch() -> None:
+    results = {"node1": watched("node2", 100), "node2": {"targets": [], "msg": "has no other node's block to probe."}}
+    line, dummy = phase_lines.phase("soak", HOSTS[:2], results, Targets())
+    assert line == "soak      0 lost of 100 probes over 1 paths since before the flip · longest gap 0.0 ms"
+
+
+def test_what_was_put_back() -> None:
+    text = phase_lines.returned(HOSTS, {"node1": OK, "node2": OK}, ["node1 -> node3: no answer"])
+    assert text.splitlines() == [
+        "The change of mode did not go through.",
+        "  node1 -> node3: no answer",
+        "2 of 3 nodes run as before.",
+        "  node3 could not be put back (unreachable, or failed earlier in this run (its error stands above)): it "
+        "accepts both modes. Run the playbook again.",
+    ]
+    many = phase_lines.returned(HOSTS, dict.fromkeys(HOSTS, OK), [f"cause {n}" for n in range(25)])
+    assert many.splitlines()[21:] == ["  ... and 5 more.", "3 of 3 nodes run as before."]
+
+
+def test_a_plan_with_nothing_to_change_is_one_line() -> None:
+    plans = {host: {"changed": False} for host in HOSTS}
+    assert report_lines.plan(HOSTS, plans) == ["fleet  nothing to change on 3 of 3 nodes"]
+
+
+def test_a_plan_counts_what_it_would_disturb() -> None:
+    plans = {
+        "node1": {"changed": True, "sessions_reset": 2, "routes_withdrawn": 1},
+        "node2": {"changed": False},
+        "node3": DOWN,
+    }
+    assert report_lines.plan(HOSTS, plans) == [
+        "! node3: unreachable: Failed to connect to the host via ssh: timed out",
+        "fleet  1 of 3 nodes change · 2 BGP sessions reset · 1 routes withdrawn",
+    ]
+
+
+def test_a_plan_of_a_change_has_a_line_for_each_phase() -> None:
+    def steps(*counts: int) -> list[dict[str, t.Any]]:
+        others = [{"kind": "address", "action": "="}, {"kind": "session", "action": "!"}]
+        return [
+            {"phase": phase, "changes": [{"kind": "route", "action": "+"}] * count + others}
+            for phase, count in zip(("prepare", "links"), counts)
+        ]
+
+    plans: dict[str, dict[str, t.Any]] = {
+        "node1": {"changed": True, "phases": steps(12, 1)},
+        "node2": {"changed": True, "phases": steps(11, 0)},
+        "node3": {"changed": True, "phases": steps(12, 1)},
+    }
+    assert report_lines.plan(HOSTS, plans) == [
+        "prepare   11 changes on node2 · 12 changes on node1, node3",
+        "links     0 changes on node2 · 1 change on node1, node3",
+        "fleet  3 of 3 nodes change · 0 BGP sessions reset · 0 routes withdrawn",
+    ]
+    many = {f"node{n}": {"changed": True, "phases": steps(3)} for n in range(7)}
+    assert report_lines.plan(list(many), many)[0] == "prepare   3 changes on 7 nodes"
+
+
+def test_the_verdict_of_a_run() -> None:
+    sessions = {"sessions": {"established": 2, "expected": 2}}
+    convergence = dict.fromkeys(HOSTS, sessions)
+    reach = {host: {"targets": [probe("x", 3, 0), probe("y", 3, 0)]} for host in HOSTS}
+    assert report_lines.converged(HOSTS, dict.fromkeys(HOSTS, OK), convergence, reach, 41.2) == [
+        "converged  3/3 nodes · 3/3 sessions Established · 6/6 paths answer · 0 lost of 18 probes · 41 s"
+    ]
+
+
+def test_the_verdict_names_the_host_that_is_down() -> None:
+    sessions = {"sessions": {"established": 1, "expected": 2}}
+    lines = report_lines.converged(HOSTS, {"node1": OK, "node2": OK}, {"node1": sessions, "node2": sessions}, {}, None)
+    assert lines == [
+        "! node3: unreachable, or failed earlier in this run (its error stands above)",
+        "incomplete  2/3 nodes · 1/2 sessions Established",
+    ]
+
+
+def test_how_many_nodes_answered_a_new_connection():
+    plans = {"a": {"changed": True, "confirmed": True}, "b": {"changed": True, "confirmed": True}, "c": {}}
+    answer = {"sessions": {}}
+    lines = report_lines.converged(["a", "b", "c"], plans, dict.fromkeys("abc", answer), {}, None)
+    assert lines == ["confirm  2/2 nodes answered a new connection", "converged  3/3 nodes"]
+    plans["b"] = {"changed": True, "confirmed": False, "failed": True, "msg": "b went back.\nmore"}
+    lines = report_lines.converged(["a", "b"], plans, dict.fromkeys("ab", answer), {}, None)
+    assert lines == ["! b: b went back.", "confirm  1/2 nodes answered a new connection", "incomplete  1/2 nodes"]
+    assert report_lines.converged(["c"], {"c": {}}, {"c": answer}, {}, None) == ["converged  1/1 nodes"]
+
+
+def test_whom_a_new_node_touches() -> None:
+    """A node that comes to a fleet behind reflectors: of those, one more session each."""
+
+    def change(kind: str, action: str = "+", by: str = "node") -> dict[str, t.Any]:
+        return {"kind": kind, "action": action, "subject": "x", "by": by}
+
+    client = {"changed": True, "sessions_begun": 1, "changes": [change("bird", "~"), change("file", "~")]}
+    others: dict[str, t.Any] = {
+        f"node{n}": {"changed": False, "changes": [change("route", by="bird")]} for n in range(9)
+    }
+    plans = {"node9": {"changed": True, "new": True, "sessions_begun": 2}, "rr1": client, "rr2": client, **others}
+    assert report_lines.plan([*plans], plans) == [
+        "touched  node9: new · rr1, rr2: 1 more session · 9 nodes: unchanged",
+        "fleet  3 of 12 nodes change · 0 BGP sessions reset · 0 routes withdrawn",
+    ]
+    tunnels = {"changed": True, "changes": [change("fdb"), change("neighbor"), change("ipset", "~"), change("session")]}
+    reset = {**client, "sessions_reset": 2}
+    assert report_lines.touched({"node9": plans["node9"], "rr1": reset, "node1": tunnels}) == [
+        "touched  node9: new · rr1: 1 more session, 2 interrupted · node1: FDB, neighbours, sets"
+    ]
+    assert report_lines.touched({"node1": tunnels, "node2": {"changed": False}}) == []
+
+
+def test_a_change_of_sessions_is_told_in_its_own_words() -> None:
+    hold, done = Targets(hold=True), dict.fromkeys(HOSTS, OK)
+    assert [phase_lines.phase(name, HOSTS, done, hold) for name in ("prepare", "flip", "retire")] == [
+        ("prepare   3/3  backup routes in place, sessions as they were", []),
+        ("flip      3/3  sessions changed, all routes there by BGP again and checked in the kernel", []),
+        ("retire    3/3  backup routes are gone", []),
+    ]
+    proof = {"node1": {"targets": [probe("node2", 3, 0)]}}
+    assert phase_lines.phase("prove", ["node1"], proof, hold)[0] == (
+        "prove     1/1 paths answer over the routes to come, full size (marked probes, live traffic untouched)"
+    )
+    results = {"node1": OK, "node2": {"changed": False, "skipped": True}, "node3": DOWN}
+    assert phase_lines.returned(HOSTS, results, ["node1: no"], hold=True).splitlines() == [
+        "The change of sessions did not go through.",
+        "  node1: no",
+        "1 of 3 nodes run as before.",
+        "  node2 keeps backup routes: not all is there by BGP again. Run the playbook again.",
+        "  node3 could not be put back (unreachable: Failed to connect to the host via ssh: timed out): backup routes "
+        "hold its traffic. Run the playbook again.",
+    ]

@@ -1,0 +1,202 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The whole fleet as one table: what people read, also when little is as it shall be."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import status_lines
+
+from tests.unit.plugin_utils import controller
+from tests.unit.plugin_utils.controller import Run
+
+DRIFT = {"total": 9, "day": 0, "kinds": {}}
+AGENT = {
+    "wanted": True,
+    "running": True,
+    "version": "0.2.0",
+    "since": "x",
+    "uptime": 9 * 86400 + 5,
+    "in_sync": True,
+    "problems": [],
+}
+
+
+def session(node: str, state: str = "Established", **more: t.Any) -> dict[str, t.Any]:
+    plain = {"name": "Mesh_x", "node": node, "address": "10.10.1.1", "established": state == "Established"}
+    return {**plain, "state": state, "since": "", "error": "", "routes_kept": False, **more}
+
+
+def block(cidr: str, in_use: int = 3, spare: bool = False) -> dict[str, t.Any]:
+    numbers = {"size": 64, "in_use": in_use, "reserved": 0, "free": 64 - in_use}
+    return {"cidr": cidr, "pool": "default", **numbers, "spare": spare, "cooling": 0}
+
+
+def node(name: str, **more: t.Any) -> dict[str, t.Any]:
+    others = [other for other in ("node1", "node2", "node3") if other != name]
+    return {
+        "changed": False,
+        "failed": False,
+        "node": name,
+        "plan": "7f3a91",
+        "complete": True,
+        "bgp": {"enabled": True, "running": True, "sessions": [session(other) for other in others]},
+        "routes": {"expected": 2, "present": 2, "missing": []},
+        "blocks": [block("10.244.3.0/26"), block("10.244.9.64/26", 0, spare=True)],
+        "workloads": 2,
+        "agent": {**AGENT, "drift": DRIFT},
+        "problems": [],
+        **more,
+    }
+
+
+def lost(name: str, **more: t.Any) -> dict[str, t.Any]:
+    return session(name, "Active", since="14:02:11", error="Hold timer expired", **more)
+
+
+HOSTS = ["node1", "node2", "node3"]
+GOOD = """\
+NODE    BGP   BLOCKS          WORKLOADS   ROUTES   DRIFT(24h)   AGENT
+node1   2/2   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d
+node2   2/2   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d
+node3   2/2   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d
+good  3/3 nodes · 3/3 sessions Established · 6 workloads
+"""
+BAD = """\
+NODE    BGP     BLOCKS             WORKLOADS   ROUTES      DRIFT(24h)        AGENT
+node1   1/2 !   10.244.3.0/26 +1   2/128       1 missing   3 (route, rule)   0.2.0 up 3h !
+node2   1/2 !   10.244.3.0/26      2/64        ok          -                 down !
+node3   -       -                  -           -           -                 unreachable !
+! node1 <-> node2: Active since 14:02:11 (Hold timer expired); its routes are kept by graceful restart
+! node1: route 10.244.7.0/26 of node2 is missing, expected via 10.10.1.12 dev tunl0 onlink
+! node1: the agent repairs, and is not done within seconds. `calicoctl plan` there says what.
+! node2: the agent does not run. `systemctl status calico-agent` there says why.
+! node3: unreachable: Failed to connect to the host via ssh: timed out
+not all good  0/3 nodes · 1/2 sessions Established · 4 workloads
+"""
+
+
+def shown(hosts: t.Sequence[str], results: t.Mapping[str, t.Any]) -> str:
+    return "".join(f"{line}\n" for line in status_lines.text(hosts, results))
+
+
+def results_of_bad() -> dict[str, t.Any]:
+    missing = "route 10.244.7.0/26 of node2 is missing, expected via 10.10.1.12 dev tunl0 onlink"
+    return {
+        "node1": node(
+            "node1",
+            bgp={"enabled": True, "running": True, "sessions": [lost("node2", routes_kept=True), session("node3")]},
+            routes={"expected": 2, "present": 1, "missing": [missing]},
+            blocks=[block("10.244.3.0/26"), block("10.244.4.0/26")],
+            agent={
+                **AGENT,
+                "uptime": 3 * 3600,
+                "in_sync": False,
+                "drift": {"total": 3, "day": 3, "kinds": {"rule": 1, "route": 2}},
+            },
+        ),
+        "node2": node(
+            "node2",
+            bgp={"enabled": True, "running": True, "sessions": [lost("node1"), session("node3")]},
+            agent={"wanted": True, "running": False},
+        ),
+        "node3": {"unreachable": True, "msg": "Task failed: Failed to connect to the host via ssh: timed out\nmore"},
+    }
+
+
+def test_good() -> None:
+    assert shown(HOSTS, {name: node(name) for name in HOSTS}) == GOOD
+
+
+def test_a_session_with_somebody_else_has_one_end_here() -> None:
+    bgp = {"enabled": True, "running": True, "sessions": [session(""), session("", "Active")]}
+    lines = status_lines.text(["node1"], {"node1": node("node1", bgp=bgp)})
+    assert lines[1].startswith("node1   1/2 !   ")
+    assert lines[-1] == "not all good  0/1 nodes · 1/2 sessions Established · 2 workloads"
+
+
+def test_bad() -> None:
+    assert shown(HOSTS, results_of_bad()) == BAD
+    page = pathlib.Path(__file__).resolve().parents[4] / "docs" / "calicoctl.md"
+    assert f"playbooks/status.yml -i inventories/prod\n{BAD}```" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("changed", "row", "problems"),
+    [
+        ({"node": None, "problems": []}, "-     -        -           -        -            no state !",
+         ["node1: has no state yet. Run playbooks/site.yml."]),
+        ({"node": None, "problems": ["state.json cannot be read: x."]},
+         "-     -        -           -        -            no state !", ["node1: state.json cannot be read: x."]),
+        ({"complete": False}, "2/2   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d",
+         ["node1: its last run was cut short. Run playbooks/site.yml, which completes it."]),
+        ({"bgp": {"enabled": False, "running": False, "sessions": []}},
+         "-     10.244.3.0/26   2/64        ok       0            0.2.0 up 9d", []),
+        ({"bgp": {"enabled": True, "running": False, "sessions": [session("", "none")]},
+          "problems": ["BIRD does not answer."]},
+         "0/1 !   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d", ["node1: BIRD does not answer."]),
+        ({"bgp": {"enabled": True, "running": True, "sessions": [session("", "Idle")]}},
+         "0/1 !   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d", ["node1 <-> 10.10.1.1: Idle"]),
+        ({"blocks": [], "workloads": 0, "agent": {"wanted": False, "running": False}},
+         "2/2   -        -           ok       -            -", []),
+        ({"blocks": [block("10.244.3.0/26", 60), block("10.244.9.0/26", 43, spare=True)]},
+         "2/2   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d",
+         ["node1: 25 of its 128 addresses of pool default are free. Run playbooks/site.yml, which grants more."]),
+        ({"agent": {**AGENT, "in_sync": False, "problems": ["device tunl0: busy."], "drift": DRIFT}},
+         "2/2   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d !", ["node1: device tunl0: busy."]),
+    ],
+)  # fmt: skip
+def test_one_node(changed: dict[str, t.Any], row: str, problems: list[str]) -> None:
+    results = {"node1": node("node1", **changed)}
+    assert status_lines.problems(["node1"], results) == problems
+    assert status_lines.text(["node1"], results)[1] == f"node1   {row}"
+
+
+def test_a_module_that_failed_is_a_row() -> None:
+    results = {"node1": {"failed": False, "msg": "The module interpreter was not found.\nmore", "rc": 127}}
+    lines = status_lines.text(["node1", "node2"], results)
+    assert lines[1:] == [
+        "node1   -     -        -           -        -            not read !",
+        "node2   -     -        -           -        -            unreachable !",
+        "! node1: The module interpreter was not found.",
+        "! node2: unreachable, or failed earlier in this run (its error stands above)",
+        "not all good  0/2 nodes · 0 workloads",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-5, "0s"), (59, "59s"), (60, "1m"), (7199, "1h"), (86399, "23h"), (9 * 86400, "9d")]
+)
+def test_duration(seconds: int, text: str) -> None:
+    assert status_lines.duration(seconds) == text
+
+
+def test_the_action(tmp_path: pathlib.Path) -> None:
+    """As Ansible runs it: text, JSON, and strict."""
+    hosts = tmp_path / "hosts.yml"
+    hosts.write_text(json.dumps({"all": {"hosts": dict.fromkeys(HOSTS)}}))
+    good = {name: {"seen": node(name)} for name in HOSTS}
+    bad = {name: {"seen": result} for name, result in results_of_bad().items()}
+    args = {"status": "seen"}
+    answers = controller.run(
+        [
+            Run("fleet_status", {**args, "strict": True}, str(hosts), good, check_mode=True),
+            Run("fleet_status", args, str(hosts), bad),
+            Run("fleet_status", {**args, "output": "json"}, str(hosts), bad),
+            Run("fleet_status", {**args, "strict": True}, str(hosts), bad),
+        ]
+    )
+    assert "\n".join(answers[0]["lines"]) + "\n" == GOOD
+    assert (answers[0]["good"], answers[0].get("failed", False)) == (True, False)
+    assert (answers[1]["good"], answers[1].get("failed", False), len(answers[1]["problems"])) == (False, False, 5)
+    assert answers[1]["lines"] == status_lines.text(HOSTS, results_of_bad())
+    told = json.loads("\n".join(answers[2]["lines"]))
+    assert (told["good"], told["problems"], told["nodes"]["node3"]) == (False, answers[1]["problems"], None)
+    assert told["nodes"]["node1"]["workloads"] == 2
+    assert (answers[3]["failed"], answers[3]["msg"]) == (True, "5 things are not well with the fleet, see above.")
+    assert "nodes" not in answers[3]

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lockfile on the disk."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lockfile_store
+
+from tests.unit.fleet.fleets import build
+
+PLAN = build().allocation
+
+
+def test_it_is_read_back_as_it_was_written(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / ".calico.lock.yml")
+    assert lockfile_store.read(path) is None
+    lockfile_store.write(path, PLAN)
+    assert lockfile_store.read(path) == PLAN
+    assert pathlib.Path(path).read_text() == lockfile_store.text(PLAN)
+    assert os.stat(path).st_mode & 0o777 == 0o644
+    assert os.listdir(tmp_path) == [".calico.lock.yml"]
+
+
+def test_a_write_that_fails_leaves_the_old_one(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / ".calico.lock.yml"
+    lockfile_store.write(str(path), PLAN)
+    before = path.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FleetError) as caught:
+        lockfile_store.write(str(path), AllocationPlan())
+    assert str(caught.value) == (
+        f"lockfile {path} cannot be written: No space left on device. "
+        "No host was touched. Make the folder writable, or set calico_lockfile to another path."
+    )
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == [".calico.lock.yml"]
+
+
+def test_a_folder_that_is_not_there(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "missing" / "lock.yml")
+    with pytest.raises(FleetError, match=r"cannot be written: No such file or directory\."):
+        lockfile_store.write(path, PLAN)
+
+
+def test_a_file_that_is_no_text(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / ".calico.lock.yml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(FleetError, match=r"cannot be read: it is not text\."):
+        lockfile_store.read(str(path))
+
+
+def test_where_it_is(tmp_path: pathlib.Path) -> None:
+    assert lockfile_store.path_for(None, {"inventory_dir": "/srv/prod"}) == "/srv/prod/.calico.lock.yml"
+    assert lockfile_store.path_for("/srv/plan.yml", {"inventory_dir": "/srv/prod"}) == "/srv/plan.yml"
+    assert lockfile_store.path_for("../plan.yml", {"inventory_dir": "/srv/prod"}) == "/srv/plan.yml"
+    assert lockfile_store.path_for("plan.yml", {}) == os.path.join(os.getcwd(), "plan.yml")
+    with pytest.raises(FleetError) as caught:
+        lockfile_store.path_for(None, {"inventory_dir": None})
+    assert str(caught.value) == (
+        "calico_lockfile is not set, and the inventory has no folder to keep the plan of blocks in. "
+        "Use an inventory that is a file or a folder, or set calico_lockfile to a path."
+    )

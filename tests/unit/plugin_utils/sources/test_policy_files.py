@@ -1,0 +1,116 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files with policy beside the inventory: found, read as they are, and refused in words with file and line."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source, policy_files
+
+TWO = """\
+apiVersion: projectcalico.org/v3
+kind: Tier
+metadata: {name: platform}
+spec:
+  order: 10
+---
+apiVersion: projectcalico.org/v3
+kind: GlobalNetworkPolicy
+metadata:
+  name: no-telnet
+spec:
+  tier: platform
+  selector: all()
+  ingress:
+    - action: Deny
+      protocol: TCP
+      destination: {ports: [23]}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
+    """With an inventory in prod/ and policy in policy/."""
+    (tmp_path / "prod").mkdir()
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "policy" / "b.yml").write_text(TWO)
+    (tmp_path / "policy" / "a.json").write_text('{"kind": "NetworkPolicy", "metadata": {"name": "web"}, "spec": {}}')
+    (tmp_path / "policy" / "notes.txt").write_text("not policy")
+    return tmp_path
+
+
+def read(folder: pathlib.Path, *names: t.Any) -> list[tuple[str, str]]:
+    found = policy_files.documents(list(names), task_vars(folder))
+    return [(one.content["kind"], str(pathlib.Path(one.file).relative_to(folder))) for one in found]
+
+
+def task_vars(folder: pathlib.Path) -> dict[str, t.Any]:
+    inventory = str(folder / "prod")
+    return {"inventory_dir": inventory, "ansible_inventory_sources": [inventory]}
+
+
+def test_files_folders_and_patterns(folder: pathlib.Path) -> None:
+    everything = [
+        ("NetworkPolicy", "policy/a.json"),
+        ("Tier", "policy/b.yml"),
+        ("GlobalNetworkPolicy", "policy/b.yml"),
+    ]
+    assert read(folder, "../policy") == everything
+    assert read(folder, "../policy/*.json", "../policy/b.yml") == everything
+    assert read(folder, str(folder / "policy" / "b.yml"), "../policy") == everything[1:] + everything[:1]
+    assert read(folder, "../policy/*.toml") == []
+    assert policy_files.documents(None, task_vars(folder)) == []
+
+
+def test_hidden_folders_of_the_inventory_are_no_inventory(folder: pathlib.Path) -> None:
+    (folder / "prod" / ".policy").mkdir()
+    (folder / "prod" / ".policy" / "web.yml").write_text(TWO)
+    assert len(read(folder, ".policy")) == 2
+
+
+def refusal(folder: pathlib.Path, *names: t.Any) -> str:
+    with pytest.raises(FleetError) as caught:
+        policy_files.documents(list(names), task_vars(folder))
+    return str(caught.value).replace(str(folder), "FOLDER")
+
+
+def test_refusals(folder: pathlib.Path) -> None:
+    (folder / "prod" / "web.yml").write_text(TWO)
+    (folder / "policy" / "bad.yml").write_text("kind: Tier\nmetadata: {name: [}\n")
+    (folder / "empty").mkdir()
+    (folder / "latin.yml").write_bytes(b"kind: \xff")
+    assert refusal(folder, 7) == "calico_policy_files[0] 7 is not a path. Write for example ../policy/*.yml."
+    assert refusal(folder, "../policy/b.yml", "web.yml") == (
+        "calico_policy_files[1] FOLDER/prod/web.yml lies in the inventory, where Ansible takes it for hosts and "
+        "groups. Move it beside FOLDER/prod, or into a folder there whose name begins with a dot."
+    )
+    assert refusal(folder, "../empty") == (
+        "calico_policy_files[0] ../empty has no file *.yml, *.yaml or *.json. Put policy there, or remove it."
+    )
+    assert refusal(folder, "../latin.yml") == (
+        "calico_policy_files[0] FOLDER/latin.yml is not UTF-8 at byte 6. Save it as UTF-8."
+    )
+    assert refusal(folder, "../policy/bad.yml") == (
+        "FOLDER/policy/bad.yml:2: document is not YAML: expected the node content, but found '}'. Correct it."
+    )
+
+
+def test_an_error_in_a_file_names_its_line(folder: pathlib.Path) -> None:
+    (folder / "policy" / "b.yml").write_text(TWO.replace("tier: platform", "tier: platfrom"))
+    variables = {
+        "calico_ip_pools": [{"name": "default", "cidr": "10.244.0.0/16"}],
+        "calico_node_address": "10.10.1.11/24",
+        "calico_policy_files": ["../policy/b.yml"],
+    }
+    given = {**task_vars(folder), "groups": {"calico_nodes": ["node1"]}, "hostvars": {"node1": variables}}
+    with pytest.raises(FleetError) as caught:
+        fleet_source.compile_targets(given, {"node1": None})
+    assert str(caught.value) == (
+        f"{folder}/policy/b.yml:12: GlobalNetworkPolicy no-telnet: spec.tier platfrom does not exist. "
+        "Did you mean platform?"
+    )

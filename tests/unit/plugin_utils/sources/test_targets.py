@@ -1,0 +1,41 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What hosts read of a compiled fleet: the same states, with policy on its way made once."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+from ansible import constants
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.targets import Targets
+
+from tests.unit.fleet.fleets import build, states
+from tests.unit.fleet.inventory.test_policy_inventory import FROM_APP, TIERS, WEB
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+
+
+def test_what_a_node_is_sent_is_its_state() -> None:
+    fleet = build(workloads=TIERS, policies=[WEB, FROM_APP], reflectors={"rr": "10.10.1.2/24"})
+    folder = targets.save(Targets(fleet))
+    for name, whole in states(fleet).items():
+        found = targets.load(folder).phase(name, None, "converge")
+        assert (found.policy is None) is (whole.policy is None) is (name == "rr")
+        if found.policy is not None:
+            assert found.policy.policy_set.policies == () and found.policy.settings == whole.policy.settings
+            data = {**found.to_wire(), "policy": targets.load_policy(folder, name)}
+            assert NodeState.from_dict(data) == whole
+
+
+def test_without_policy_nothing_is_kept_of_it() -> None:
+    folder = targets.save(Targets(build()))
+    assert os.listdir(folder) == ["targets"] and targets.load_policy(folder, "node1") is None
+    assert targets.load(folder).state("node1") == states(build())["node1"]

@@ -1,0 +1,422 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way of a flow through hosts: the lines of policy_semantics.md about hosts, by number, and how it is explained."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import (
+    Encapsulation,
+    Settings,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain import explanation
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Evaluator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import Host, Path, path
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.host_endpoints import endpoint_of, governing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    EGRESS,
+    INGRESS,
+    Endpoint,
+    Entity,
+    Failsafe,
+    Flow,
+    Policy,
+    PortRange,
+    Profile,
+    Rule,
+    Tier,
+    policy_set,
+)
+
+from tests.unit.policy.explain.expected_path import Paths
+from tests.unit.policy.random_policies import NODE, random_flow, random_world
+
+OPEN = Profile("open", ingress=(Rule("Allow"),), egress=(Rule("Allow"),))
+DEFAULT_ROUTES = (("0.0.0.0/0", "eth0"), ("::/0", "eth0"))
+H0 = Host("node0", (("eth0", ("192.0.2.10", "fd02::10")), ("eth1", ("203.0.113.10",))), DEFAULT_ROUTES)
+H1 = Host("node1", (("eth0", ("192.0.2.11", "fd02::11")),), (("198.51.100.0/24", "eth1"), *DEFAULT_ROUTES))
+HOSTS = (H0, H1)
+
+
+def workload(name: str, node: str, address: str) -> Endpoint:
+    labels = (("role", name),)
+    return Endpoint(
+        "WorkloadEndpoint", f"default/{name}", node, f"cali{name}", (address, f"fd65::{name}"), labels, ("open",)
+    )
+
+
+A, B, C = workload("a", "node0", "10.65.0.1"), workload("b", "node0", "10.65.0.2"), workload("c", "node1", "10.65.1.1")
+
+
+def host(
+    node: str, interface: str = "eth0", profiles: tuple[str, ...] = (), name: str = "", **fields: t.Any
+) -> Endpoint:
+    name = name or f"{node}-{interface}"
+    return Endpoint("HostEndpoint", name, node, interface, labels=(("host", node),), profiles=profiles, **fields)
+
+
+def tcp(source: t.Union[Endpoint, str], destination: t.Union[Endpoint, str], port: int = 80) -> Flow:
+    ends = (end if isinstance(end, str) else end.addresses[0] for end in (source, destination))
+    return Flow(6, *ends, source_port=40000, destination_port=port)
+
+
+class Fleet:
+    """Two nodes, workloads a and b on the first and c on the second, and what else there is."""
+
+    def __init__(self, *parts: t.Union[Policy, Endpoint], **settings: t.Any) -> None:
+        policies = [part for part in parts if isinstance(part, Policy)]
+        endpoints = [part for part in parts if isinstance(part, Endpoint)]
+        self.evaluator = Evaluator(policy_set(policies=policies, profiles=[OPEN]), (A, B, C, *endpoints))
+        self.settings = Settings(**settings)
+
+    def path(self, flow: Flow, **more: t.Any) -> Path:
+        return path(self.evaluator, HOSTS, flow, self.settings, **more)
+
+    def says(self, *flows: Flow, **more: t.Any) -> str:
+        return " ".join(self.path(flow, **more).action for flow in flows)
+
+
+def for_hosts(*rules: Rule, direction: str = "ingress", **fields: t.Any) -> Policy:
+    """A policy for both nodes' host endpoints."""
+    return Policy(
+        fields.pop("name", "hosts"),
+        selector="has(host)",
+        types=(direction.capitalize(),),
+        **{direction: rules},
+        **fields,
+    )
+
+
+HOST0, HOST1 = H0.interfaces[0][1][0], H1.interfaces[0][1][0]
+OUTSIDE = "198.51.100.1"
+DENY_WEB = Rule("Deny", protocol="tcp", destination=Entity(ports=(PortRange(80, 80),)))
+
+
+def test_17_both_workloads_have_a_say_and_no_host_between() -> None:
+    same, other = Fleet().path(tcp(A, B)), Fleet(host("node0"), host("node1")).path(tcp(A, C))
+    for found in (same, other):
+        ends = [(stage.endpoint, stage.direction) for stage in found.stages if stage.hook == "normal"]
+        assert ends[0] == (A, EGRESS)
+        assert ends[-1][1] == INGRESS
+        assert found.action == "allow"
+    assert {stage.hook for stage in other.stages} == {"normal", "forward"}
+    denied = Fleet(Policy("p", selector='role == "a"', types=("Egress",))).path(tcp(A, B))
+    assert (denied.action, len(denied.stages)) == ("deny", 1)
+
+
+@pytest.mark.parametrize(("protocol", "port"), [(4, None), (17, 4789)])
+def test_22_workloads_send_nothing_encapsulated(protocol: int, port: t.Optional[int]) -> None:
+    from_a, to_a = Flow(protocol, *ends(A, OUTSIDE), None, port), Flow(protocol, *ends(OUTSIDE, A), None, port)
+    assert Fleet().says(from_a, to_a) == "deny allow"
+    assert Fleet(allow_ipip_from_workloads=True, allow_vxlan_from_workloads=True).says(from_a) == "allow"
+
+
+def ends(source: t.Union[Endpoint, str], destination: t.Union[Endpoint, str]) -> tuple[str, ...]:
+    return tuple(end if isinstance(end, str) else end.addresses[0] for end in (source, destination))
+
+
+def test_23_a_workload_and_its_host() -> None:
+    flow = tcp(A, HOST0)
+    assert [Fleet(default_endpoint_to_host_action=one).says(flow) for one in ("Drop", "Return", "Accept")] == [
+        "deny",
+        "allow",
+        "allow",
+    ]
+    # First comes its own policy.
+    assert Fleet(Policy("p", types=("Egress",)), default_endpoint_to_host_action="Accept").says(flow) == "deny"
+    # Another host is one like any other address.
+    assert Fleet().says(tcp(A, HOST1)) == "allow"
+    neighbour = Flow(58, "fd65::a", "fd02::10", icmp_type=135, icmp_code=0)
+    assert Fleet(Policy("p", types=("Egress",))).says(neighbour) == "allow"
+
+
+def test_24_a_host_always_reaches_its_own_workloads() -> None:
+    deny = (Policy("p", types=("Ingress",)), for_hosts(direction="egress"))
+    assert Fleet(*deny, host("node0"), host("node0", "*")).says(tcp(HOST0, A), tcp(HOST1, A)) == "allow deny"
+
+
+def test_34_a_host_endpoint_without_policy_closes_the_host_and_not_what_it_forwards() -> None:
+    fleet = Fleet(
+        host("node0"), host("node1"), failsafe_inbound=(Failsafe("tcp", 22), Failsafe("tcp", 23, "10.0.0.0/8"))
+    )
+    assert fleet.says(tcp(OUTSIDE, HOST0), tcp(OUTSIDE, HOST0, 22), tcp(OUTSIDE, HOST0, 23)) == "deny allow deny"
+    assert fleet.says(Flow(253, OUTSIDE, HOST0)) == "deny"
+    assert fleet.says(tcp(A, C), tcp(A, B), tcp(OUTSIDE, A), tcp(A, OUTSIDE)) == "allow allow allow allow"
+    # Without failsafes not even SSH; and a reply's port is none.
+    assert Fleet(host("node0"), failsafe_inbound=()).says(tcp(OUTSIDE, HOST0, 22)) == "deny"
+
+
+def test_35_both_hosts_have_a_say() -> None:
+    egress = Policy("e", selector='host == "node0"', types=("Egress",), egress=(Rule("Allow"),))
+    ingress = Policy("i", selector='host == "node1"', types=("Ingress",), ingress=(Rule("Allow"),))
+    there, back = tcp(HOST0, HOST1), tcp(HOST1, HOST0)
+    both = (host("node0"), host("node1"))
+    assert Fleet(*both, egress, ingress).says(there, back) == "allow deny"
+    assert Fleet(*both, egress).says(there) == Fleet(*both, ingress).says(there) == "deny"
+
+
+def test_36_a_profile_that_allows_all_and_a_policy_in_one_direction() -> None:
+    both = (host("node0", profiles=("open",)), host("node1", profiles=("open",)))
+    flows = tcp(HOST0, HOST1), tcp(HOST1, HOST0)
+    assert Fleet(*both).says(*flows) == "allow allow"
+    deny = Policy("p", selector='host == "node0"', types=("Ingress",))
+    assert Fleet(*both, deny).says(*flows) == "allow deny"
+
+
+def test_37_apply_on_forward() -> None:
+    forwarded = tcp(OUTSIDE, A), tcp(C, A), tcp(A, OUTSIDE), tcp(A, B)
+    ends = host("node0", profiles=("open",))
+    assert Fleet(ends, for_hosts(Rule("Deny"))).says(*forwarded) == "allow allow allow allow"
+    assert Fleet(ends, for_hosts(Rule("Deny"), apply_on_forward=True)).says(*forwarded) == "deny deny allow allow"
+    outward = for_hosts(Rule("Deny"), direction="egress", apply_on_forward=True)
+    assert Fleet(ends, outward).says(*forwarded) == "allow allow deny allow"
+
+
+def pre_dnat(*rules: Rule, **fields: t.Any) -> Policy:
+    return for_hosts(*rules, pre_dnat=True, apply_on_forward=True, **fields)
+
+
+def test_38_before_dnat_it_is_the_port_before_dnat_that_counts() -> None:
+    deny = pre_dnat(Rule("Deny"), name="deny", order=20.0)
+
+    def opened(port: int) -> str:
+        entity = Entity(ports=(PortRange(port, port),))
+        allow = pre_dnat(Rule("Allow", protocol="tcp", destination=entity), name="allow", order=10.0)
+        translated = tcp(OUTSIDE, A, 8055)
+        return Fleet(host("node0"), deny, allow).says(translated, before_dnat=tcp(OUTSIDE, HOST0, 32010))
+
+    assert (opened(32010), opened(8055)) == ("allow", "deny")
+
+
+def test_38_the_next_host_sees_what_the_first_translated() -> None:
+    fleet = Fleet(host("node1"), pre_dnat(DENY_WEB))
+    assert fleet.says(tcp(A, C, 8055), before_dnat=tcp(A, "203.0.113.1", 80)) == "allow"
+    assert fleet.says(tcp(A, C, 80), before_dnat=tcp(A, "203.0.113.1", 8055)) == "deny"
+
+
+def test_38_before_dnat_workloads_meet_the_endpoint_of_all_interfaces_only() -> None:
+    deny = pre_dnat(Rule("Deny"))
+    assert Fleet(host("node0"), deny).says(tcp(A, B), tcp(HOST0, A), tcp(OUTSIDE, A)) == "allow allow deny"
+    assert Fleet(host("node0", "*"), deny).says(tcp(A, B), tcp(HOST0, A), tcp(OUTSIDE, A)) == "deny allow deny"
+    # What it allows is not asked about again by policy for the host; of a workload's own it says nothing.
+    allow = pre_dnat(Rule("Allow"))
+    assert Fleet(host("node0"), allow).says(tcp(OUTSIDE, HOST0)) == "allow"
+    forwarded = for_hosts(Rule("Deny"), apply_on_forward=True, name="forwarded")
+    assert Fleet(host("node0"), forwarded).says(tcp(OUTSIDE, A)) == "deny"
+    assert Fleet(host("node0"), forwarded, allow).says(tcp(OUTSIDE, A)) == "allow"
+    closed = Policy("p", selector='role == "a"')
+    assert Fleet(host("node0"), allow, closed).says(tcp(OUTSIDE, A)) == "deny"
+
+
+def test_39_untracked_policy_comes_before_everything_but_failsafes() -> None:
+    deny = for_hosts(Rule("Deny"), do_not_track=True, apply_on_forward=True)
+    fleet = Fleet(host("node0", profiles=("open",)), deny)
+    assert fleet.says(tcp(OUTSIDE, HOST0), tcp(OUTSIDE, HOST0, 22), tcp(OUTSIDE, A)) == "deny allow deny"
+    # Nobody tracks the replies of a failsafe port, so that they are spared as well.
+    out = for_hosts(Rule("Deny"), direction="egress", do_not_track=True, apply_on_forward=True)
+    fleet = Fleet(host("node0", profiles=("open",)), out)
+    reply = Flow(6, HOST0, OUTSIDE, 22, 40000)
+    assert fleet.says(tcp(HOST0, OUTSIDE), reply, tcp(A, OUTSIDE)) == "deny allow allow"
+    fleet = Fleet(host("node0", profiles=("open",)), deny)
+    assert fleet.says(Flow(6, OUTSIDE, HOST0, 179, 40000), Flow(6, OUTSIDE, HOST0, 180, 40000)) == "allow deny"
+    allow = for_hosts(Rule("Allow"), do_not_track=True, apply_on_forward=True)
+    assert Fleet(host("node0"), allow).says(tcp(OUTSIDE, HOST0), tcp(HOST0, OUTSIDE)) == "allow deny"
+
+
+def test_40_one_interfaces_endpoint_replaces_that_of_all() -> None:
+    both = (host("node0", "*"), host("node0", "eth1", ("open",)))
+    assert Fleet(*both).says(tcp(OUTSIDE, HOST0)) == "deny"
+    through = Host("node0", H0.interfaces, (("0.0.0.0/0", "eth1"),))
+    evaluator = Fleet(*both).evaluator
+    assert path(evaluator, [through], tcp(OUTSIDE, HOST0)).action == "allow"
+
+
+def test_40_of_several_the_lowest_name_governs() -> None:
+    z, a = host("node0", "eth0", name="z"), host("node0", "eth0", name="a")
+    by_address = host("node0", "", name="m", addresses=("203.0.113.10", "192.0.2.10"))
+    every = host("node0", "*")
+    found = governing([z, by_address, a, every], dict(H0.interfaces))
+    assert found == {"eth0": a, "eth1": by_address, "*": every}
+    assert (endpoint_of("eth0", found), endpoint_of("wg0", found)) == (a, every)
+    assert endpoint_of("wg0", {"eth0": a}) is None
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "flow"),
+    [
+        (Encapsulation("ipip"), Flow(4, HOST1, HOST0)),
+        (Encapsulation("vxlan", 4789), Flow(17, HOST1, HOST0, 5000, 4789)),
+    ],
+)
+def test_41_encapsulation_is_between_nodes_only(tunnel: Encapsulation, flow: Flow) -> None:
+    fleet = Fleet(host("node0"), host("node1"), encapsulations=(tunnel,))
+    assert fleet.says(flow, nodes={HOST0, HOST1}) == "allow"
+    assert fleet.says(flow, nodes={HOST0}) == "deny"
+    stranger = dataclasses.replace(flow, source=OUTSIDE)
+    assert fleet.says(stranger, nodes={HOST0, HOST1}) == "deny"
+    # Where the fleet does not encapsulate it is a protocol like any other.
+    assert Fleet(host("node0")).says(flow, nodes={HOST0, HOST1}) == "deny"
+
+
+def test_42_the_endpoint_of_the_interface_that_leads_there() -> None:
+    """By the longest prefix, also for what the host itself sends."""
+    fleet = Fleet(host("node1", "eth1"))
+    assert fleet.says(tcp(HOST1, OUTSIDE), tcp(HOST1, "203.0.113.99")) == "deny allow"
+
+
+def test_in_audit_mode_policy_denies_nothing() -> None:
+    fleet = Fleet(host("node0"), Policy("p", types=("Egress",)), audit=True)
+    found = fleet.path(tcp(A, B))
+    assert [stage.verdict.action for stage in found.stages] == ["deny", "allow"]
+    assert found.action == "allow"
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_way_that_the_compiled_chains_are_held_to(seed: int) -> None:
+    """tests/unit/policy/explain/expected_path.py, which was written apart from this, says the same."""
+    rng = random.Random(seed)
+    world = random_world(rng)
+    settings = Settings(
+        failsafe_inbound=(Failsafe("tcp", 8080), Failsafe("udp", 53, "10.65.0.0/24")),
+        failsafe_outbound=(Failsafe("tcp", 443, "fd65::/64"), Failsafe("udp", 53)),
+        default_endpoint_to_host_action="Accept",
+    )
+    evaluator = Evaluator(world.policy_set, world.endpoints)
+    expected = Paths(evaluator, world.local_workloads, world.local_host_endpoints, settings)
+    own = tuple(one for endpoint in world.local_host_endpoints for one in endpoint.addresses)
+    interface_of = {one: w.interface for w in world.local_workloads for one in w.addresses}
+    for _dummy in range(25):
+        endpoint = rng.choice((*world.local_workloads, *world.local_host_endpoints))
+        flow = random_flow(rng, world, endpoint, rng.choice((INGRESS, EGRESS)))
+        if flow is None or flow.source == flow.destination or {flow.source, flow.destination} <= set(own):
+            continue
+        by = rng.choice(("eth0", "eth1"))
+        node = Host(NODE, (("eth0", own), ("eth1", ())), (("0.0.0.0/0", by), ("::/0", by)))
+        ingoing, outgoing = interface_of.get(flow.source, by), interface_of.get(flow.destination, by)
+        if flow.source in own:
+            passes = expected.sent(flow, outgoing)
+        elif flow.destination in own:
+            passes = expected.received(flow, ingoing)
+        else:
+            passes = expected.forwarded(flow, ingoing, outgoing)
+            if not {flow.source, flow.destination} & interface_of.keys():
+                continue  # through a node that has neither end
+        assert (path(evaluator, [node], flow, settings).action == "allow") == passes, flow
+
+
+# --- what people read -------------------------------------------------------------------------------------------------
+
+
+def explained(fleet: Fleet, flow: Flow, **more: t.Any) -> str:
+    return "\n".join(explanation.explain(fleet.path(flow), flow, fleet.evaluator, **more))
+
+
+def tiered() -> Fleet:
+    fleet = Fleet()
+    web = Rule("Allow", protocol="tcp", destination=Entity(ports=(PortRange(443, 443), PortRange(8000, 8999))))
+    policies = [
+        Policy("platform.dns", tier="platform", order=1.0, types=("Egress",), egress=(Rule("Allow", protocol="udp"),)),
+        Policy("platform.web", tier="platform", order=2.0, types=("Egress",), egress=(Rule("Log"), web, Rule("Deny"))),
+        Policy("platform.watch", tier="platform", order=0.0, types=("Egress",), egress=(Rule("Deny"),), staged=True),
+        Policy("app.db", types=("Egress",), egress=(Rule("Allow"),)),
+        Policy("else", selector="has(nothing)"),
+    ]
+    made = policy_set([Tier("platform", 1.0)], policies, [OPEN])
+    fleet.evaluator = Evaluator(made, (A, B, C))
+    return fleet
+
+
+def test_a_denied_flow_explained() -> None:
+    assert (
+        explained(tiered(), tcp(A, B))
+        == """\
+DENY   by platform.web#3 (tier platform), egress of default/a
+  1 platform.watch  egress  staged: would Deny by rule 1
+  2 platform.dns    egress  no match: tcp is not udp
+  3 platform.web    egress  rule 1: logs
+                            rule 2 no match: destination port 80 is not 443, 8000:8999
+                            MATCH rule 3: Deny
+other  1 policy does not apply (verbose: which, and why)
+hint   app.db allows this, but its tier comes later"""
+    )
+
+
+def test_an_allowed_flow_explained() -> None:
+    found = explained(tiered(), tcp(A, B, 443), knowledge={"default/b": "as of the run of 2026-11-22 01:02"})
+    assert (
+        found
+        == """\
+ALLOW  by platform.web#2 (tier platform), egress of default/a, and profile open#1, ingress of default/b
+  1 platform.watch  egress   staged: would Deny by rule 1
+  2 platform.dns    egress   no match: tcp is not udp
+  3 platform.web    egress   rule 1: logs
+                             MATCH rule 2: Allow
+  4 profile open    ingress  MATCH rule 1: Allow
+other  1 policy does not apply (verbose: which, and why)
+hint   platform.watch would deny this if it were not staged
+known  default/b: as of the run of 2026-11-22 01:02"""
+    )
+
+
+def test_those_that_do_not_apply_explained() -> None:
+    found = explained(tiered(), tcp(A, OUTSIDE), all_policies=True)
+    assert found.splitlines()[6:] == [
+        "  4 else            egress  does not apply: has(nothing) does not select default/a (role=a)",
+        "hint   app.db allows this, but its tier comes later",
+    ]
+    fleet = Fleet(host("node0"), Policy("p", apply_on_forward=True, pre_dnat=True), Policy("q", types=("Egress",)))
+    assert explained(fleet, tcp(OUTSIDE, HOST0), all_policies=True).splitlines() == [
+        "DENY   by default, ingress of node0-eth0",
+        "  1 p        preDNAT ingress  has no rules in this direction",
+        "  2 default  ingress          Deny: the endpoint has no profile",
+        "  3 q        preDNAT ingress  does not apply here: it is for Egress",
+        "  4 p        ingress          does not apply here: it is for Ingress with preDNAT, applyOnForward",
+        "  5 q        ingress          does not apply here: it is for Egress",
+    ]
+
+
+def test_defaults_explained() -> None:
+    assert (
+        explained(Fleet(Policy("p")), tcp(OUTSIDE, A))
+        == """\
+DENY   by the default of tier default, ingress of default/a
+  1 p             ingress  has no rules in this direction
+  2 tier default  ingress  Deny: no policy of the tier that applies decides"""
+    )
+    assert (
+        explained(Fleet(host("node0")), tcp(OUTSIDE, HOST0))
+        == """\
+DENY   by default, ingress of node0-eth0
+  1 default  ingress  Deny: the endpoint has no profile"""
+    )
+    assert (
+        explained(Fleet(host("node0", profiles=("gone",))), tcp(OUTSIDE, HOST0))
+        == """\
+DENY   by profile gone, ingress of node0-eth0
+  1 profile gone  ingress  Deny: the profile does not exist"""
+    )
+    assert (
+        explained(Fleet(), tcp(HOST0, A))
+        == """\
+ALLOW  by default, egress of node0
+  1 default  egress  Allow: a host may always reach its own workloads"""
+    )
+    assert explained(Fleet(), tcp(OUTSIDE, HOST0)) == (
+        "ALLOW  nobody asks: neither address is that of a workload or a protected host here"
+    )
+
+
+def test_for_machines() -> None:
+    document = explanation.to_document(tiered().path(tcp(A, B)))
+    assert json.loads(json.dumps(document)) == document
+    assert (document["verdict"], document["stages"][0]["endpoint"]) == ("deny", "default/a")
+    assert document["stages"][0]["tried"][-1] == {
+        "action": "Deny", "matched": True, "reason": "", "tier": "platform", "policy": "platform.web", "profile": "",
+        "rule": 3, "staged": False,
+    }  # fmt: skip
