@@ -55,6 +55,9 @@ from ..state.node_state import (
 #: `divert` where `diverts` says so: elsewhere nothing would change in it.
 PHASES = ("prepare", "links", "divert", "flip", "retire")
 
+#: {kind of a tunnel device: an encapsulation of pools that go through it}
+_ENCAPSULATION = {"ipip": "IPIP", "vxlan": "VXLAN"}
+
 T = t.TypeVar("T")
 
 
@@ -202,13 +205,27 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
 
 def _changing(current: NodeState, target: NodeState) -> dict[str, int]:
     """{pool: the overhead that it had} of the pools of both whose packets change their size."""
-    before = {pool.name: overhead(pool.encapsulation, pool.cidr) for pool in current.pools}
+    before = {
+        pool.name: max(overhead(pool.encapsulation, pool.cidr), _live_overhead(current, pool.cidr))
+        for pool in current.pools
+    }
     other_underlay = current.underlay_mtu != target.underlay_mtu
     return {
         pool.name: before[pool.name]
         for pool in target.pools
         if pool.name in before and (other_underlay or before[pool.name] != overhead(pool.encapsulation, pool.cidr))
     }
+
+
+def _live_overhead(state: NodeState, cidr: str) -> int:
+    """Return the bytes that the routes of a pool add to a packet.
+
+    In the middle of a change that is more than the pool's encapsulation says, which is the mode that was to come.
+    """
+    used = {route.device for route in _live(state) if inside(route.destination, cidr)}
+    used |= {pool.device for pool in (state.bird.pools if state.bird else ()) if pool.cidr == cidr}
+    kinds = {device.kind for device in state.devices if device.name in used}
+    return max((overhead(_ENCAPSULATION[kind], cidr) for kind in kinds), default=0)
 
 
 def _limits_of_routes(current: NodeState, target: NodeState, limits: t.Mapping[str, int]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from tests.unit.agent.node_under_test import Node
 NAMES = 10
 PAIRS = 100
 
-FREED_MEMORY = ROOT / "tests" / "unit" / "agent" / "freed_memory.py"
+FREED_MEMORY = ROOT / "tests" / "unit" / "agent" / "workloads" / "freed_memory.py"
 
 
 def test_workloads_that_came_and_went_leave_no_object_behind(tmp_path: pathlib.Path) -> None:

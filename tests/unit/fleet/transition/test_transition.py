@@ -341,6 +341,20 @@ def test_a_run_that_was_stopped_anywhere_can_be_completed_undone_or_replaced(
     walk(actual, known, last, floors, stepwise=stepwise)
 
 
+def test_a_smaller_underlay_in_place_of_a_switch_that_stopped() -> None:
+    """Lose nothing although pool b is still sent through tunl0, which becomes smaller for pool a.
+
+    The interrupted switch was to end with pool b direct, so its encapsulation is None already.
+    """
+    wanted = [Wish(("direct", "ipip"), 1470), Wish(("direct", "direct"), 1470), Wish(("ipip", "direct"), 1450)]
+    first = wanted[0].fleet()
+    second = wanted[1].fleet(first)
+    last = wanted[2].fleet(second)
+    floors = lasting([first, second, last], wanted)
+    actual, known = walk(states(first), states(first), second, floors, stop=1)
+    walk(actual, known, last, floors)
+
+
 @settings(max_examples=30, deadline=None)
 @given(changes())
 def test_states_of_phases_do_not_depend_on_whether_they_are_reached_step_by_step(wanted: list[Wish]) -> None:
