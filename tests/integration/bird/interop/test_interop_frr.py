@@ -9,7 +9,7 @@ import pathlib
 import typing as t
 
 import pytest
-from tests.integration.bird.interop.interop.interop import (
+from tests.integration.bird.interop.interop import (
     AS_OF_RACK,
     COMMUNITIES,
     GATEWAYS,
