@@ -140,6 +140,16 @@ class Store:
                 os.unlink(self._path(old))
         return number
 
+    def complete(self, stored: Stored, keep: int = KEPT, record: bool = True) -> t.Optional[int]:
+        """Save `stored` as complete, as a generation too if `record`; return that one's number, or None.
+
+        `keep` is the number of generations to keep. Raises StoreError or atomic_file.FileError.
+        """
+        done = dataclasses.replace(stored, complete=True)
+        number = self.record(done, keep) if record else None
+        self.save(done)
+        return number
+
     def generations(self) -> list[Generation]:
         """Oldest first. One that cannot be read is left out: it cannot be returned to."""
         found = []

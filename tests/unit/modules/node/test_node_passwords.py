@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import secrets_file
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, auto_revert, confirmation
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import auto_revert, boot, confirmation
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_info, teardown
 
@@ -205,7 +205,7 @@ def test_a_node_that_goes_back_has_its_passwords(host):
 
 def test_at_boot_the_file_is_not_needed_where_bird_cfg_is_there(host):
     host.run(node, **params(*PEERS, given=BOTH))
-    assert apply.restore(host.machine) is not None
+    assert boot.restore(host.machine) is not None
     assert secrets_file.current(host.machine.bird_config) == BOTH
 
 
