@@ -107,7 +107,7 @@ def test_the_plan_as_people_read_it(host):
     assert [(change["action"], change["subject"]) for change in bird] == [("+", "10.244.7.0/26")]
 
 
-def test_a_steady_node_says_nothing_of_a_peer_that_is_down(host, monkeypatch):
+def test_a_steady_node_says_nothing_of_a_peer_that_is_down(host):
     host.run(node, **PARAMS)
     host.machine.bird_answers = lambda socket: True
     again = host.run(node, diff=True, **PARAMS)
@@ -115,7 +115,7 @@ def test_a_steady_node_says_nothing_of_a_peer_that_is_down(host, monkeypatch):
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_a_block_that_another_node_opened_is_no_change(host, monkeypatch, answers):
+def test_a_block_that_another_node_opened_is_no_change(host, answers):
     host.run(node, **PARAMS)
     opened = RouteAttributes(device="eth0", gateway="10.10.1.12", protocol=12)
     assert host.kernel.route_batch([RouteOperation("add", "10.244.9.64/26", opened)]) == []
@@ -124,7 +124,7 @@ def test_a_block_that_another_node_opened_is_no_change(host, monkeypatch, answer
     assert "10.244.9.64/26" not in [change["subject"] for change in answer["changes"]]
 
 
-def test_a_route_that_bird_shall_write_because_of_this_change_is_told(host, monkeypatch):
+def test_a_route_that_bird_shall_write_because_of_this_change_is_told(host):
     host.run(node, **PARAMS)
     host.machine.bird_answers = lambda socket: True
     more = BirdRoute("10.244.9.0/26", "10.10.1.13", "tunl0", True, "node3", next_hop="10.10.1.13")
@@ -178,7 +178,7 @@ def test_node_info_on_a_host_that_has_nothing(host):
 
 
 class TestGenerations:
-    def test_another_plan_with_the_same_state_is_recorded_without_being_a_change(self, host, monkeypatch):
+    def test_another_plan_with_the_same_state_is_recorded_without_being_a_change(self, host):
         host.run(node, **PARAMS)
         host.machine.bird_answers = lambda socket: True
         answer = host.run(node, **params(dataclasses.replace(STATE, plan="other")))
@@ -363,7 +363,7 @@ def test_what_bird_has_not_read_yet_is_a_change(host, monkeypatch):
         assert line.endswith("bird.cfg  read before  ->  and its snippets as they are now    soft reload")
 
 
-def test_phases_are_planned_in_check_mode_only(host, monkeypatch):
+def test_phases_are_planned_in_check_mode_only(host):
     host.run(node, **PARAMS)
     host.machine.bird_answers = lambda socket: True
     step = dataclasses.replace(STATE, phase="prepare", rules=(Rule(0xCA11, 179, 179),))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import functools
 import hashlib
 import pathlib
 
@@ -189,7 +190,8 @@ def test_what_the_agent_could_not_do_fails_the_run_and_is_completed_by_the_next(
 
 
 def test_a_hung_agent_is_said_and_nothing_is_changed(host, monkeypatch):
-    monkeypatch.setattr(agent_start, "_GREETING", 0.05)
+    host.machine.agent = functools.partial(agent_start.connect, greeting=0.05)
+    monkeypatch.setattr(node.machine, "here", lambda agent: host.machine)
     with AgentInProcess(host, silent=True):
         before = host.snapshot()
         for check in (True, False):
@@ -201,7 +203,7 @@ def test_a_hung_agent_is_said_and_nothing_is_changed(host, monkeypatch):
         assert host.snapshot() == before
 
 
-def test_an_agent_that_does_not_listen_is_said_and_nothing_is_changed(host, monkeypatch):
+def test_an_agent_that_does_not_listen_is_said_and_nothing_is_changed(host):
     host.machine.agent_patience = 0.01
     before = host.snapshot()
     with lock.held("calico-agent", 0, host.machine.writer_lock):
