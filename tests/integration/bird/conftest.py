@@ -10,8 +10,8 @@ import pathlib
 import typing as t
 
 import pytest
-from tests.integration.bird.interop.interop.interop import Interop, leave_blocks_to_bgp
 
+from tests.integration.bird.interop.interop import Interop, leave_blocks_to_bgp
 from tests.integration.bird.sessions.sequence import Streams
 
 from .daemons import Fleet

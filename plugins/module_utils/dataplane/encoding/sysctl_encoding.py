@@ -29,6 +29,7 @@ def path(key: str) -> str:
     return f"/proc/sys/{key}"
 
 
+@functools.lru_cache(maxsize=1024)
 def value(text: str) -> bytes:
     """Return a value as it is written. Raises NotEncodable."""
     if not _VALUE.fullmatch(text):

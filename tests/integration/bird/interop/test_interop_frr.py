@@ -9,7 +9,8 @@ import pathlib
 import typing as t
 
 import pytest
-from tests.integration.bird.interop.interop.interop import (
+
+from tests.integration.bird.interop.interop import (
     AS_OF_RACK,
     COMMUNITIES,
     GATEWAYS,
@@ -20,8 +21,7 @@ from tests.integration.bird.interop.interop.interop import (
     oldest_and_newest,
     peers,
 )
-from tests.integration.bird.interop.interop.other_makes import Frr
-
+from tests.integration.bird.interop.other_makes import Frr
 from tests.integration.bird.network import Network, wait_for
 
 pytestmark = pytest.mark.root

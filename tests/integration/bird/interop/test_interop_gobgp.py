@@ -12,7 +12,8 @@ import pathlib
 import typing as t
 
 import pytest
-from tests.integration.bird.interop.interop.interop import (
+
+from tests.integration.bird.interop.interop import (
     AS_OF_RACK,
     COMMUNITIES,
     PASSWORD,
@@ -22,8 +23,7 @@ from tests.integration.bird.interop.interop.interop import (
     oldest_and_newest,
     peers,
 )
-from tests.integration.bird.interop.interop.other_makes import GoBgp
-
+from tests.integration.bird.interop.other_makes import GoBgp
 from tests.integration.bird.network import Network, wait_for
 
 pytestmark = pytest.mark.root

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import status
 
 from tests.integration.bird.daemons import AS_NUMBER, Fleet, mesh, pool
-from tests.integration.bird.interop.interop import stranger
+from tests.integration.bird.interop import stranger
 from tests.integration.bird.network import Network, wait_for
 
 pytestmark = pytest.mark.root

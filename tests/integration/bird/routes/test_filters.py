@@ -26,7 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_
 
 from tests.integration.bird.daemons import AS_NUMBER, Daemon, Fleet, bird_of, mesh, pool, render
 from tests.integration.bird.debian_bird import BUILDS, RELEASES, Build
-from tests.integration.bird.interop.interop import stranger
+from tests.integration.bird.interop import stranger
 from tests.integration.bird.network import POOL, Namespace, Network, wait_for
 
 pytestmark = pytest.mark.root

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 
 from tests.integration.bird.daemons import AS_NUMBER, Fleet, bird_of, peer, pool
 from tests.integration.bird.debian_bird import RELEASES, USABLE
-from tests.integration.bird.interop.interop import stranger
+from tests.integration.bird.interop import stranger
 from tests.integration.bird.network import POOL6, Network, Node, wait_for
 
 pytestmark = pytest.mark.root

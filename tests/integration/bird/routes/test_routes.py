@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer, BirdPool
 
 from tests.integration.bird.daemons import AS_NUMBER, Fleet, bird_of, mesh, peer, pool
-from tests.integration.bird.interop.interop import stranger
+from tests.integration.bird.interop import stranger
 from tests.integration.bird.network import POOL, Network, wait_for
 
 pytestmark = pytest.mark.root
