@@ -268,6 +268,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.errors
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import unconfirmed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import File, Stored, StoreError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "dict"},
@@ -275,8 +276,8 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "observed": {"type": "str"},
     "phase": {
         "type": "str",
-        "choices": ["converge", "prepare", "links", "divert", "flip", "retire"],
-        "default": "converge",
+        "choices": [str(phase) for phase in Phase],
+        "default": str(Phase.CONVERGE),
     },
     "pool": {"type": "str"},
     "mode": {"type": "str", "choices": ["ipip", "ipip-crosssubnet", "vxlan", "vxlan-crosssubnet", "direct"]},

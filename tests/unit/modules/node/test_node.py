@@ -40,6 +40,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     TunnelDevice,
     WorkloadEndpoint,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
@@ -187,7 +188,7 @@ class TestGenerations:
 
     def test_steps_of_a_change_are_stored_but_not_recorded(self, host):
         host.run(node, **PARAMS)
-        step = dataclasses.replace(STATE, phase="prepare", rules=(Rule(0xCA11, 179, 179),))
+        step = dataclasses.replace(STATE, phase=Phase.PREPARE, rules=(Rule(0xCA11, 179, 179),))
         assert host.run(node, **params(step))["generation"] is None
         info = host.run(node_info, gather=["state", "generations"])
         assert (info["state"]["phase"], len(info["generations"])) == ("prepare", 1)
@@ -366,7 +367,7 @@ def test_what_bird_has_not_read_yet_is_a_change(host, monkeypatch):
 def test_phases_are_planned_in_check_mode_only(host):
     host.run(node, **PARAMS)
     host.machine.bird_answers = lambda socket: True
-    step = dataclasses.replace(STATE, phase="prepare", rules=(Rule(0xCA11, 179, 179),))
+    step = dataclasses.replace(STATE, phase=Phase.PREPARE, rules=(Rule(0xCA11, 179, 179),))
     steps = [
         {"phase": "prepare", "state": step.to_dict(), "bird_config": "router id 10.10.1.11;\n# held\n"},
         {"phase": "retire", "state": STATE.to_dict(), "bird_config": PARAMS["bird_config"]},
@@ -390,7 +391,7 @@ def test_phases_are_planned_in_check_mode_only(host):
 def test_gateways_that_only_the_node_knows_are_filled_in(host):
     probe = Route("10.244.7.0/26", gateway=UNDERLAY_GATEWAY.format("10.10.2.12"), table=179)
     near = Route("10.244.8.0/26", gateway=UNDERLAY_GATEWAY.format("10.10.1.12"), table=179)
-    state = dataclasses.replace(STATE, phase="prepare", routes=(*STATE.routes, probe, near))
+    state = dataclasses.replace(STATE, phase=Phase.PREPARE, routes=(*STATE.routes, probe, near))
     host.run(node, **params(state))
     found = {destination: attributes.gateway for destination, attributes in host.kernel.routes(table=179)}
     assert found == {"10.244.7.0/26": "10.10.1.1", "10.244.8.0/26": "10.10.1.12"}

@@ -17,6 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.plan import plan_change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import PHASES
 
 from tests.fakes.kernel import FakeKernel
 from tests.unit.fleet.fleets import MODES, WORKLOADS, build, pool, states, workload
@@ -49,7 +50,7 @@ def shown(changes: t.Iterable[Change]) -> set[Shown]:
 
 
 def walk(
-    here: machine.Machine, before: NodeState, target: NodeState, names: t.Sequence[str] = transition.PHASES
+    here: machine.Machine, before: NodeState, target: NodeState, names: t.Sequence[str] = PHASES
 ) -> tuple[list[set[Shown]], list[set[Shown]]]:
     """(planned, done) for each phase."""
     apply.bring_to(here, stored(before))
@@ -69,7 +70,7 @@ def test_every_phase_of_every_switch(here: machine.Machine, one: str, other: str
     first = build(pool(one, natOutgoing=True), bgp_enabled=bgp)
     second = build(pool(other, natOutgoing=True), previous=first.allocation, bgp_enabled=bgp)
     planned, done = walk(here, states(first)["node1"], states(second)["node1"])
-    for name, expected, found in zip(transition.PHASES, planned, done):
+    for name, expected, found in zip(PHASES, planned, done):
         assert expected == found, name
     assert planned[0] and planned[-1]
 
@@ -108,7 +109,7 @@ def test_what_is_kept_is_told_once(here: machine.Machine) -> None:
     apply.bring_to(here, stored(before))
     address = before.devices[0].address
     here.kernel.sockets[address] = 2  # type: ignore[attr-defined]
-    plans = [plan_change(here, stored(transition.phase_state(before, target, name))) for name in transition.PHASES]
+    plans = [plan_change(here, stored(transition.phase_state(before, target, name))) for name in PHASES]
     kept = [[change for change in step if change.action == "="] for step in phases.steps(plans)]
     assert [len(step) for step in kept] == [0, 0, 0, 0, 2]
     assert kept[-1][0].note == "kept: 2 open sockets use it"
