@@ -25,7 +25,7 @@ import ipaddress
 import typing as t
 
 from ..base import naming, selectors
-from ..base.assigned_ports import BGP_PORT
+from ..base.ports import BGP_PORT
 from ..resources.durations import parse_duration
 from ..resources.kinds.bgp import BGPPeer
 from .bird_state import BirdPeer

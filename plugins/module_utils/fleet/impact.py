@@ -75,7 +75,7 @@ class Impact:
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
+class ImpactLimits:
     """How much a run may do without being asked again; a negative number is no limit."""
 
     session_resets: int = -1

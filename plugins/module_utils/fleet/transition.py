@@ -45,7 +45,7 @@ from ..state.node_state import (
     NodeState,
     Pool,
     Route,
-    Rule,
+    RoutingRule,
     Sysctl,
     TunnelDevice,
     WorkloadEndpoint,
@@ -247,12 +247,12 @@ def _shared(current: NodeState, target: NodeState) -> t.Iterator[tuple[str, int]
                     yield pool, min(old.mtu, workload.mtu)
 
 
-def _rules(probes: t.Iterable[Route]) -> t.Iterator[Rule]:
+def _rules(probes: t.Iterable[Route]) -> t.Iterator[RoutingRule]:
     families = {":" in route.destination for route in probes}
     if False in families:
-        yield Rule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY)
+        yield RoutingRule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY)
     if True in families:
-        yield Rule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY, family=6)
+        yield RoutingRule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY, family=6)
 
 
 def _held_by_routes(state: NodeState) -> t.Iterator[tuple[str, int]]:

@@ -14,7 +14,7 @@ import typing as t
 
 from ..base.cidr import contains, host
 from . import local_blocks
-from .node_state import OVERHEAD, OVERHEAD6, TABLE_MAIN, Ipam, NodeState, Pool, Route, Sysctl, WorkloadEndpoint
+from .node_state import OVERHEAD, OVERHEAD6, TABLE_MAIN, NodeIpam, NodeState, Pool, Route, Sysctl, WorkloadEndpoint
 
 #: Values of rp_filter: the source of a packet may be any, leads back to the interface that it came by, or to any one.
 UNCHECKED, STRICT, LOOSE = "0", "1", "2"
@@ -200,7 +200,7 @@ def endpoint_routes(workload: WorkloadEndpoint) -> tuple[Route, ...]:
     return tuple(Route(host(address), device=workload.interface) for address in workload.addresses)
 
 
-def own_routes(bgp: bool, ipam: Ipam, workloads: t.Sequence[WorkloadEndpoint]) -> tuple[Route, ...]:
+def own_routes(bgp: bool, ipam: NodeIpam, workloads: t.Sequence[WorkloadEndpoint]) -> tuple[Route, ...]:
     """A blackhole for each block that the other nodes send here, and the way to each workload."""
     hosts = {route.destination: route for workload in workloads for route in endpoint_routes(workload)}
     # Without BGP the others route to spare blocks already, so what is not used in them has to end here as well.
@@ -210,7 +210,7 @@ def own_routes(bgp: bool, ipam: Ipam, workloads: t.Sequence[WorkloadEndpoint]) -
     return (*blackholes, *hosts.values())
 
 
-def with_opened(ipam: Ipam, opened: t.Collection[str]) -> Ipam:
+def with_opened(ipam: NodeIpam, opened: t.Collection[str]) -> NodeIpam:
     """With those of its spare blocks open that are in `opened`, in the order of `opened`; what else is there counts
     for nothing."""
     if not opened:
@@ -280,7 +280,7 @@ def with_workloads(
     endpoints = beside_inventory(state, workloads, own)
     if not endpoints and ipam is state.ipam:
         return state
-    opened_now = Ipam(blocks=ipam.blocks[len(state.ipam.blocks) :])
+    opened_now = NodeIpam(blocks=ipam.blocks[len(state.ipam.blocks) :])
     routes = own_routes(True, opened_now, endpoints)
     hosts = {route.destination for route in routes if route.device}
     kept = [route for route in state.routes if route.type != "blackhole" or route.destination not in hosts]

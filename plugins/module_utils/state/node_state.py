@@ -85,7 +85,7 @@ class Block:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ipam:
+class NodeIpam:
     """The node's own part of the lockfile: what was granted to it, and by which generation of the plan.
 
     `reservations` are CIDRs out of which no address is chosen, only given to those who ask for it by name.
@@ -188,7 +188,7 @@ class Route:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class RoutingRule:
     """A routing policy rule: packets with `fwmark` look in `table`. `family` is 4 or 6."""
 
     fwmark: int
@@ -257,13 +257,13 @@ class NodeState:
     phase: str = "converge"  # converge, or the phase of a change of mode: prepare, links, divert, flip, retire
     underlay_mtu: int = 1500
     pools: tuple[Pool, ...] = ()
-    ipam: Ipam = Ipam()
+    ipam: NodeIpam = NodeIpam()
     devices: tuple[TunnelDevice, ...] = ()
     neighbors: tuple[Neighbor, ...] = ()
     fdb: tuple[FdbEntry, ...] = ()
     workloads: tuple[WorkloadEndpoint, ...] = ()
     routes: tuple[Route, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[RoutingRule, ...] = ()
     sysctls: tuple[Sysctl, ...] = ()
     ipsets: tuple[IpSet, ...] = ()
     iptables: tuple[IptablesTable, ...] = ()

@@ -10,7 +10,7 @@ import functools
 import typing as t
 
 from ...policy.explain.evaluator import ALLOWED, DENIED, Evaluator
-from ...policy.explain.packet_path import Host, Path, Stage, path
+from ...policy.explain.packet_path import Path, PathHost, Stage, path
 from ...policy.model import Flow
 from ...state.node_policy_tables import chain_settings
 from ...state.node_state import NodeState
@@ -142,7 +142,7 @@ class FlowQuestion:
                 flow = dataclasses.replace(flow, source=self.masqueraded)
         return Path(ALLOWED, tuple(stages))
 
-    def _host(self, node: str) -> Host:
+    def _host(self, node: str) -> PathHost:
         """With its interfaces as far as they are known, and the one way to the flow's other end."""
         known = self.known
         interfaces = dict(known.interfaces.get(node, {}))
@@ -155,7 +155,7 @@ class FlowQuestion:
             if address and address not in held:
                 interfaces[name] = (*interfaces.get(name, ()), address)
         by = self._tunnel or (self.device if node == self.here else underlay)
-        return Host(node, tuple(interfaces.items()), (("0.0.0.0/0", by), ("::/0", by)))
+        return PathHost(node, tuple(interfaces.items()), (("0.0.0.0/0", by), ("::/0", by)))
 
     @property
     def _tunnel(self) -> str:

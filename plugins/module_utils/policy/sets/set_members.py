@@ -9,7 +9,7 @@ import collections
 import dataclasses
 import typing as t
 
-from ..model import Endpoint, NamedPortKey, NetworkSet, SetKey
+from ..model import Endpoint, NamedPortKey, PolicyNetworkSet, SetKey
 
 #: An address without prefix length or a CIDR; in the set of a named port an address with a port.
 Member = t.Union[str, tuple[str, int]]
@@ -23,9 +23,9 @@ class MemberChange:
     removed: frozenset[Member] = frozenset()
 
 
-def contribution(owner: t.Union[Endpoint, NetworkSet], key: SetKey) -> frozenset[Member]:
+def contribution(owner: t.Union[Endpoint, PolicyNetworkSet], key: SetKey) -> frozenset[Member]:
     """What an endpoint or network set brings to a set whose selector matches it."""
-    if isinstance(owner, NetworkSet):
+    if isinstance(owner, PolicyNetworkSet):
         return frozenset() if isinstance(key, NamedPortKey) else frozenset(map(without_needless_length, owner.nets))
     if isinstance(key, NamedPortKey):
         ports = {port.port for port in owner.ports if (port.name, port.protocol) == (key.name, key.protocol)}
