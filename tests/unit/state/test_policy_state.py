@@ -133,7 +133,7 @@ def test_policy_is_part_of_what_a_node_has_to_have() -> None:
     [
         ({"colour": 1}, "PolicyState has no field 'colour'"),
         ({"policies": [{"name": "a", "colour": 1}]}, "Policy has no field 'colour'"),
-        ({"policies": [{"name": "a", "ingress": [{}]}]}, "PolicyRule: __init__() missing 1 required positional argument"),
+        ({"policies": [{"name": "a", "ingress": [{}]}]}, "PolicyRule: __init__() missing 1 required positional"),
         ({"policies": [{"name": "a", "tier": "x"}]}, "policy a is in tier x, which does not exist"),
         ({"policies": [[]]}, "Policy is made of list"),
         ({"endpoints": None}, "PolicyState: 'NoneType' object is not iterable"),
