@@ -21,9 +21,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chai
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.marks import marks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.rule import (
-    PolicyRule as Written,
+    IptablesRule,
+    jump,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.rule import jump
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.tables import HookRule, Table, Tables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -164,7 +164,7 @@ def port(rng: random.Random, entity: Entity) -> int:
 
 
 def effect(rules: tuple[t.Any, ...], ipsets: t.Iterable[ip_sets.PolicyIpSet], given: list[Packet]) -> list[t.Any]:
-    hook = HookRule("FORWARD", Written((), jump("cali-rule")))
+    hook = HookRule("FORWARD", IptablesRule((), jump("cali-rule")))
     table = Table("filter", {"cali-rule": rules, **marking_chains(MARKS)}, (hook,))
     kernel = Netfilter(Tables(0, {"filter": table}, ()), ipsets)
     found = []
