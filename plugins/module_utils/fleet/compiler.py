@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..base import naming
+from ..base.addresses import family_of
 from ..bgp.bird_state import Bird, BirdPool, BirdRoute, Vtep6
 from ..policy.chains.settings import ChainSettings
 from ..state import local_blocks
@@ -140,7 +141,7 @@ def _packet_filter(
         return (), ()
     settings = fleet.settings
     own_pools = _of_families(node, pools)
-    versions = tuple(sorted({6 if ":" in pool.cidr else 4 for pool in own_pools}))
+    versions = tuple(sorted({family_of(pool.cidr) for pool in own_pools}))
     checks = ChainSettings(
         vxlan_port=settings.vxlan_port,
         allow_vxlan_from_workloads=settings.allow_vxlan_from_workloads,
@@ -157,12 +158,12 @@ def _packet_filter(
 
 def _of_families(node: FleetNode, pools: t.Iterable[Pool]) -> list[Pool]:
     """Without those of a family that the node has no address of."""
-    return [pool for pool in pools if node.address_of(6 if ":" in pool.cidr else 4)]
+    return [pool for pool in pools if node.address_of(family_of(pool.cidr))]
 
 
 def _has_ipv6(node: FleetNode, pools: t.Sequence[Pool]) -> bool:
     """Whether there is anything of IPv6 that the node routes."""
-    return bool(node.address6) and any(":" in pool.cidr for pool in pools)
+    return bool(node.address6) and any(family_of(pool.cidr) == 6 for pool in pools)
 
 
 def _workloads(
@@ -203,7 +204,7 @@ class _Way(t.NamedTuple):
 
 
 def _way(node: FleetNode, peer: FleetNode, pool: Pool) -> _Way:
-    version6 = ":" in pool.cidr
+    version6 = family_of(pool.cidr) == 6
     next_hop = peer.address6 if version6 else peer.address
     near = peer.subnet6 == node.subnet6 if version6 else peer.subnet == node.subnet
     device = "" if near and pool.encapsulation.endswith("CrossSubnet") else tunnel_device(pool)
@@ -217,7 +218,7 @@ def _reachable(node: FleetNode, blocks: t.Iterable[Block]) -> t.Iterator[Block]:
     """Without those of a family that the node has no address of."""
     if node.address and node.address6:
         return iter(blocks)
-    return (block for block in blocks if (":" in block.cidr) == bool(node.address6))
+    return (block for block in blocks if (family_of(block.cidr) == 6) == bool(node.address6))
 
 
 def _bird_routes(

@@ -14,6 +14,7 @@ import dataclasses
 import typing as t
 
 from ..base import iptables_encoding as encoding
+from ..base.addresses import family_of
 from ..policy.chains import source_checks
 from ..policy.chains.policy_chains import RuleWriter
 from ..policy.chains.rules.marks import marks
@@ -70,14 +71,14 @@ def tables(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]) -> tuple[
     found = []
     for version in (4, 6):
         here = [device for device in devices if _version(device) == version]
-        own = [pool for pool in pools if (":" in pool.cidr) == (version == 6)]
+        own = [pool for pool in pools if family_of(pool.cidr) == version]
         found += [_filter(here, version), _nat(own, here, version)]
     return tuple(table for table in found if table.chains)
 
 
 def _version(device: TunnelDevice) -> int:
     """That of the packets in which others travel."""
-    return 6 if ":" in device.local else 4
+    return family_of(device.local)
 
 
 def _filter(devices: t.Sequence[TunnelDevice], version: int) -> IptablesTable:

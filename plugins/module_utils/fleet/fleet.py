@@ -12,7 +12,7 @@ import typing as t
 
 from .. import resources
 from ..base import selectors
-from ..base.cidr import bounds, number
+from ..base.addresses import bounds, family_of, number
 from ..ipam import plan as planner
 from ..ipam.allocation_plan import TUNNEL_KINDS, AllocationPlan, NodeAllocations
 from ..ipam.errors import IpamError
@@ -41,7 +41,7 @@ class _Encapsulated(t.Protocol):
 def tunnel_kind(pool: _Encapsulated) -> t.Optional[str]:
     """The kind of tunnel that the pool needs an address for: ipip, vxlan or vxlan6; None without a tunnel."""
     kind = _TUNNEL_KINDS.get(pool.encapsulation)
-    return f"{kind}6" if kind is not None and ":" in pool.cidr else kind
+    return f"{kind}6" if kind is not None and family_of(pool.cidr) == 6 else kind
 
 
 def tunnel_device(pool: _Encapsulated) -> str:
@@ -138,7 +138,7 @@ class Fleet:
     def pool_of_address(self, address: str) -> str:
         """Name of the pool; raises KeyError when the address lies in none."""
         wanted = number(address)
-        version = 6 if ":" in address else 4
+        version = family_of(address)
         for family, first, last, name in self.pool_ranges:
             if family == version and first <= wanted <= last:
                 return name

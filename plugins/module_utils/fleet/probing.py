@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base.cidr import contains
+from ..base.addresses import contains, family_of
 from ..bgp import route_sources
 from ..state.node_state import NodeIpam, NodeState, overhead
 from .fleet import TUNNEL_DEVICE, tunnel_kind
@@ -49,7 +49,7 @@ def paths(state: NodeState, others: t.Mapping[str, NodeIpam], sample: int = 0, p
         workloads = [*sorted(ipam.workloads.values()), *sorted(ipam.workloads6.values())]
         answering = [*tunnels, *(workloads if state.policy is None else ())]
         for pool in state.pools:
-            if not (state.address6 if ":" in pool.cidr else state.address):
+            if not (state.address6 if family_of(pool.cidr) == 6 else state.address):
                 continue  # no way to it from here
             address = next((address for address in answering if contains(pool.cidr, address)), None)
             hidden = pool.disable_bgp_export and state.bird is not None

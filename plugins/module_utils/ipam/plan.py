@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ..base.addresses import family_of
 from . import grants
 from .allocation_plan import AllocationPlan, BlockGrant, NodeAllocations, PlannedPool, QuarantinedBlock
 from .block_walk import parse_cidr
@@ -134,7 +135,7 @@ def _requests(ledger: Ledger, workloads: t.Iterable[WorkloadRequest]) -> dict[Wo
 
 def _version(ledger: Ledger, workload: WorkloadRequest) -> int:
     if workload.address is not None:
-        return 6 if ":" in workload.address else 4
+        return family_of(workload.address)
     pool = ledger.pools.get(workload.pool) if workload.pool is not None else None
     return workload.version if pool is None else pool.space.version
 

@@ -13,6 +13,7 @@ import collections
 import dataclasses
 import typing as t
 
+from ..base.addresses import family_of
 from ..base.ports import PortRange
 
 INGRESS, EGRESS = "Ingress", "Egress"
@@ -247,7 +248,7 @@ class Flow:
     @property
     def ip_version(self) -> int:
         """That of the destination; a flow from one family to the other is no flow."""
-        return 6 if ":" in self.destination else 4
+        return family_of(self.destination)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,8 @@ import re
 import typing as t
 
 from ..base import selectors
-from .index.address_index import AddressIndex, AddressOwner, contains
+from ..base.addresses import cidr, family_of
+from .index.address_index import AddressIndex, AddressOwner
 from .model import PROTOCOL_NAMES, Entity, Flow, Icmp, NamedPort, PolicyRule, Port, Protocol, protocol_number
 from .sets.needed_sets import named_port_key
 
@@ -37,7 +38,7 @@ def mismatch(rule: PolicyRule, flow: Flow, index: AddressIndex) -> str:
 
 
 def _version_mismatch(rule: PolicyRule, flow: Flow) -> str:
-    if (":" in flow.source) != (":" in flow.destination):
+    if family_of(flow.source) != family_of(flow.destination):
         return f"{flow.source} and {flow.destination} are of different families"
     if rule.ip_version not in (None, flow.ip_version):
         return f"IPv{flow.ip_version} is not IPv{rule.ip_version}"
@@ -77,10 +78,10 @@ def _entity_mismatch(
     protocol: t.Optional[Protocol],
     index: AddressIndex,
 ) -> str:
-    if entity.nets and not any(contains(net, address) for net in entity.nets):
+    if entity.nets and not any(cidr(net).contains(cidr(address)) for net in entity.nets):
         return f"{side} {address} is not in {', '.join(entity.nets)}"
     for net in entity.not_nets:
-        if contains(net, address):
+        if cidr(net).contains(cidr(address)):
             return f"{side} {address} is in {net} of notNets"
     if entity.selector and not index.match(entity.selector, address):
         whom = _owners(address, entity.selector, index)

@@ -12,7 +12,7 @@ import dataclasses
 import ipaddress
 import typing as t
 
-from ..base.cidr import contains, host
+from ..base.addresses import contains, family_of, host
 from . import local_blocks
 from .node_state import OVERHEAD, OVERHEAD6, TABLE_MAIN, NodeIpam, NodeState, Pool, Route, Sysctl, WorkloadEndpoint
 
@@ -142,8 +142,8 @@ def endpoint(
 
     Raises ValueError for a workload that has no address.
     """
-    address = next((found for found in workload.addresses if ":" not in found), "")
-    address6 = next((found for found in workload.addresses if ":" in found), "")
+    address = next((found for found in workload.addresses if family_of(found) == 4), "")
+    address6 = next((found for found in workload.addresses if family_of(found) == 6), "")
     if not address and not address6:
         raise ValueError(f"workload {workload.id} has no address")
     pools = (pool,) if pool6 is None else (pool, pool6)
@@ -343,11 +343,11 @@ def pools_of(state: NodeState, workload: Workload) -> tuple[Pool, ...]:
     for by name, else where they lie by now. A workload whose pool is gone gets what fits in any tunnel."""
     first: dict[bool, str] = {}
     for address in workload.addresses:
-        first.setdefault(":" in address, address)
+        first.setdefault(family_of(address) == 6, address)
     found: list[Pool] = []
     for family6, address in sorted(first.items()):
         pool = next((pool for pool in state.pools if pool.name == workload.pool and not found), None)
-        if pool is None or (":" in pool.cidr) != family6:
+        if pool is None or (family_of(pool.cidr) == 6) != family6:
             pool = next((pool for pool in state.pools if contains(pool.cidr, address)), None)
         found.append(pool or _pool_gone(state, workload, family6))
     return tuple(found) or (_pool_gone(state, workload, False),)
@@ -355,5 +355,5 @@ def pools_of(state: NodeState, workload: Workload) -> tuple[Pool, ...]:
 
 def _pool_gone(state: NodeState, workload: Workload, family6: bool) -> Pool:
     overhead = OVERHEAD6 if family6 else OVERHEAD
-    name = "" if family6 and any(":" not in address for address in workload.addresses) else workload.pool
+    name = "" if family6 and any(family_of(address) == 4 for address in workload.addresses) else workload.pool
     return Pool(name, "", 0, "None", workload_mtu=state.underlay_mtu - max(overhead.values()))

@@ -13,6 +13,7 @@ import dataclasses
 import types
 import typing as t
 
+from ..base.addresses import family_of
 from ..base.ports import VXLAN_PORT
 from ..policy import model
 from ..policy.chains.compile import Compiler
@@ -253,7 +254,7 @@ def chain_settings(state: NodeState, settings: PolicySettings) -> ChainSettings:
     encapsulations = tuple(
         Encapsulation(IPIP)
         if device.kind == "ipip"
-        else Encapsulation(VXLAN, device.port or VXLAN_PORT, 6 if ":" in device.local else 4)
+        else Encapsulation(VXLAN, device.port or VXLAN_PORT, family_of(device.local))
         for device in state.devices
     )
     return ChainSettings(

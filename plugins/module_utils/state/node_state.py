@@ -18,6 +18,7 @@ import re
 import typing as t
 
 from ..base import packed_json
+from ..base.addresses import family_of
 from ..bgp.bird_state import Bird, BirdRoute
 from .policy_state import PolicyState
 
@@ -42,7 +43,7 @@ OVERHEAD6 = {"VXLAN": 70, "VXLANCrossSubnet": 70, "None": 0}
 
 def overhead(encapsulation: str, cidr: str) -> int:
     """Bytes that `encapsulation` adds to a packet of the pool with this CIDR."""
-    return (OVERHEAD6 if ":" in cidr else OVERHEAD)[encapsulation]
+    return (OVERHEAD6 if family_of(cidr) == 6 else OVERHEAD)[encapsulation]
 
 
 TABLE_MAIN = 254
@@ -347,7 +348,7 @@ class NodeState:
                 if gateway is None:
                     continue
             if match is not None or route.device == UNDERLAY:
-                own = device6 or device if ":" in route.destination else device
+                own = device6 or device if family_of(route.destination) == 6 else device
                 named = own if route.device == UNDERLAY else route.device
                 route = dataclasses.replace(route, gateway=gateway, device=named)
             routes.append(route)

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import typing as t
 
+from ...base.addresses import family_of
 from ...policy.explain.evaluator import ALLOWED, DENIED, Evaluator
 from ...policy.explain.packet_path import Path, PathHost, Stage, path
 from ...policy.model import Flow
@@ -182,7 +183,7 @@ def question(known: KnownNetwork, asked: Asked) -> FlowQuestion:
     if remote.node != at:
         next_hop = leg_to(state, remote.address).next_hop or remote.address
         device = known.device_to(next_hop) if known.device_to else known.underlay(at).interface
-    kind = kind.for_version(6 if ":" in source.address else 4, port)
+    kind = kind.for_version(family_of(source.address), port)
     return FlowQuestion(
         known, state, device, source, destination, kind, asked.source_port if kind.port is not None else None
     )

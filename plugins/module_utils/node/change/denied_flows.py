@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...base.addresses import family_of
 from ...dataplane.kernel.port import Connection, Kernel
 from ...policy.chains.rules.marks import marks
 from ...policy.explain.evaluator import DENIED, Evaluator
@@ -144,7 +145,7 @@ class _RoutedHost(PathHost):
 
 def _is_multicast(address: str) -> bool:
     """Broadcast included. Addresses are as inet_ntop(3) writes them."""
-    return address.startswith("ff") if ":" in address else int(address.partition(".")[0]) >= _MULTICAST
+    return address.startswith("ff") if family_of(address) == 6 else int(address.partition(".")[0]) >= _MULTICAST
 
 
 def _asks_for_source_ports(policy_set: PolicySet) -> bool:

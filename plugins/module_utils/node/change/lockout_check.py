@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...base.cidr import host as one_address
+from ...base.addresses import host as one_address
 from ...dataplane.change import Change
 from ...dataplane.kernel.port import Kernel
 from ...policy.explain.evaluator import DENIED, Evaluator

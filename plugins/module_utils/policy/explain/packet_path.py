@@ -19,10 +19,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...base.addresses import cidr
 from ..chains.settings import DROP, IPIP, ChainSettings
 from ..hooks import FORWARD, NORMAL, PRE_DNAT, UNTRACKED
 from ..host_endpoints import endpoint_of, governing
-from ..index.address_index import cidr, contains
 from ..model import (
     ALLOW,
     DENY,
@@ -60,7 +60,7 @@ class PathHost:
 
     def interface_to(self, address: str) -> str:
         """The interface that leads to an address, "" if none is known to."""
-        leading = [(cidr(net).length, interface) for net, interface in self.routes if contains(net, address)]
+        leading = [(cidr(net).length, interface) for net, interface in self.routes if cidr(net).contains(cidr(address))]
         return max(leading)[1] if leading else ""
 
 
@@ -266,7 +266,7 @@ class _Asked:
         for failsafe in self.settings.failsafe_inbound if inbound else self.settings.failsafe_outbound:
             wanted = (protocol_number(failsafe.protocol), failsafe.port)
             if wanted == (flow.protocol, flow.destination_port):
-                if not failsafe.net or contains(failsafe.net, other):
+                if not failsafe.net or cidr(failsafe.net).contains(cidr(other)):
                     return failsafe
         return None
 

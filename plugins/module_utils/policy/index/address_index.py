@@ -6,28 +6,12 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import typing as t
 
 from ...base import selectors
-from ...base.addresses import Cidr, parse_cidr_or_address
+from ...base.addresses import cidr
 from ..model import DefinedPort, Endpoint, NamedPortKey, PolicySet
 from .labels import Labels, effective_labels, labels_by_profile
-
-
-@functools.lru_cache(maxsize=65536)
-def cidr(text: str) -> Cidr:
-    """A range, or an address as a range of one. Raises ValueError."""
-    parsed = parse_cidr_or_address(text)
-    if parsed is None:
-        raise ValueError(f"{text!r} is neither an address nor a range of addresses")
-    return parsed
-
-
-def contains(net: str, address: str) -> bool:
-    """Whether the CIDR `net` holds `address`; never that of the other family."""
-    outer, inner = cidr(net), cidr(address)
-    return outer.length <= inner.length and outer.overlaps(inner)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +47,7 @@ class AddressIndex:
     def of(self, address: str) -> tuple[AddressOwner, ...]:
         """All that have `address`, which is canonical."""
         if address not in self._cache:
-            by_net = (owner for net, owner in self._by_net if contains(net, address))
+            by_net = (owner for net, owner in self._by_net if cidr(net).contains(cidr(address)))
             self._cache[address] = (*self._by_address.get(address, ()), *by_net)
         return self._cache[address]
 

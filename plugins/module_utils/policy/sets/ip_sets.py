@@ -13,6 +13,7 @@ import base64
 import hashlib
 import typing as t
 
+from ...base.addresses import family_of
 from ..model import NamedPortKey
 
 NAME_LIMIT = 31
@@ -64,7 +65,7 @@ def workloads_set(group: str, family: int) -> str:
 
 def is_of(family: int, address: str) -> bool:
     """Whether an address or CIDR is of IP version `family`."""
-    return (":" in address) == (family == 6)
+    return family_of(address) == family
 
 
 def addresses(name: str, family: int, members: t.Iterable[str]) -> PolicyIpSet:

@@ -9,6 +9,7 @@ import collections
 import dataclasses
 import typing as t
 
+from ...base.addresses import family_of
 from ..model import Endpoint, NamedPortKey, PolicyNetworkSet, SetKey
 
 #: An address without prefix length or a CIDR; in the set of a named port an address with a port.
@@ -36,7 +37,7 @@ def contribution(owner: t.Union[Endpoint, PolicyNetworkSet], key: SetKey) -> fro
 def without_needless_length(net: str) -> str:
     """A range of one as its address: in a set both are the same member."""
     address, dummy, length = net.partition("/")
-    return address if length == ("128" if ":" in address else "32") else net
+    return address if length == ("128" if family_of(address) == 6 else "32") else net
 
 
 class SetMembers:

@@ -10,7 +10,7 @@ import dataclasses
 import typing as t
 
 from ...base import selectors
-from ...base.addresses import Cidr, parse_cidr
+from ...base.addresses import Cidr, family_of, parse_cidr
 from ..errors import Refused, ResourceError
 from ..fields import FLAG, Document, Integer, Items, OneOf, SelectorText, Text, field, nearest
 from ..resource import Resource
@@ -55,7 +55,7 @@ class IPPool(Resource):
     @property
     def version(self) -> int:
         """4 or 6."""
-        return 6 if ":" in self.cidr else 4
+        return family_of(self.cidr)
 
     @property
     def selector(self) -> selectors.Selector:
