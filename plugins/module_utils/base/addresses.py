@@ -160,9 +160,18 @@ def family_of(text: str) -> int:
 def number(address: str) -> int:
     """Return an address as a number."""
     if ":" in address:
-        return int(ipaddress.IPv6Address(address))
+        return _number6(address)
     a, b, c, d = address.split(".")
     return int(a) << 24 | int(b) << 16 | int(c) << 8 | int(d)
+
+
+def _number6(address: str) -> int:
+    if "." in address:
+        return int(ipaddress.IPv6Address(address))
+    head, gap, tail = address.partition("::")
+    before, after = head.split(":") if head else [], tail.split(":") if tail else []
+    zeros = ["0"] * (8 - len(before) - len(after)) if gap else []
+    return int("".join([group.zfill(4) for group in (*before, *zeros, *after)]), 16)
 
 
 def bounds(cidr: str) -> tuple[int, int]:

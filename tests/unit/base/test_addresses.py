@@ -43,7 +43,8 @@ def test_inside_is_subnet_of(one: Network, other: Network) -> None:
 def test_numbers_are_those_of_ipaddress(one: Network) -> None:
     first, last = one.network_address, one.broadcast_address
     assert addresses.family_of(str(one)) == addresses.family_of(str(first)) == one.version
-    assert addresses.number(str(last)) == int(last)
+    assert addresses.number(str(last)) == addresses.number(last.exploded) == int(last)
+    assert addresses.number(str(first)) == int(first)
     assert addresses.bounds(str(one)) == (int(first), int(last))
     assert addresses.host(str(first)) == f"{first}/{one.max_prefixlen}"
 
@@ -52,6 +53,10 @@ def test_a_network_has_no_host_bits() -> None:
     assert addresses.network("10.244.3.7/16") == (32, 0x0AF4, 16)
     assert addresses.network("10.244.3.7") == (32, 0x0AF40307, 32)
     assert addresses.network("fd00::1/16") == (128, 0xFD00, 16)
+
+
+def test_an_ipv6_address_may_end_as_an_ipv4_one() -> None:
+    assert addresses.number("64:ff9b::10.0.0.1") == int(ipaddress.IPv6Address("64:ff9b::a00:1"))
 
 
 def test_a_cached_range_is_an_address_as_well() -> None:
