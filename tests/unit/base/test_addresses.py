@@ -61,5 +61,5 @@ def test_an_ipv6_address_may_end_as_an_ipv4_one() -> None:
 
 def test_a_cached_range_is_an_address_as_well() -> None:
     assert addresses.cidr("10.0.0.1") == addresses.parse_cidr("10.0.0.1/32")
-    with pytest.raises(ValueError, match="'10.0.0' is neither an address nor a range of addresses"):
+    with pytest.raises(ValueError, match=r"'10\.0\.0' is neither an address nor a range of addresses"):
         addresses.cidr("10.0.0")
