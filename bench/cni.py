@@ -46,11 +46,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from plugins.module_utils.agent.api.client import Client, NotRunning  # noqa: E402
+from plugins.module_utils.base.ports import PortRange  # noqa: E402
 from plugins.module_utils.dataplane.kernel import linux  # noqa: E402
 from plugins.module_utils.node.engine import bundle  # noqa: E402
 from plugins.module_utils.node.store.store import Store, Stored  # noqa: E402
 from plugins.module_utils.policy import model  # noqa: E402
-from plugins.module_utils.state.node_state import Block, Ipam, NodeState, Pool, Route, Sysctl  # noqa: E402
+from plugins.module_utils.state.node_state import Block, NodeIpam, NodeState, Pool, Route, Sysctl  # noqa: E402
 from plugins.module_utils.state.policy_state import PolicyState, allow_all  # noqa: E402
 
 PTP = "/usr/lib/cni/ptp"
@@ -202,7 +203,7 @@ class Ours(Plugin):
             node="bench",
             address="10.10.1.11/24",
             pools=(Pool("bench", "10.244.0.0/16", 26, "None", workload_mtu=1500),),
-            ipam=Ipam(1, tuple(Block(cidr, "bench") for cidr in blocks)),
+            ipam=NodeIpam(1, tuple(Block(cidr, "bench") for cidr in blocks)),
             routes=tuple(Route(cidr, "blackhole") for cidr in blocks),
             sysctls=(Sysctl("net/ipv4/ip_forward", "1"),),
         )
@@ -260,14 +261,14 @@ class Ours(Plugin):
 # ---- policy
 
 
-def rules(chance: random.Random, number: int, direction: str) -> tuple[model.Rule, ...]:
+def rules(chance: random.Random, number: int, direction: str) -> tuple[model.PolicyRule, ...]:
     """Each names workloads of others, on a port."""
     found = []
     for port in range(1000, 1000 + number):
         others = model.Entity(selector=f'app == "a{chance.randrange(APPS):03}"')
-        here = model.Entity(ports=(model.PortRange(port, port),))
+        here = model.Entity(ports=(PortRange(port, port),))
         ends = (others, here) if direction == model.INGRESS else (here, others)
-        found.append(model.Rule("Allow", protocol="tcp", source=ends[0], destination=ends[1]))
+        found.append(model.PolicyRule("Allow", protocol="tcp", source=ends[0], destination=ends[1]))
     return tuple(found)
 
 

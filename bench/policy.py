@@ -40,13 +40,14 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (  # noqa: E402
     RememberedSets,
     RememberedTables,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import Compiler  # noqa: E402
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.policy_index import PolicyIndex  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (  # noqa: E402
     EGRESS,
@@ -55,9 +56,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Endpoint,
     Entity,
     Policy,
+    PolicyRule,
     PolicySet,
-    PortRange,
-    Rule,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_tables import PolicyTables  # noqa: E402
@@ -90,10 +90,10 @@ def policy(name: str, app: str, rules: int = RULES) -> Policy:
 
     ports = [PortRange(1000 + number, 1000 + number) for number in range(rules)]
     ingress = tuple(
-        Rule("Allow", protocol="tcp", source=entity(1), destination=Entity(ports=(port,))) for port in ports
+        PolicyRule("Allow", protocol="tcp", source=entity(1), destination=Entity(ports=(port,))) for port in ports
     )
     egress = tuple(
-        Rule("Allow", protocol="tcp", destination=dataclasses.replace(entity(1), ports=(port,))) for port in ports
+        PolicyRule("Allow", protocol="tcp", destination=dataclasses.replace(entity(1), ports=(port,))) for port in ports
     )
     return Policy(name, selector=f'app == "{app}"', types=(INGRESS, EGRESS), ingress=ingress, egress=egress)
 
@@ -113,7 +113,7 @@ class Node:
     def __init__(self, kernel: LinuxKernel) -> None:
         self.kernel = kernel
         self.index = PolicyIndex(HERE)
-        self.compiler = Compiler(Settings(), 4)
+        self.compiler = Compiler(ChainSettings(), 4)
         self.rendering = PolicyTables()
         self.sets, self.tables = RememberedSets(), RememberedTables()
         self.desired: tuple[t.Any, t.Any] = ((), [])

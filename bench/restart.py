@@ -44,7 +44,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (  # noqa: E402
     Block,
-    Ipam,
+    NodeIpam,
     NodeState,
     Pool,
     Route,
@@ -70,7 +70,7 @@ def state(workloads: int) -> NodeState:
         node="node1",
         address="10.10.1.11/24",
         pools=(Pool("default-pool", "10.244.0.0/16", 26, "None", workload_mtu=MTU),),
-        ipam=Ipam(1, tuple(Block(block, "default-pool") for block in blocks)),
+        ipam=NodeIpam(1, tuple(Block(block, "default-pool") for block in blocks)),
         routes=tuple(Route(block, "blackhole") for block in blocks),
         sysctls=(Sysctl("net/ipv4/ip_forward", "1"),),
     )

@@ -9,7 +9,7 @@ import time
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import impact
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, Limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, ImpactLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import (
     sentences as left_out_sentences,
@@ -48,7 +48,9 @@ class ActionModule(GuardedAction):
                 "hold": {"type": "bool", "default": False},
                 "limits": {
                     "type": "dict",
-                    "options": {field.name: {"type": "int", "default": -1} for field in dataclasses.fields(Limits)},
+                    "options": {
+                        field.name: {"type": "int", "default": -1} for field in dataclasses.fields(ImpactLimits)
+                    },
                 },
                 "approve": {"type": "str", "default": ""},
             },
@@ -126,7 +128,7 @@ class ActionModule(GuardedAction):
     @staticmethod
     def _refusal(found: Impact, approval: str, args: t.Mapping[str, t.Any]) -> t.Optional[FleetError]:
         """Why this run needs somebody's word for what it would interrupt."""
-        exceeded = Limits(**args["limits"]).exceeded(found) if args["limits"] is not None else []
+        exceeded = ImpactLimits(**args["limits"]).exceeded(found) if args["limits"] is not None else []
         given = str(args["approve"])
         if not exceeded or given == approval:
             return None
@@ -140,7 +142,7 @@ class ActionModule(GuardedAction):
         )
 
     @staticmethod
-    def _refuse_other_routing(answers: observed_nodes.Observed) -> None:
+    def _refuse_other_routing(answers: observed_nodes.ObservedNodes) -> None:
         """Go on without the few nodes that say that they run with BGP where the others run without it, or the other way
         round. Where as many do, the inventory is another one: see _same_routing."""
         running = {host: state.bird is not None for host, state in answers.states.items() if state is not None}
@@ -192,7 +194,7 @@ class ActionModule(GuardedAction):
         self,
         task_vars: dict[str, t.Any],
         variable: str,
-        answers: observed_nodes.Observed,
+        answers: observed_nodes.ObservedNodes,
     ) -> dict[str, t.Any]:
         """The states that the nodes stored as a generation, read by node_info into `variable`.
 

@@ -132,6 +132,7 @@ import ipaddress
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import family_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import underlay
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import route
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
@@ -168,15 +169,15 @@ def wanted(params: t.Mapping[str, t.Any]) -> list[Route]:
 
 def _cidr(text: str) -> str:
     try:
-        return str(ipaddress.IPv6Network(text) if ":" in text else ipaddress.IPv4Network(text))
+        return str(ipaddress.IPv6Network(text) if family_of(text) == 6 else ipaddress.IPv4Network(text))
     except ValueError as error:
-        version, example = ("IPv6", "fd00:10:244::40/122") if ":" in text else ("IPv4", "10.244.3.0/26")
+        version, example = ("IPv6", "fd00:10:244::40/122") if family_of(text) == 6 else ("IPv4", "10.244.3.0/26")
         raise ValueError(f"destination {text} is not an {version} network: {error}. Write it as {example}.") from None
 
 
 def _gateway(entry: t.Mapping[str, t.Any]) -> t.Optional[str]:
     """As the kernel writes it."""
-    text, version = entry["gateway"], 6 if ":" in entry["destination"] else 4
+    text, version = entry["gateway"], family_of(entry["destination"])
     if text is None:
         return None
     try:

@@ -55,15 +55,15 @@ import ipaddress
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base.cidr import inside
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import family_of, inside
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report, standalone
 
 
 def _network(text: str) -> str:
     try:
-        return str(ipaddress.IPv6Network(text) if ":" in text else ipaddress.IPv4Network(text))
+        return str(ipaddress.IPv6Network(text) if family_of(text) == 6 else ipaddress.IPv4Network(text))
     except ValueError as error:
-        version, example = ("IPv6", "fd00:10:244::40/122") if ":" in text else ("IPv4", "10.244.3.0/26")
+        version, example = ("IPv6", "fd00:10:244::40/122") if family_of(text) == 6 else ("IPv4", "10.244.3.0/26")
         raise ValueError(f"prefix is not an {version} network: {error}. Write it as {example}.") from None
 
 

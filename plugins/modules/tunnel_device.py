@@ -128,6 +128,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import family_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import neighbor, tunnel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
@@ -172,7 +173,7 @@ def _address(kind: str, option: str, text: t.Optional[str]) -> t.Optional[str]:
 
 
 def _mtu(kernel: Kernel, local: str) -> int:
-    held = kernel.addresses(family=6 if ":" in local else 4)
+    held = kernel.addresses(family=family_of(local))
     device = next((entry.device for entry in held if entry.address == local), None)
     link = kernel.link(device) if device else None
     return link.mtu if link else 1500

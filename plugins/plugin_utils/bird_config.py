@@ -10,6 +10,7 @@ import pathlib
 import typing as t
 
 import jinja2
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import family_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import encoding
 
 _TEMPLATES = pathlib.Path(__file__).resolve().parents[2] / "roles" / "calico_node" / "templates"
@@ -47,6 +48,4 @@ def _environment() -> jinja2.Environment:
 
 def _of_family(entries: t.Iterable[t.Any], family: int) -> list[t.Any]:
     """Those CIDRs, or mappings with a `cidr`, that are of IPv4 (4) or IPv6 (6)."""
-    return [
-        entry for entry in entries if (":" in (entry if isinstance(entry, str) else entry["cidr"])) == (family == 6)
-    ]
+    return [entry for entry in entries if family_of(entry if isinstance(entry, str) else entry["cidr"]) == family]

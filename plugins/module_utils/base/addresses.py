@@ -1,15 +1,19 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
+"""Addresses and CIDRs: parsing them as Calico (Go's net package) does, and arithmetic on valid ones.
 
-"""Addresses and ranges in text, taken and refused as Calico (Go's net package) does.
+`parse_address`, `parse_cidr` and `parse_cidr_or_address` read any text. An IPv4 address has four decimal numbers
+without leading zeros. IPv6 is that of RFC 4291 without a zone. An IPv4-mapped IPv6 address (::ffff:10.0.0.1) is the
+IPv4 address.
 
-An IPv4 address has four decimal numbers without leading zeros. IPv6 is that of RFC 4291 without a zone. An IPv4-mapped
-IPv6 address (::ffff:10.0.0.1) is the IPv4 address.
+All functions after them take valid text: a state's, the kernel's or what a parser returned. They cost a fraction of
+what `ipaddress` takes, and never mix IP versions: no CIDR contains an address of the other one.
 """
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 import typing as t
@@ -54,7 +58,12 @@ class Cidr(t.NamedTuple):
     def __str__(self) -> str:
         return f"{_text(self.version, self.network)}/{self.length}"
 
+    def contains(self, other: Cidr) -> bool:
+        """Return whether all addresses of `other` are in this one."""
+        return self.length <= other.length and self.overlaps(other)
+
     def overlaps(self, other: Cidr) -> bool:
+        """Return whether the two share an address."""
         if self.version != other.version:
             return False
         shift = BITS[self.version] - min(self.length, other.length)
@@ -90,7 +99,7 @@ def _ipv6(text: str) -> t.Optional[int]:
 
 
 def parse_address(text: str) -> t.Optional[Address]:
-    """The address that `text` spells, or None."""
+    """Return the address that `text` spells, or None."""
     number = _ipv4(text)
     if number is not None:
         return Address(4, number)
@@ -101,7 +110,7 @@ def parse_address(text: str) -> t.Optional[Address]:
 
 
 def parse_cidr(text: str) -> t.Optional[Cidr]:
-    """The address and prefix length that `text` spells, or None; an address alone is none."""
+    """Return the address and prefix length that `text` spells, or None; None also for an address alone."""
     address, slash, length_text = text.partition("/")
     if not slash or not _LENGTH.fullmatch(length_text):
         return None
@@ -118,7 +127,7 @@ def parse_cidr(text: str) -> t.Optional[Cidr]:
 
 
 def parse_cidr_or_address(text: str) -> t.Optional[Cidr]:
-    """As parse_cidr, and an address alone is a range of one."""
+    """Return the range that `text` spells, or None; an address alone is a range of one."""
     cidr = parse_cidr(text)
     if cidr:
         return cidr
@@ -132,3 +141,88 @@ def parse_cidr_or_address(text: str) -> t.Optional[Cidr]:
 def _cidr(version: int, number: int, length: int, written: int) -> Cidr:
     shift = BITS[version] - length
     return Cidr(version, number, number >> shift << shift, length, written)
+
+
+@functools.lru_cache(maxsize=65536)
+def cidr(text: str) -> Cidr:
+    """Return the range that `text` spells; an address alone is a range of one. Raises ValueError for any other text."""
+    parsed = parse_cidr_or_address(text)
+    if parsed is None:
+        raise ValueError(f"{text!r} is neither an address nor a range of addresses")
+    return parsed
+
+
+def family_of(text: str) -> int:
+    """Return the IP version of an address or CIDR, 4 or 6."""
+    return 6 if ":" in text else 4
+
+
+def number(address: str) -> int:
+    """Return an address as a number."""
+    if ":" in address:
+        return _number6(address)
+    a, b, c, d = address.split(".")
+    return int(a) << 24 | int(b) << 16 | int(c) << 8 | int(d)
+
+
+def _number6(address: str) -> int:
+    if "." in address:
+        return int(ipaddress.IPv6Address(address))
+    head, gap, tail = address.partition("::")
+    before, after = head.split(":") if head else [], tail.split(":") if tail else []
+    zeros = ["0"] * (8 - len(before) - len(after)) if gap else []
+    return int("".join([group.zfill(4) for group in (*before, *zeros, *after)]), 16)
+
+
+def bounds(cidr: str) -> tuple[int, int]:
+    """Return the first and the last address of a CIDR without host bits, as numbers."""
+    address, dummy, length = cidr.partition("/")
+    first = number(address)
+    return first, first | (1 << (BITS[family_of(address)] - int(length))) - 1
+
+
+def inside(cidr: str, outer: str) -> bool:
+    """Return whether all of the CIDR `cidr` is in the CIDR `outer`."""
+    if family_of(cidr) != family_of(outer):
+        return False
+    first, last = bounds(cidr)
+    outer_first, outer_last = bounds(outer)
+    return outer_first <= first and last <= outer_last
+
+
+def host(address: str) -> str:
+    """Return the CIDR that contains this address alone."""
+    return f"{address}/{BITS[family_of(address)]}"
+
+
+def contains(cidr: str, address: str) -> bool:
+    """Return whether an address is in a CIDR."""
+    return inside(host(address), cidr)
+
+
+class Network(t.NamedTuple):
+    """A CIDR as numbers, for many comparisons: the bits of an address of its IP version (32 or 128), its address
+    without the host bits (shifted out), and its prefix length.
+    """
+
+    bits: int
+    prefix: int
+    length: int
+
+    def holds(self, other: Network) -> bool:
+        """Return whether all of `other` is in this one."""
+        inner = self.bits == other.bits and other.length >= self.length
+        return inner and other.prefix >> (other.length - self.length) == self.prefix
+
+
+def network(cidr: str) -> Network:
+    """Return a CIDR as numbers; host bits are dropped, and an address alone is a network of one."""
+    address, dummy, written = cidr.partition("/")
+    bits = BITS[family_of(address)]
+    length = int(written or bits)
+    return Network(bits, number(address) >> (bits - length), length)
+
+
+def within(cidr: str, outer: Network) -> bool:
+    """Return whether all of a CIDR is in a network."""
+    return outer.holds(network(cidr))

@@ -16,7 +16,7 @@ import typing as t
 _MIB = 1024 * 1024
 
 
-class Limits(t.NamedTuple):
+class DocumentLimits(t.NamedTuple):
     """`size` is in bytes. `values` counts keys, scalars, mappings and lists, those of aliases each time."""
 
     size: int
@@ -25,8 +25,8 @@ class Limits(t.NamedTuple):
 
 
 #: For resources and for variables that hold them, and for the lockfile of a large fleet.
-RESOURCES = Limits(10 * _MIB, 1_000_000, 64)
-LOCKFILE = Limits(64 * _MIB, 10_000_000, 64)
+RESOURCES = DocumentLimits(10 * _MIB, 1_000_000, 64)
+LOCKFILE = DocumentLimits(64 * _MIB, 10_000_000, 64)
 
 #: Characters of a number. YAML reads 1:1:1... as a number to the base 60, in quadratic time.
 _DIGITS = 64
@@ -46,21 +46,21 @@ class BeyondLimits(ValueError):
         self.line = line
 
 
-def too_large(limits: Limits) -> BeyondLimits:
+def too_large(limits: DocumentLimits) -> BeyondLimits:
     return BeyondLimits(f"is larger than {limits.size // _MIB} MiB.", "Split it into several files.")
 
 
-def too_deep(limits: Limits, line: t.Optional[int] = None) -> BeyondLimits:
+def too_deep(limits: DocumentLimits, line: t.Optional[int] = None) -> BeyondLimits:
     rule = f"is nested deeper than {limits.depth} levels."
     return BeyondLimits(rule, "No resource needs more than about ten: write it flat.", line)
 
 
-def too_many(limits: Limits, line: t.Optional[int] = None) -> BeyondLimits:
+def too_many(limits: DocumentLimits, line: t.Optional[int] = None) -> BeyondLimits:
     rule = f"has more than {limits.values:,} values, those of its aliases counted each time."
     return BeyondLimits(rule, "Split it into several files, and write out what its aliases stand for.", line)
 
 
-def check_yaml(text: str, loader: t.Any, limits: Limits = RESOURCES) -> None:
+def check_yaml(text: str, loader: t.Any, limits: DocumentLimits = RESOURCES) -> None:
     """Check the documents in `text` without building them. `loader` is the class that is to load them.
 
     Raises BeyondLimits, and yaml.YAMLError as the loader does.
@@ -106,7 +106,7 @@ class _Size(t.NamedTuple):
 class _Walk:
     """How much the values of a document are, and how deep, with everything that aliases stand for."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: DocumentLimits) -> None:
         self._limits = limits
         self._total = 0
         #: The collections that are open: [their anchor, the total before them, the depth below them].
@@ -150,7 +150,7 @@ class _Walk:
             self._open[-1][2] = max(self._open[-1][2], size.depth)
 
 
-def read_json(text: str, limits: Limits = RESOURCES) -> t.Any:
+def read_json(text: str, limits: DocumentLimits = RESOURCES) -> t.Any:
     """Return the value in `text`. Raises BeyondLimits and json.JSONDecodeError."""
     if len(text) > limits.size:
         raise too_large(limits)
@@ -198,7 +198,7 @@ def repeated(key: str, line: t.Optional[int] = None) -> BeyondLimits:
     return BeyondLimits(f"has key {shown} twice.", "Remove one of them.", line)
 
 
-def check_value(value: t.Any, limits: Limits = RESOURCES) -> None:
+def check_value(value: t.Any, limits: DocumentLimits = RESOURCES) -> None:
     """Check a value that is built already, in which aliases are one object in several places. Raises BeyondLimits."""
     left = limits.values
     level: list[t.Any] = [value]

@@ -62,12 +62,12 @@ def _excerpt(text: str, limit: int) -> str:
 
 
 @dataclass(frozen=True)
-class Node:
+class Expression:
     """A part of a selector. Leaves have `test(labels) -> bool`; Not, And and Or have `operands`."""
 
 
 @dataclass(frozen=True)
-class Leaf(Node):
+class Leaf(Expression):
     """A part that looks at labels by itself."""
 
     def test(self, labels: Labels) -> bool:
@@ -202,24 +202,24 @@ class LabelNotIn(Membership):
 
 
 @dataclass(frozen=True)
-class Not(Node):
+class Not(Expression):
     """`!operand`."""
 
-    operand: Node
+    operand: Expression
 
 
 @dataclass(frozen=True)
-class And(Node):
+class And(Expression):
     """Two or more operands that must all match."""
 
-    operands: tuple[Node, ...]
+    operands: tuple[Expression, ...]
 
 
 @dataclass(frozen=True)
-class Or(Node):
+class Or(Expression):
     """Two or more operands of which one must match."""
 
-    operands: tuple[Node, ...]
+    operands: tuple[Expression, ...]
 
 
 def _quoted(value: str) -> str:
@@ -227,7 +227,7 @@ def _quoted(value: str) -> str:
     return f"'{value}'" if '"' in value else f'"{value}"'
 
 
-def leaves(root: Node) -> t.Iterator[Leaf]:
+def leaves(root: Expression) -> t.Iterator[Leaf]:
     """All leaves below `root`, in the order of the text."""
     pending = [root]
     while pending:
@@ -240,10 +240,10 @@ def leaves(root: Node) -> t.Iterator[Leaf]:
             pending.extend(reversed(node.operands))
 
 
-def replace_leaves(root: Node, replacement: t.Callable[[Leaf], Node]) -> Node:
+def replace_leaves(root: Expression, replacement: t.Callable[[Leaf], Expression]) -> Expression:
     """The tree with what `replacement` makes of each leaf."""
-    waiting: list[tuple[Node, bool]] = [(root, False)]
-    done: list[Node] = []  # operands before what they are part of
+    waiting: list[tuple[Expression, bool]] = [(root, False)]
+    done: list[Expression] = []  # operands before what they are part of
     while waiting:
         node, visited = waiting.pop()
         if isinstance(node, Leaf):
@@ -276,7 +276,7 @@ class Selector:
 
     __slots__ = ("_steps", "_uid", "canonical", "root")
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: Expression) -> None:
         self.root = root
         self.canonical = _canonical(root)
         self._uid = ""
@@ -316,9 +316,9 @@ class Selector:
         return f"Selector({self.canonical!r})"
 
 
-def _canonical(root: Node) -> str:
+def _canonical(root: Expression) -> str:
     parts: list[str] = []
-    pending: list[t.Union[Node, str]] = [root]
+    pending: list[t.Union[Expression, str]] = [root]
     while pending:
         item = pending.pop()
         if isinstance(item, Not):
@@ -351,11 +351,11 @@ class _Place:
         self.step = step
 
 
-def _steps(root: Node) -> list[tuple[_Test, int, int]]:
+def _steps(root: Expression) -> list[tuple[_Test, int, int]]:
     """The tree as a list of tests, each with the step to take on true and on false (short-circuit code)."""
     laid_out: list[tuple[_Test, _Place, _Place]] = []
     match, no_match = _Place(_MATCH), _Place(_NO_MATCH)
-    pending: list[tuple[Node, _Place, _Place, _Place]] = [(root, _Place(), match, no_match)]
+    pending: list[tuple[Expression, _Place, _Place, _Place]] = [(root, _Place(), match, no_match)]
     while pending:
         node, here, if_true, if_false = pending.pop()
         # Leaves are laid out from left to right, so a node's first leaf is the next one.
@@ -461,15 +461,15 @@ class _Group:
 
     def __init__(self, negated: bool) -> None:
         self.negated = negated  # whether a "!" stood before the parenthesis
-        self.alternatives: list[Node] = []
-        self.conjunction: list[Node] = []
+        self.alternatives: list[Expression] = []
+        self.conjunction: list[Expression] = []
 
     def close_conjunction(self) -> None:
         node = self.conjunction[0] if len(self.conjunction) == 1 else And(tuple(self.conjunction))
         self.alternatives.append(node)
         self.conjunction = []
 
-    def close(self) -> Node:
+    def close(self) -> Expression:
         self.close_conjunction()
         node = self.alternatives[0] if len(self.alternatives) == 1 else Or(tuple(self.alternatives))
         return Not(node) if self.negated else node
@@ -493,7 +493,7 @@ class _Parser:
         self.at += 1
         return token
 
-    def selector(self) -> Node:
+    def selector(self) -> Expression:
         if self.accept("end"):
             return All()
         groups = [_Group(False)]

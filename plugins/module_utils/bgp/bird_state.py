@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base.assigned_ports import BGP_PORT
+from ..base.ports import BGP_PORT
 from .filter_rules import FilterFunction
 
 

@@ -14,7 +14,7 @@ from .filter_rules import FilterFunction, FilterOperation, FilterRule
 
 
 @dataclasses.dataclass(frozen=True)
-class Route:
+class BgpRoute:
     """What a filter sees of a route: its prefix and its BGP attributes.
 
     `interface` is "" while it is not known, as on import: BIRD works out where the next hop leads afterwards.
@@ -30,23 +30,23 @@ class Route:
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class FilterVerdict:
     """`accept` is None where no rule matched: the default of that kind of session decides. `rule` is its index."""
 
     accept: t.Optional[bool]
-    route: Route
+    route: BgpRoute
     rule: t.Optional[int] = None
 
 
-def verdict(function: FilterFunction, route: Route, same_as: bool) -> Verdict:
+def verdict(function: FilterFunction, route: BgpRoute, same_as: bool) -> FilterVerdict:
     """The first rule that matches decides. `same_as`: the session is with a router of the own AS."""
     for index, rule in enumerate(function.rules):
         if matches(rule, route, same_as):
-            return Verdict(rule.accept, _changed(route, rule.operations), index)
-    return Verdict(None, route)
+            return FilterVerdict(rule.accept, _changed(route, rule.operations), index)
+    return FilterVerdict(None, route)
 
 
-def matches(rule: FilterRule, route: Route, same_as: bool) -> bool:
+def matches(rule: FilterRule, route: BgpRoute, same_as: bool) -> bool:
     """Whether `route` has all that `rule` asks for."""
     if rule.peer_type and (rule.peer_type == "iBGP") != same_as:
         return False
@@ -80,7 +80,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(".*".join(re.escape(part) for part in text.split("*")))
 
 
-def _changed(route: Route, operations: t.Iterable[FilterOperation]) -> Route:
+def _changed(route: BgpRoute, operations: t.Iterable[FilterOperation]) -> BgpRoute:
     for operation in operations:
         if operation.kind == "as_path":
             route = dataclasses.replace(route, as_path=operation.numbers + route.as_path)

@@ -52,7 +52,7 @@ class Passwords(t.Mapping[str, str]):
         return f"Passwords({', '.join(self)})"
 
 
-class Problem(t.NamedTuple):
+class SecretProblem(t.NamedTuple):
     """What is wrong with a name or a password, and how to go on; never what it is."""
 
     rule: str
@@ -64,31 +64,33 @@ def secret_name(name: str, key: str) -> str:
     return f"{name}:{key}"
 
 
-def problem_of_name(name: t.Any, key: t.Any) -> t.Optional[Problem]:
+def problem_of_name(name: t.Any, key: t.Any) -> t.Optional[SecretProblem]:
     """Why a secret cannot be known by these two, None if it can."""
     for word, value, form in (("name", name, _NAME), ("key", key, _KEY)):
         if not isinstance(value, str) or not form.fullmatch(value):
             letters = "small letters, digits, '-' and '.'" if word == "name" else "letters, digits, '-', '_' and '.'"
-            return Problem(f"is not a {word} that a secret can have.", f"Use {letters}.")
+            return SecretProblem(f"is not a {word} that a secret can have.", f"Use {letters}.")
     if len(secret_name(name, key)) > LONGEST_NAME:
-        return Problem(
+        return SecretProblem(
             "is too long: BIRD has to know the secret by a symbol of 64 characters.",
             f"Let its name and its key have at most {LONGEST_NAME - 1} characters together.",
         )
     return None
 
 
-def problem_of_password(value: t.Any) -> t.Optional[Problem]:
+def problem_of_password(value: t.Any) -> t.Optional[SecretProblem]:
     """Why BIRD or the kernel would not take `value` as a password, None if they do."""
     if not isinstance(value, str):
-        return Problem("is not text.", "Write the password in quotes.")
+        return SecretProblem("is not text.", "Write the password in quotes.")
     if not value:
-        return Problem("is empty.", "Write the password there, or remove the secret.")
+        return SecretProblem("is empty.", "Write the password there, or remove the secret.")
     if '"' in value or any(ord(character) < 32 or ord(character) == 127 for character in value):
-        return Problem("has a double quote or a control character, which BIRD cannot be told.", "Choose another one.")
+        return SecretProblem(
+            "has a double quote or a control character, which BIRD cannot be told.", "Choose another one."
+        )
     size = len(value.encode("utf-8", errors="surrogatepass"))
     if size > LONGEST:
-        return Problem(f"has {size} bytes.", f"TCP MD5 signatures take at most {LONGEST}: choose a shorter one.")
+        return SecretProblem(f"has {size} bytes.", f"TCP MD5 signatures take at most {LONGEST}: choose a shorter one.")
     return None
 
 

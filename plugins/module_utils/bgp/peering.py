@@ -25,7 +25,8 @@ import ipaddress
 import typing as t
 
 from ..base import naming, selectors
-from ..base.assigned_ports import BGP_PORT
+from ..base.addresses import family_of
+from ..base.ports import BGP_PORT
 from ..resources.durations import parse_duration
 from ..resources.kinds.bgp import BGPPeer
 from .bird_state import BirdPeer
@@ -209,7 +210,7 @@ class Peering:
                 continue
             for family in definition.families():
                 address = speaker.end(family)
-                if extensions.source and (":" in extensions.source) == (family == 6):
+                if extensions.source and family_of(extensions.source) == family:
                     address = extensions.source
                 if address and own.end(family):
                     yield _session(
@@ -233,7 +234,7 @@ def _pairs(
 ) -> t.Iterator[_Keyed]:
     for family in (4, 6):
         source = ahead["source_address"]
-        fits = not source or (":" in source) == (family == 6)
+        fits = not source or family_of(source) == family
         if own.end(family) and speaker.end(family):
             fields = ahead if fits else {**ahead, "source_address": None}
             yield _session(own, speaker, family, speaker.end(family), prefix, definition, 0, fields)

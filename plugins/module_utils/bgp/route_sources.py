@@ -9,6 +9,7 @@ one of the fleet's own sessions would have brought it via the block's node.
 
 from __future__ import annotations
 
+from ..base.addresses import family_of
 from .bird_state import Bird, BirdRoute
 
 
@@ -16,7 +17,7 @@ def routers(bird: Bird, route: BirdRoute) -> tuple[str, ...]:
     """Addresses of peers outside the fleet that may bring it; none where a tunnel leads to the node itself."""
     if route.device:
         return ()
-    family = 6 if ":" in route.destination else 4
+    family = family_of(route.destination)
     return tuple(peer.address for peer in bird.peers if peer.kind == "external" and peer.family == family)
 
 
@@ -27,7 +28,7 @@ def by_routers_alone(bird: Bird, route: BirdRoute) -> bool:
 
 def within_fleet(bird: Bird, route: BirdRoute) -> bool:
     """Whether a session of the fleet brings it: one with its node, or with somebody who reflects."""
-    family = 6 if ":" in route.destination else 4
+    family = family_of(route.destination)
     peers = [peer for peer in bird.peers if peer.family == family]
     reflects = any(peer.cluster_id for peer in peers)  # then the other reflectors pass on what they have, too
     return any(peer.kind == "reflector" or (peer.node and (reflects or peer.node == route.node)) for peer in peers)

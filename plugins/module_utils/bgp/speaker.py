@@ -11,7 +11,7 @@ import ipaddress
 import typing as t
 
 from ..base import naming
-from ..base.assigned_ports import BGP_PORT
+from ..base.ports import BGP_PORT
 from .bird_state import BirdPeer
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..base.addresses import family_of
 from ..bgp.bird_state import Bird, BirdPeer
 from .dropped_segments import Dropped
 from .status import Session
@@ -216,7 +217,7 @@ def _no_answer(case: _Case) -> str:
 def _own_address(case: _Case) -> str:
     return (
         f"{case.own_address}, its source address, is no address of this node. Correct sourceAddress of the peer, or "
-        f"calico_node_address{'_ipv6' if ':' in case.own_address else ''}."
+        f"calico_node_address{'_ipv6' if family_of(case.own_address) == 6 else ''}."
     )
 
 

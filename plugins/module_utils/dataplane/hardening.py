@@ -17,7 +17,7 @@ import contextlib
 import errno
 import typing as t
 
-from .kernel.lookup import Network, network
+from ..base.addresses import Network, network
 from .kernel.port import (
     PROTOCOL_KERNEL,
     PROTOCOL_RA,

@@ -18,13 +18,13 @@ import dataclasses
 import types
 import typing as t
 
+from ..base.addresses import family_of, network, within
 from ..bgp import route_sources
 from ..bgp.bird_state import Bird, BirdRoute
 from ..state.node_state import TABLE_MAIN, NodeState
 from . import underlay
 from .change import ApplyError, Change, Failures
 from .drivers import ipset, iptables, neighbor, route, rule, sysctl, tunnel, workload
-from .kernel.lookup import network, within
 from .kernel.port import METRIC_IPV6, PROTOCOL_BIRD, Kernel, RouteAttributes
 
 
@@ -405,7 +405,7 @@ def _is_via(have: RouteAttributes, routers: t.Collection[str], mtu: t.Optional[i
 
 def _bird_attributes(expected: BirdRoute, hops: underlay.NextHops) -> RouteAttributes:
     """As the kernel will show it: without a tunnel the node's own routes decide device and gateway."""
-    metric = METRIC_IPV6 if ":" in expected.destination else 0
+    metric = METRIC_IPV6 if family_of(expected.destination) == 6 else 0
     attributes = RouteAttributes(mtu=expected.mtu, protocol=PROTOCOL_BIRD, onlink=expected.onlink, metric=metric)
     if expected.device:
         return attributes._replace(device=expected.device, gateway=expected.gateway)

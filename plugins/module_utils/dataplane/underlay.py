@@ -12,6 +12,7 @@ import dataclasses
 import time
 import typing as t
 
+from ..base.addresses import family_of
 from ..state.node_state import ROUTE_PROTOCOL, TABLE_MAIN, NodeState, Route
 from .change import ObserveError
 from .kernel.lookup import Lookup
@@ -35,7 +36,7 @@ def device6_of(kernel: Kernel, state: NodeState) -> str:
 
 def _device(kernel: Kernel, state: NodeState, cidr: str) -> str:
     own = cidr.partition("/")[0]
-    family = 6 if ":" in own else 4
+    family = family_of(own)
     devices = [address.device for address in kernel.addresses(family=family) if address.address == own]
     # A node that routes on the host may have its address on lo as well; packets leave by the other one.
     devices.sort(key=lambda device: device == "lo")
@@ -74,7 +75,7 @@ class NextHops:
 
     def route(self, address: str) -> t.Optional[RouteAttributes]:
         """The route that the underlay takes to an address, None where it has none or refuses."""
-        family = 6 if ":" in address else 4
+        family = family_of(address)
         if family not in self._lookups:
             others = (PROTOCOL_BIRD, ROUTE_PROTOCOL)
             routes = self._kernel.routes(table=TABLE_MAIN, family=family)

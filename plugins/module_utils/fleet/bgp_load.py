@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ..base.addresses import family_of
 from ..bgp.load import MEASURED, Load
 from ..bgp.simulation import Simulation
 from ..state.errors import FleetError
@@ -75,7 +76,7 @@ def _announced(fleet: Fleet, family: int) -> dict[str, int]:
     for name in fleet.nodes:
         ipam = fleet.ipam_of(name)
         own = (block.cidr for block in ipam.blocks + ipam.spare_blocks)
-        found[name] = sum((":" in cidr) == (family == 6) and cidr in known for cidr in own)
+        found[name] = sum(family_of(cidr) == family and cidr in known for cidr in own)
     return found
 
 

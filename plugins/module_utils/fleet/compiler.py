@@ -8,18 +8,19 @@ from __future__ import annotations
 import typing as t
 
 from ..base import naming
+from ..base.addresses import family_of
 from ..bgp.bird_state import Bird, BirdPool, BirdRoute, Vtep6
-from ..policy.chains.settings import Settings
+from ..policy.chains.settings import ChainSettings
 from ..state import local_blocks
 from ..state.attachment import LOOSE, endpoint_sysctls, own_routes
 from ..state.node_state import (
     UNDERLAY,
     Block,
     FdbEntry,
-    Ipam,
     IpSet,
     IptablesTable,
     Neighbor,
+    NodeIpam,
     NodeState,
     Pool,
     Route,
@@ -107,7 +108,7 @@ def _pools(fleet: Fleet) -> tuple[Pool, ...]:
     )
 
 
-def _devices(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Sequence[Pool]) -> tuple[TunnelDevice, ...]:
+def _devices(fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Pool]) -> tuple[TunnelDevice, ...]:
     """Every pool's device stands on every node: also one that holds none of its blocks reaches them through it."""
     settings = fleet.settings
     used = {tunnel_device(pool) for pool in pools}
@@ -133,15 +134,15 @@ def _devices(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Sequence[Pool])
 
 
 def _packet_filter(
-    fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]
+    fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]
 ) -> tuple[tuple[IpSet, ...], tuple[IptablesTable, ...]]:
     """Return a node's sets and tables without policy; () for one that has no workloads."""
     if not node.workload_node:
         return (), ()
     settings = fleet.settings
     own_pools = _of_families(node, pools)
-    versions = tuple(sorted({6 if ":" in pool.cidr else 4 for pool in own_pools}))
-    checks = Settings(
+    versions = tuple(sorted({family_of(pool.cidr) for pool in own_pools}))
+    checks = ChainSettings(
         vxlan_port=settings.vxlan_port,
         allow_vxlan_from_workloads=settings.allow_vxlan_from_workloads,
         allow_ipip_from_workloads=settings.allow_ipip_from_workloads,
@@ -157,15 +158,17 @@ def _packet_filter(
 
 def _of_families(node: FleetNode, pools: t.Iterable[Pool]) -> list[Pool]:
     """Without those of a family that the node has no address of."""
-    return [pool for pool in pools if node.address_of(6 if ":" in pool.cidr else 4)]
+    return [pool for pool in pools if node.address_of(family_of(pool.cidr))]
 
 
 def _has_ipv6(node: FleetNode, pools: t.Sequence[Pool]) -> bool:
     """Whether there is anything of IPv6 that the node routes."""
-    return bool(node.address6) and any(":" in pool.cidr for pool in pools)
+    return bool(node.address6) and any(family_of(pool.cidr) == 6 for pool in pools)
 
 
-def _workloads(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Mapping[str, Pool]) -> tuple[WorkloadEndpoint, ...]:
+def _workloads(
+    fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Mapping[str, Pool]
+) -> tuple[WorkloadEndpoint, ...]:
     endpoints = []
     for workload in fleet.workloads.get(node.name, ()):
         address, address6 = ipam.workloads.get(workload.name, ""), ipam.workloads6.get(workload.name, "")
@@ -201,7 +204,7 @@ class _Way(t.NamedTuple):
 
 
 def _way(node: FleetNode, peer: FleetNode, pool: Pool) -> _Way:
-    version6 = ":" in pool.cidr
+    version6 = family_of(pool.cidr) == 6
     next_hop = peer.address6 if version6 else peer.address
     near = peer.subnet6 == node.subnet6 if version6 else peer.subnet == node.subnet
     device = "" if near and pool.encapsulation.endswith("CrossSubnet") else tunnel_device(pool)
@@ -215,11 +218,11 @@ def _reachable(node: FleetNode, blocks: t.Iterable[Block]) -> t.Iterator[Block]:
     """Without those of a family that the node has no address of."""
     if node.address and node.address6:
         return iter(blocks)
-    return (block for block in blocks if (":" in block.cidr) == bool(node.address6))
+    return (block for block in blocks if (family_of(block.cidr) == 6) == bool(node.address6))
 
 
 def _bird_routes(
-    node: FleetNode, remote: t.Sequence[tuple[FleetNode, Ipam]], pools: t.Mapping[str, Pool]
+    node: FleetNode, remote: t.Sequence[tuple[FleetNode, NodeIpam]], pools: t.Mapping[str, Pool]
 ) -> t.Iterator[BirdRoute]:
     for peer, ipam in remote:
         for block in _reachable(node, ipam.blocks):
@@ -230,7 +233,7 @@ def _bird_routes(
 
 
 def _routes_from_plan(
-    node: FleetNode, remote: t.Sequence[tuple[FleetNode, Ipam]], pools: t.Mapping[str, Pool]
+    node: FleetNode, remote: t.Sequence[tuple[FleetNode, NodeIpam]], pools: t.Mapping[str, Pool]
 ) -> t.Iterator[Route]:
     """Without BGP: the remote blocks as the Calico documents show them, via the remote VTEP's address."""
     for peer, ipam in remote:
@@ -251,7 +254,9 @@ def _fdb(vxlan: t.Sequence[str], remote: t.Sequence[FleetNode]) -> t.Iterator[Fd
                 yield FdbEntry(device, naming.vtep_mac(peer.name), destination)
 
 
-def _neighbors(vxlan: t.Sequence[str], remote: t.Sequence[tuple[FleetNode, Ipam]], bgp: bool) -> t.Iterator[Neighbor]:
+def _neighbors(
+    vxlan: t.Sequence[str], remote: t.Sequence[tuple[FleetNode, NodeIpam]], bgp: bool
+) -> t.Iterator[Neighbor]:
     """The gateway of a route into vxlan.calico is the BGP next hop, or the VTEP's address where there is no BGP; into
     vxlan-v6.calico it is the VTEP's link-local address."""
     for device in vxlan:
@@ -288,7 +293,7 @@ def _sysctls(
         yield from endpoint_sysctls(workload)
 
 
-def _bird(fleet: Fleet, node: FleetNode, ipam: Ipam, pools: t.Sequence[Pool]) -> Bird:
+def _bird(fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Pool]) -> Bird:
     settings = fleet.settings
     speaker = fleet.bgp.speakers[node.name]
     peers = fleet.bgp.peering.sessions(node.name)
@@ -337,6 +342,6 @@ def _vteps6(fleet: Fleet, node: FleetNode, pools: t.Sequence[Pool]) -> t.Iterato
                 yield Vtep6(peer.address6, naming.vtep_link_local(peer.name))
 
 
-def _exportable(ipam: Ipam, pools: t.Sequence[Pool]) -> t.Iterator[Block]:
+def _exportable(ipam: NodeIpam, pools: t.Sequence[Pool]) -> t.Iterator[Block]:
     hidden = {pool.name for pool in pools if pool.disable_bgp_export}
     return (block for block in ipam.blocks + ipam.spare_blocks if block.pool not in hidden)

@@ -14,11 +14,12 @@ import dataclasses
 import typing as t
 
 from ..base import iptables_encoding as encoding
+from ..base.addresses import family_of
 from ..policy.chains import source_checks
-from ..policy.chains.policy_chains import Writer
+from ..policy.chains.policy_chains import RuleWriter
 from ..policy.chains.rules.marks import marks
 from ..policy.chains.rules.rule import jump
-from ..policy.chains.settings import Settings
+from ..policy.chains.settings import ChainSettings
 from ..policy.chains.tables import RAW
 from ..state.node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
 
@@ -26,10 +27,10 @@ from ..state.node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
 ALL_HOSTS = {4: "cali40all-hosts-net", 6: "cali60all-hosts-net"}
 
 #: Host ends of workloads, as iptables writes them.
-_WORKLOADS = tuple(f"{prefix}+" for prefix in Settings().interface_prefixes)
+_WORKLOADS = tuple(f"{prefix}+" for prefix in ChainSettings().interface_prefixes)
 
 
-class Node(t.Protocol):
+class Addressed(t.Protocol):
     @property
     def address(self) -> str: ...
 
@@ -37,7 +38,7 @@ class Node(t.Protocol):
     def address6(self) -> str: ...
 
 
-def ipsets(devices: t.Iterable[TunnelDevice], nodes: t.Iterable[Node]) -> tuple[IpSet, ...]:
+def ipsets(devices: t.Iterable[TunnelDevice], nodes: t.Iterable[Addressed]) -> tuple[IpSet, ...]:
     """`nodes`: all of the fleet. A set for each IP version that a tunnel crosses."""
     versions = {_version(device) for device in devices}
     if not versions:
@@ -50,7 +51,7 @@ def ipsets(devices: t.Iterable[TunnelDevice], nodes: t.Iterable[Node]) -> tuple[
     return tuple(IpSet(ALL_HOSTS[version], "hash:net", tuple(members[version])) for version in sorted(versions))
 
 
-def sources(settings: Settings) -> tuple[IptablesTable, ...]:
+def sources(settings: ChainSettings) -> tuple[IptablesTable, ...]:
     """Return the table raw without policy: nothing is logged.
 
     It stands for both IP versions, whichever the node's pools have: a workload may send either.
@@ -58,7 +59,7 @@ def sources(settings: Settings) -> tuple[IptablesTable, ...]:
     settings = dataclasses.replace(settings, nflog_group=0)
     found = []
     for version in (4, 6):
-        write = Writer(settings, marks(settings.mark_mask), version, RAW)
+        write = RuleWriter(settings, marks(settings.mark_mask), version, RAW)
         chains = {"cali-PREROUTING": tuple(source_checks.rules(write, _WORKLOADS))}
         chains.update(source_checks.chains(write, _WORKLOADS))
         texts = {name: tuple(rule.render() for rule in chains[name]) for name in sorted(chains)}
@@ -70,14 +71,14 @@ def tables(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]) -> tuple[
     found = []
     for version in (4, 6):
         here = [device for device in devices if _version(device) == version]
-        own = [pool for pool in pools if (":" in pool.cidr) == (version == 6)]
+        own = [pool for pool in pools if family_of(pool.cidr) == version]
         found += [_filter(here, version), _nat(own, here, version)]
     return tuple(table for table in found if table.chains)
 
 
 def _version(device: TunnelDevice) -> int:
     """That of the packets in which others travel."""
-    return 6 if ":" in device.local else 4
+    return family_of(device.local)
 
 
 def _filter(devices: t.Sequence[TunnelDevice], version: int) -> IptablesTable:

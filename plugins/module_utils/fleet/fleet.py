@@ -12,15 +12,15 @@ import typing as t
 
 from .. import resources
 from ..base import selectors
-from ..base.cidr import bounds, number
+from ..base.addresses import bounds, family_of, number
 from ..ipam import plan as planner
-from ..ipam.allocation_plan import TUNNEL_KINDS, AllocationPlan, NodePlan
+from ..ipam.allocation_plan import TUNNEL_KINDS, AllocationPlan, NodeAllocations
 from ..ipam.errors import IpamError
 from ..ipam.inputs import NodeEntry, PoolRange, WorkloadRequest
 from ..state.errors import FleetError
-from ..state.node_state import Block, FleetMember, Ipam
+from ..state.node_state import Block, FleetMember, NodeIpam
 from .inventory.bgp_inventory import FleetBGP
-from .inventory.inventory import Inventory, Settings
+from .inventory.inventory import FleetSettings, Inventory
 from .inventory.node_inventory import FleetNode
 from .inventory.workload_inventory import Workload
 from .policy_parts import PolicyParts, divide
@@ -41,7 +41,7 @@ class _Encapsulated(t.Protocol):
 def tunnel_kind(pool: _Encapsulated) -> t.Optional[str]:
     """The kind of tunnel that the pool needs an address for: ipip, vxlan or vxlan6; None without a tunnel."""
     kind = _TUNNEL_KINDS.get(pool.encapsulation)
-    return f"{kind}6" if kind is not None and ":" in pool.cidr else kind
+    return f"{kind}6" if kind is not None and family_of(pool.cidr) == 6 else kind
 
 
 def tunnel_device(pool: _Encapsulated) -> str:
@@ -54,7 +54,7 @@ def tunnel_device(pool: _Encapsulated) -> str:
 class Fleet:
     """Made by `build`. `digest` is the hash that names a plan (12 hex digits)."""
 
-    settings: Settings
+    settings: FleetSettings
     pools: tuple[resources.IPPool, ...]
     nodes: t.Mapping[str, FleetNode]
     workloads: t.Mapping[str, tuple[Workload, ...]]  # by node
@@ -115,9 +115,9 @@ class Fleet:
             policy=policy,
         )
 
-    def ipam_of(self, node: str) -> Ipam:
-        part = self.allocation.nodes.get(node, NodePlan())
-        return Ipam(
+    def ipam_of(self, node: str) -> NodeIpam:
+        part = self.allocation.nodes.get(node, NodeAllocations())
+        return NodeIpam(
             self.allocation.generation,
             tuple(Block(grant.cidr, grant.pool) for grant in part.blocks),
             tuple(Block(grant.cidr, grant.pool) for grant in part.spare_blocks),
@@ -131,14 +131,14 @@ class Fleet:
     def announced(self) -> frozenset[str]:
         """The blocks (CIDR) that nodes tell each other of, spare ones among them."""
         hidden = {pool.name for pool in self.pools if pool.disableBGPExport and self.settings.bgp_enabled}
-        parts = (self.allocation.nodes.get(name, NodePlan()) for name in self.nodes)
+        parts = (self.allocation.nodes.get(name, NodeAllocations()) for name in self.nodes)
         grants = (grant for part in parts for grant in (*part.blocks, *part.spare_blocks))
         return frozenset(grant.cidr for grant in grants if grant.pool not in hidden)
 
     def pool_of_address(self, address: str) -> str:
         """Name of the pool; raises KeyError when the address lies in none."""
         wanted = number(address)
-        version = 6 if ":" in address else 4
+        version = family_of(address)
         for family, first, last, name in self.pool_ranges:
             if family == version and first <= wanted <= last:
                 return name

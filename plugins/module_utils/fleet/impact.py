@@ -10,6 +10,7 @@ import hashlib
 import json
 import typing as t
 
+from ..base.addresses import family_of
 from ..bgp import session_changes
 from ..bgp.bird_state import Bird
 from ..bgp.session_changes import SessionChange
@@ -75,7 +76,7 @@ class Impact:
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
+class ImpactLimits:
     """How much a run may do without being asked again; a negative number is no limit."""
 
     session_resets: int = -1
@@ -115,7 +116,7 @@ def of_run(
 ) -> Impact:
     """`before` and `after` by node, of the nodes that take part. `announced`: the blocks that the fleet will have;
     `staying`: all nodes that will be there; `passwords`: the names of those that change, by node."""
-    resets: dict[tuple[tuple[str, str], bool], Reset] = {}
+    resets: dict[tuple[tuple[str, str], int], Reset] = {}
     hold = divert = False
     for node, state in before.items():
         if state is None or node not in after:
@@ -125,7 +126,7 @@ def of_run(
         divert = divert or transition.diverts(state, target)
         for change in session_changes.resets(state.bird, target, changing):
             reset = _reset(node, change)
-            resets.setdefault((reset.ends, ":" in change.address), reset)
+            resets.setdefault((reset.ends, family_of(change.address)), reset)
     known = {block for state in before.values() for block in announced_by(state)}
     return Impact(
         resets=tuple(sorted(resets.values(), key=lambda reset: reset.ends)),

@@ -14,7 +14,7 @@ import typing as t
 
 from ..base import naming, packed_json
 from ..policy.index.label_index import LabelIndex
-from ..policy.model import Endpoint, NamedPortKey, NetworkSet, PolicySet
+from ..policy.model import Endpoint, NamedPortKey, PolicyNetworkSet, PolicySet
 from ..policy.sets.needed_sets import of_rules
 from ..state.node_policy_tables import workload_endpoint
 from ..state.policy_json import to_plain
@@ -22,7 +22,7 @@ from ..state.policy_state import NO_POLICY, PolicyState
 from .inventory.policy_inventory import FleetPolicy
 from .inventory.workload_inventory import Workload
 
-Owner = t.Union[Endpoint, NetworkSet]
+Owner = t.Union[Endpoint, PolicyNetworkSet]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +91,7 @@ def divide(
     for one in endpoints:
         own.setdefault(one.node, []).append(one)
     meant = _meant(policy.policy_set, [*endpoints, *policy.policy_set.network_sets])
-    sets = tuple(one for one in meant if isinstance(one, NetworkSet))
+    sets = tuple(one for one in meant if isinstance(one, PolicyNetworkSet))
     return PolicyParts(
         policy,
         dataclasses.replace(policy.policy_set, network_sets=sets),

@@ -8,16 +8,16 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base.cidr import contains
+from ..base.addresses import contains, family_of
 from ..bgp import route_sources
-from ..state.node_state import Ipam, NodeState, overhead
+from ..state.node_state import NodeIpam, NodeState, overhead
 from .fleet import TUNNEL_DEVICE, tunnel_kind
 
 _KINDS = {device: kind for kind, device in TUNNEL_DEVICE.items()}
 
 
 @dataclasses.dataclass(frozen=True)
-class Path:
+class ProbePath:
     """`size` is that of the whole IP packet in bytes: the largest that the path has to carry."""
 
     node: str
@@ -25,7 +25,7 @@ class Path:
     size: int
 
 
-def paths(state: NodeState, others: t.Mapping[str, Ipam], sample: int = 0, proof: bool = False) -> list[Path]:
+def paths(state: NodeState, others: t.Mapping[str, NodeIpam], sample: int = 0, proof: bool = False) -> list[ProbePath]:
     """One path to each pool of each other node (`others`: name -> what it owns) in which something answers.
 
     A node itself answers at the addresses of its tunnels and at nothing else in its blocks; where it has none in a pool
@@ -49,7 +49,7 @@ def paths(state: NodeState, others: t.Mapping[str, Ipam], sample: int = 0, proof
         workloads = [*sorted(ipam.workloads.values()), *sorted(ipam.workloads6.values())]
         answering = [*tunnels, *(workloads if state.policy is None else ())]
         for pool in state.pools:
-            if not (state.address6 if ":" in pool.cidr else state.address):
+            if not (state.address6 if family_of(pool.cidr) == 6 else state.address):
                 continue  # no way to it from here
             address = next((address for address in answering if contains(pool.cidr, address)), None)
             hidden = pool.disable_bgp_export and state.bird is not None
@@ -57,7 +57,7 @@ def paths(state: NodeState, others: t.Mapping[str, Ipam], sample: int = 0, proof
                 size = state.underlay_mtu - overhead(pool.encapsulation, pool.cidr)
                 if proof and pool.route_mtu is not None and _by_routers(state, address):
                     size = min(size, pool.route_mtu)
-                found.append(Path(name, address, size))
+                found.append(ProbePath(name, address, size))
     if 0 < sample < len(found):
         start = sum(state.node.encode()) % len(found)
         step = len(found) // sample

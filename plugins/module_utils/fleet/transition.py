@@ -32,7 +32,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base.cidr import contains, inside
+from ..base.addresses import contains, family_of, inside
 from ..bgp import route_sources, session_changes
 from ..bgp.bird_state import BackupRoute, Bird, BirdPool, BirdRoute
 from ..state.node_state import (
@@ -45,7 +45,7 @@ from ..state.node_state import (
     NodeState,
     Pool,
     Route,
-    Rule,
+    RoutingRule,
     Sysctl,
     TunnelDevice,
     WorkloadEndpoint,
@@ -89,7 +89,7 @@ def needed(current: t.Optional[NodeState], pools: t.Iterable[_HasEncapsulation],
 
 
 def _overhead6(pools: t.Iterable[_HasEncapsulation]) -> int:
-    used = (pool for pool in pools if ":" in pool.cidr and not pool.disabled)
+    used = (pool for pool in pools if family_of(pool.cidr) == 6 and not pool.disabled)
     return max((overhead(pool.encapsulation, pool.cidr) for pool in used), default=0)
 
 
@@ -243,12 +243,12 @@ def _shared(current: NodeState, target: NodeState) -> t.Iterator[tuple[str, int]
                     yield pool, min(old.mtu, workload.mtu)
 
 
-def _rules(probes: t.Iterable[Route]) -> t.Iterator[Rule]:
-    families = {":" in route.destination for route in probes}
-    if False in families:
-        yield Rule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY)
-    if True in families:
-        yield Rule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY, family=6)
+def _rules(probes: t.Iterable[Route]) -> t.Iterator[RoutingRule]:
+    families = {family_of(route.destination) for route in probes}
+    if 4 in families:
+        yield RoutingRule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY)
+    if 6 in families:
+        yield RoutingRule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY, family=6)
 
 
 def _held_by_routes(state: NodeState) -> t.Iterator[tuple[str, int]]:
@@ -464,10 +464,10 @@ def _placed(route: BirdRoute, bird: Bird) -> BirdRoute:
     pool = next((pool for pool in pools if inside(route.destination, pool.cidr)), None)
     if pool is None:
         return route
-    subnet = bird.subnet6 if ":" in route.next_hop else bird.subnet
+    subnet = bird.subnet6 if family_of(route.next_hop) == 6 else bird.subnet
     near = bool(subnet) and contains(subnet, route.next_hop)
     device = "" if pool.cross_subnet and near else pool.device
     gateway = route.next_hop if device or near else ""
-    if device and ":" in gateway:
+    if device and family_of(gateway) == 6:
         gateway = next((vtep.gateway for vtep in bird.vteps6 if vtep.next_hop == gateway), gateway)
     return dataclasses.replace(route, gateway=gateway, device=device, onlink=bool(device), mtu=pool.mtu)

@@ -12,7 +12,7 @@ import dataclasses
 import difflib
 import typing as t
 
-from ..base.assigned_ports import VXLAN_PORT
+from ..base.ports import VXLAN_PORT
 from ..state.errors import FleetError
 
 FLEET, GROUP, NODE = "fleet", "group", "node"

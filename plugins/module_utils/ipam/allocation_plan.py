@@ -29,7 +29,7 @@ class BlockGrant:
 
 
 @dataclasses.dataclass(frozen=True)
-class NodePlan:
+class NodeAllocations:
     """What one node owns. Blocks are in the order in which they were granted.
 
     `blocks` are open: addresses are taken from them. `spare_blocks` may be opened by the node itself.
@@ -72,7 +72,7 @@ class AllocationPlan:
 
     generation: int = 0
     pools: t.Mapping[str, PlannedPool] = dataclasses.field(default_factory=dict)
-    nodes: t.Mapping[str, NodePlan] = dataclasses.field(default_factory=dict)
+    nodes: t.Mapping[str, NodeAllocations] = dataclasses.field(default_factory=dict)
     quarantine: tuple[QuarantinedBlock, ...] = ()
     encapsulations: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     warnings: tuple[str, ...] = dataclasses.field(default=(), compare=False)

@@ -19,6 +19,7 @@ import collections
 import math
 import typing as t
 
+from ..base.addresses import family_of
 from .block_walk import format_address, parse_address, parse_cidr
 from .errors import names
 
@@ -204,7 +205,7 @@ class Allocations:
     def _version_of(self, pool: str) -> int:
         cidrs = [self._pools[pool].cidr] if pool in self._pools else []
         cidrs += [block.cidr for block in self._blocks.values() if block.pool == pool]
-        return 6 if any(":" in cidr for cidr in cidrs) else 4
+        return 6 if any(family_of(cidr) == 6 for cidr in cidrs) else 4
 
     def by_address(self, address: str) -> t.Optional[Allocation]:
         try:
@@ -325,7 +326,7 @@ class Allocations:
         if wanted is not None:
             version = wanted[0]
         for held in self._handles.get(handle, ()):
-            if (":" in held.address) == (version == 6):
+            if family_of(held.address) == version:
                 if wanted is None or self._held.get(wanted) is held:
                     return held
                 raise HandleTaken(

@@ -14,13 +14,15 @@ import bisect
 import ipaddress
 import typing as t
 
+from ..base.addresses import family_of
+
 _BITS = {4: 32, 6: 128}
 _MASK64 = 2**64 - 1
 
 
 def parse_address(text: str) -> tuple[int, int]:
     """(IP version, address). Raises ValueError."""
-    if ":" not in text:
+    if family_of(text) == 4:
         parts = text.split(".")
         if len(parts) == 4:
             value = 0

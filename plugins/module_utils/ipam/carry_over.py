@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import typing as t
 
+from ..base.addresses import family_of
 from .allocation_plan import AllocationPlan, BlockGrant, QuarantinedBlock
 from .block_walk import parse_address, parse_cidr
 from .errors import PlanError, names
@@ -246,7 +247,7 @@ def _keep_addresses(
                 node.tunnels[kind] = (pool.name, address)
                 used.add((pool.name, pool.space.index_at(address)))
         for workload, text in part.addresses():
-            key = workload, 6 if ":" in text else 4
+            key = workload, family_of(text)
             request = requests.get(key)
             if request is None or request.node != name:
                 continue

@@ -31,7 +31,7 @@ from .allocation_plan import (
     TUNNEL_KINDS,
     AllocationPlan,
     BlockGrant,
-    NodePlan,
+    NodeAllocations,
     PlannedPool,
     QuarantinedBlock,
 )
@@ -244,7 +244,7 @@ class _Reader:
         )
         return AllocationPlan(generation, pools, nodes, quarantine, encapsulations)
 
-    def _node(self, node: str, entry: t.Any) -> NodePlan:
+    def _node(self, node: str, entry: t.Any) -> NodeAllocations:
         path = f"nodes.{node}"
         optional = {"blocks": list, "spareBlocks": list, "tunnels": dict, "workloads": dict, "workloads6": dict}
         fields = self._fields(entry, path, {}, optional)
@@ -256,7 +256,7 @@ class _Reader:
         if unknown:
             self._fail(f"has an unknown kind of tunnel at {path}.tunnels: {unknown[0]}.")
         places = _Places(own)
-        return NodePlan(
+        return NodeAllocations(
             blocks,
             spare,
             {kind: self._address(value, f"{path}.tunnels.{kind}", places) for kind, value in tunnels.items()},

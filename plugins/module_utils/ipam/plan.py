@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ..base.addresses import family_of
 from . import grants
-from .allocation_plan import AllocationPlan, BlockGrant, NodePlan, PlannedPool, QuarantinedBlock
+from .allocation_plan import AllocationPlan, BlockGrant, NodeAllocations, PlannedPool, QuarantinedBlock
 from .block_walk import parse_cidr
 from .carry_over import carry_over
 from .errors import PlanError
@@ -85,7 +86,7 @@ def _with_opened(previous: AllocationPlan, opened: t.Mapping[str, t.Collection[s
     """The last plan with those spare blocks open that the nodes opened since."""
     nodes = dict(previous.nodes)
     for name, cidrs in opened.items():
-        part = nodes.get(name, NodePlan())
+        part = nodes.get(name, NodeAllocations())
         spare = {grant.cidr: grant for grant in part.spare_blocks}
         taken = [spare.pop(cidr) for cidr in cidrs if cidr in spare]
         if taken:
@@ -134,7 +135,7 @@ def _requests(ledger: Ledger, workloads: t.Iterable[WorkloadRequest]) -> dict[Wo
 
 def _version(ledger: Ledger, workload: WorkloadRequest) -> int:
     if workload.address is not None:
-        return 6 if ":" in workload.address else 4
+        return family_of(workload.address)
     pool = ledger.pools.get(workload.pool) if workload.pool is not None else None
     return workload.version if pool is None else pool.space.version
 
@@ -154,7 +155,7 @@ def _result(ledger: Ledger, previous: t.Optional[AllocationPlan]) -> AllocationP
     )
 
 
-def _node(ledger: Ledger, node: NodeHoldings) -> NodePlan:
+def _node(ledger: Ledger, node: NodeHoldings) -> NodeAllocations:
     def texts(keys: t.Iterable[Key]) -> tuple[BlockGrant, ...]:
         return tuple(BlockGrant(ledger.pools[pool].space.cidr(index), pool) for pool, index in keys)
 
@@ -162,7 +163,7 @@ def _node(ledger: Ledger, node: NodeHoldings) -> NodePlan:
         return ledger.pools[place[0]].text(place[1])
 
     workloads = sorted(node.workloads.items())
-    return NodePlan(
+    return NodeAllocations(
         texts(node.open),
         texts(node.spare),
         {kind: text(place) for kind, place in sorted(node.tunnels.items())},

@@ -14,7 +14,7 @@ import dataclasses
 import typing as t
 
 from . import claims
-from .allocation_plan import AllocationPlan, BlockGrant, NodePlan, PlannedPool, QuarantinedBlock
+from .allocation_plan import AllocationPlan, BlockGrant, NodeAllocations, PlannedPool, QuarantinedBlock
 from .block_walk import parse_address, parse_cidr
 from .errors import RebuildError, names
 
@@ -228,7 +228,7 @@ def _merge(base: AllocationPlan, copies: t.Mapping[str, _Copy], generation: int,
     claimed = {key: node for node in newer for key in (*copies[node].blocks, *copies[node].spare)}
     quarantine = {parse_cidr(entry.cidr): entry for entry in base.quarantine}
     taken = {*_owned(base), *claimed}
-    nodes: dict[str, NodePlan] = {}
+    nodes: dict[str, NodeAllocations] = {}
     for node in sorted({*base.nodes, *copies}):
         part = base.nodes.get(node)
         copy = copies.get(node)
@@ -243,15 +243,15 @@ def _merge(base: AllocationPlan, copies: t.Mapping[str, _Copy], generation: int,
             notices.append(f"{claimed[key]} has block {grant.cidr}, which the older lockfile gave to {node}.")
         if copy is not None:
             _learn(node, part is None, copy, blocks, spare, quarantine, taken, notices)
-        source: t.Union[NodePlan, _Copy, None] = part or copy
-        nodes[node] = NodePlan(
+        source: t.Union[NodeAllocations, _Copy, None] = part or copy
+        nodes[node] = NodeAllocations(
             tuple(blocks.values()),
             tuple(spare.values()),
             _inside(blocks, source.tunnels if source else {}),
             _inside(blocks, source.workloads if source else {}),
             _inside(blocks, source.workloads6 if source else {}),
         )
-    nodes = {node: part for node, part in nodes.items() if node in base.nodes or part != NodePlan()}
+    nodes = {node: part for node, part in nodes.items() if node in base.nodes or part != NodeAllocations()}
     _set_aside_lost(base, newer, nodes, claimed, quarantine, generation)
     for part in nodes.values():
         for grant in (*part.blocks, *part.spare_blocks):
@@ -264,8 +264,8 @@ def _merge(base: AllocationPlan, copies: t.Mapping[str, _Copy], generation: int,
     )
 
 
-def _from_copy(copy: _Copy) -> NodePlan:
-    return NodePlan(
+def _from_copy(copy: _Copy) -> NodeAllocations:
+    return NodeAllocations(
         tuple(copy.blocks.values()),
         tuple(copy.spare.values()),
         _inside(copy.blocks, copy.tunnels),
@@ -306,7 +306,7 @@ def _learn(
 def _set_aside_lost(
     base: AllocationPlan,
     newer: t.Collection[str],
-    nodes: t.Mapping[str, NodePlan],
+    nodes: t.Mapping[str, NodeAllocations],
     claimed: t.Container[_Key],
     quarantine: dict[_Key, QuarantinedBlock],
     generation: int,

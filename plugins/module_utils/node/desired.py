@@ -13,7 +13,7 @@ from ..policy.host_endpoints import Interfaces
 from ..policy.model import Endpoint
 from ..state import before_network as network_to_come
 from ..state.attachment import Workload, with_workloads
-from ..state.node_policy_tables import NO_INTERFACES, Guard, needs_interfaces
+from ..state.node_policy_tables import NO_INTERFACES, NodePolicyTables, needs_interfaces
 from ..state.node_state import NodeState
 from .ipam.local_ipam import IpamUnreadable, LocalIpam
 from .store import remote_endpoints
@@ -31,14 +31,14 @@ def desired(
     state: NodeState,
     endpoints: t.Iterable[Workload],
     opened: t.Collection[str],
-    guard: t.Optional[Guard] = None,
+    guard: t.Optional[NodePolicyTables] = None,
     interfaces: Interfaces = NO_INTERFACES,
     others: t.Iterable[Endpoint] = (),
 ) -> NodeState:
     """`endpoints` are the workloads that stand, `opened` the CIDRs of spare blocks that the node opened, `interfaces`
     those of the host (see `interfaces_of`), `others` what is known of other nodes' workloads beside the inventory's
     (see remote_endpoints.py). `guard` is that of one who asks again and again."""
-    return (guard or Guard()).with_policy(with_workloads(state, endpoints, opened), interfaces, others)
+    return (guard or NodePolicyTables()).with_policy(with_workloads(state, endpoints, opened), interfaces, others)
 
 
 def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ..base.addresses import family_of
 from ..bird import status
 from ..bird.errors import BirdError, NotAnswering
 from ..dataplane.drivers import iptables, tunnel, workload
@@ -26,7 +27,7 @@ def devices(kernel: Kernel) -> list[Data]:
     """Tunnel devices and the host sides of workloads, with their addresses."""
     held: dict[str, list[str]] = {}
     for address in (*kernel.addresses(), *kernel.addresses(family=6)):
-        if address.scope == SCOPE_LINK and ":" in address.address:
+        if address.scope == SCOPE_LINK and family_of(address.address) == 6:
             continue  # the kernel's own
         held.setdefault(address.device, []).append(f"{address.address}/{address.prefix_length}")
     return [

@@ -20,13 +20,13 @@ import os
 import shutil
 import typing as t
 
+from ..base.addresses import network, within
 from ..bird import client, secrets_file
 from ..bird.errors import BirdError
 from ..dataplane import node as dataplane
 from ..dataplane.change import Change, Failures, ObserveError
 from ..dataplane.drivers import file
 from ..dataplane.drivers.route import text as route_text
-from ..dataplane.kernel.lookup import network, within
 from ..dataplane.kernel.port import PROTOCOL_BIRD, Kernel, RouteOperation
 from ..state.node_state import TABLE_MAIN, NodeState
 from . import units

@@ -68,7 +68,7 @@ def policy_set(resources: t.Iterable[Resource], staged: t.Collection[str] = ()) 
             if not is_deletion(resource):
                 policies.append(policy(resource, policy_name(resource) in staged))
     return model.policy_set(
-        [model.Tier(tier.name, tier.order, tier.defaultAction) for tier in tiers.values()],
+        [model.PolicyTier(tier.name, tier.order, tier.defaultAction) for tier in tiers.values()],
         policies,
         [profile(resource) for resource in resources if isinstance(resource, Profile)],
         [network_set(resource) for resource in resources if isinstance(resource, (GlobalNetworkSet, NetworkSet))],
@@ -115,9 +115,9 @@ def policy(resource: AnyPolicy, staged: bool = False) -> model.Policy:
     )
 
 
-def profile(resource: Profile) -> model.Profile:
+def profile(resource: Profile) -> model.PolicyProfile:
     """One profile."""
-    return model.Profile(
+    return model.PolicyProfile(
         name=resource.name,
         labels=tuple(sorted(resource.labelsToApply.items())),
         ingress=_rules(resource, "ingress", ""),
@@ -125,12 +125,12 @@ def profile(resource: Profile) -> model.Profile:
     )
 
 
-def network_set(resource: t.Union[GlobalNetworkSet, NetworkSet]) -> model.NetworkSet:
+def network_set(resource: t.Union[GlobalNetworkSet, NetworkSet]) -> model.PolicyNetworkSet:
     """One set, of either kind; its ranges without bits beyond their prefix, each once."""
     nets = tuple(sorted({_net(text) for text in resource.nets}))
     if not isinstance(resource, NetworkSet):
-        return model.NetworkSet(resource.name, nets=nets, labels=tuple(sorted(resource.labels.items())))
-    return model.NetworkSet(
+        return model.PolicyNetworkSet(resource.name, nets=nets, labels=tuple(sorted(resource.labels.items())))
+    return model.PolicyNetworkSet(
         name=f"{resource.namespace}/{resource.name}",
         namespace=resource.namespace,
         nets=nets,
@@ -174,16 +174,16 @@ def workload_endpoint(resource: WorkloadEndpoint) -> model.Endpoint:
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-def _rules(resource: t.Union[AnyPolicy, Profile], direction: str, namespace: str) -> tuple[model.Rule, ...]:
+def _rules(resource: t.Union[AnyPolicy, Profile], direction: str, namespace: str) -> tuple[model.PolicyRule, ...]:
     rules: tuple[Rule, ...] = getattr(resource, direction)
     return tuple(_rule(rule, namespace) for rule in rules)
 
 
-def _rule(rule: Rule, namespace: str) -> model.Rule:
+def _rule(rule: Rule, namespace: str) -> model.PolicyRule:
     protocol = _protocol(rule.protocol)
     # What is of another protocol is no ICMP message, so that there is nothing to exclude.
     not_icmp = _icmp(rule.notICMP) if protocol in ("icmp", "icmpv6") else None
-    return model.Rule(
+    return model.PolicyRule(
         action=rule.action,
         ip_version=rule.ipVersion,
         protocol=protocol,
@@ -208,7 +208,7 @@ def _entity(entity: EntityRule, namespace: str) -> model.Entity:
 
 
 def _port(port: t.Union[PortRange, str]) -> model.Port:
-    return model.NamedPort(port) if isinstance(port, str) else model.PortRange(port.first, port.last)
+    return model.NamedPort(port) if isinstance(port, str) else port
 
 
 def _protocol(protocol: t.Union[str, int, None]) -> t.Optional[model.Protocol]:
@@ -238,6 +238,6 @@ def _addresses(texts: t.Iterable[str]) -> tuple[str, ...]:
 
 def _endpoint_ports(
     ports: t.Iterable[t.Union[HostEndpointPort, WorkloadEndpointPort]],
-) -> tuple[model.EndpointPort, ...]:
+) -> tuple[model.DefinedPort, ...]:
     """Those that have a name: no rule can speak of the others."""
-    return tuple(model.EndpointPort(port.name, str(_protocol(port.protocol)), port.port) for port in ports if port.name)
+    return tuple(model.DefinedPort(port.name, str(_protocol(port.protocol)), port.port) for port in ports if port.name)

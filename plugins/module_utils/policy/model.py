@@ -13,6 +13,9 @@ import collections
 import dataclasses
 import typing as t
 
+from ..base.addresses import family_of
+from ..base.ports import PortRange
+
 INGRESS, EGRESS = "Ingress", "Egress"
 ALLOW, DENY, LOG, PASS = "Allow", "Deny", "Log", "Pass"
 WORKLOAD_ENDPOINT, HOST_ENDPOINT = "WorkloadEndpoint", "HostEndpoint"
@@ -24,7 +27,7 @@ DEFAULT_TIER_ORDER = 1_000_000.0
 #: HostEndpoint.interfaceName that stands for all interfaces without a HostEndpoint of their own.
 WILDCARD = "*"
 
-#: Names of protocols, as in `Rule.protocol`, and their numbers (IANA). All others go by number.
+#: Names of protocols, as in `PolicyRule.protocol`, and their numbers (IANA). All others go by number.
 PROTOCOL_NUMBERS: dict[str, int] = {"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58, "sctp": 132, "udplite": 136}
 PROTOCOL_NAMES: dict[int, str] = {number: name for name, number in PROTOCOL_NUMBERS.items()}
 #: Those together with which a rule may give ports, and for which ports have names.
@@ -36,14 +39,6 @@ Protocol = t.Union[str, int]
 def protocol_number(protocol: Protocol) -> int:
     """The IANA number of a name, or the number itself. Raises KeyError."""
     return protocol if isinstance(protocol, int) else PROTOCOL_NUMBERS[protocol]
-
-
-@dataclasses.dataclass(frozen=True)
-class PortRange:
-    """Ports from `first` to `last`, both included."""
-
-    first: int
-    last: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +77,7 @@ class Entity:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class PolicyRule:
     """One rule: what is not given matches everything.
 
     `action` is "Allow", "Deny", "Log" or "Pass". `protocol` and `not_protocol` are canonical: a name of
@@ -116,21 +111,21 @@ class Policy:
     order: t.Optional[float] = None
     selector: str = "all()"
     types: tuple[str, ...] = (INGRESS,)
-    ingress: tuple[Rule, ...] = ()
-    egress: tuple[Rule, ...] = ()
+    ingress: tuple[PolicyRule, ...] = ()
+    egress: tuple[PolicyRule, ...] = ()
     do_not_track: bool = False
     pre_dnat: bool = False
     apply_on_forward: bool = False
     performance_hints: tuple[str, ...] = ()
     staged: bool = False
 
-    def rules(self, direction: str) -> tuple[Rule, ...]:
+    def rules(self, direction: str) -> tuple[PolicyRule, ...]:
         """Those of a direction, "Ingress" or "Egress"."""
         return self.ingress if direction == INGRESS else self.egress
 
 
 @dataclasses.dataclass(frozen=True)
-class Tier:
+class PolicyTier:
     """A group of policies. What they apply to and do not decide meets `default_action`, "Deny" or "Pass"."""
 
     name: str
@@ -139,21 +134,21 @@ class Tier:
 
 
 @dataclasses.dataclass(frozen=True)
-class Profile:
+class PolicyProfile:
     """Labels for those that list it to inherit, and rules for where no policy decides."""
 
     name: str
     labels: tuple[tuple[str, str], ...] = ()
-    ingress: tuple[Rule, ...] = ()
-    egress: tuple[Rule, ...] = ()
+    ingress: tuple[PolicyRule, ...] = ()
+    egress: tuple[PolicyRule, ...] = ()
 
-    def rules(self, direction: str) -> tuple[Rule, ...]:
+    def rules(self, direction: str) -> tuple[PolicyRule, ...]:
         """Those of a direction, "Ingress" or "Egress"."""
         return self.ingress if direction == INGRESS else self.egress
 
 
 @dataclasses.dataclass(frozen=True)
-class EndpointPort:
+class DefinedPort:
     """A port with a name; `protocol` is a name of PROTOCOLS_WITH_PORTS."""
 
     name: str
@@ -178,12 +173,12 @@ class Endpoint:
     addresses: tuple[str, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
     profiles: tuple[str, ...] = ()
-    ports: tuple[EndpointPort, ...] = ()
+    ports: tuple[DefinedPort, ...] = ()
     namespace: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkSet:
+class PolicyNetworkSet:
     """A NetworkSet ("<namespace>/<name>") or GlobalNetworkSet: addresses that selectors find by its labels."""
 
     name: str
@@ -197,17 +192,17 @@ class NetworkSet:
 class PolicySet:
     """All there is besides endpoints, in the order in which it is evaluated. Made by `policy_set`."""
 
-    tiers: tuple[Tier, ...] = ()
+    tiers: tuple[PolicyTier, ...] = ()
     policies: tuple[Policy, ...] = ()
-    profiles: tuple[Profile, ...] = ()
-    network_sets: tuple[NetworkSet, ...] = ()
+    profiles: tuple[PolicyProfile, ...] = ()
+    network_sets: tuple[PolicyNetworkSet, ...] = ()
 
 
 def policy_set(
-    tiers: t.Iterable[Tier] = (),
+    tiers: t.Iterable[PolicyTier] = (),
     policies: t.Iterable[Policy] = (),
-    profiles: t.Iterable[Profile] = (),
-    network_sets: t.Iterable[NetworkSet] = (),
+    profiles: t.Iterable[PolicyProfile] = (),
+    network_sets: t.Iterable[PolicyNetworkSet] = (),
 ) -> PolicySet:
     """The set, sorted, and with a tier `default` in any case.
 
@@ -216,7 +211,7 @@ def policy_set(
     one name.
     """
     by_name = {tier.name: tier for tier in tiers}
-    by_name.setdefault(DEFAULT_TIER, Tier(DEFAULT_TIER, DEFAULT_TIER_ORDER))
+    by_name.setdefault(DEFAULT_TIER, PolicyTier(DEFAULT_TIER, DEFAULT_TIER_ORDER))
     ordered = sorted(by_name.values(), key=_place)
     place_of_tier = {tier.name: index for index, tier in enumerate(ordered)}
     policies = list(policies)
@@ -234,7 +229,7 @@ def policy_set(
     )
 
 
-def _place(ordered: t.Union[Tier, Policy]) -> tuple[bool, float, str]:
+def _place(ordered: t.Union[PolicyTier, Policy]) -> tuple[bool, float, str]:
     return (ordered.order is None, ordered.order or 0.0, ordered.name)
 
 
@@ -253,7 +248,7 @@ class Flow:
     @property
     def ip_version(self) -> int:
         """That of the destination; a flow from one family to the other is no flow."""
-        return 6 if ":" in self.destination else 4
+        return family_of(self.destination)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .model import Endpoint, NamedPortKey, Policy, Profile
+from .model import Endpoint, NamedPortKey, Policy, PolicyProfile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +57,6 @@ class NodePolicy:
 
     endpoints: tuple[LocalEndpoint, ...] = ()
     policies: t.Mapping[str, Policy] = dataclasses.field(default_factory=dict)
-    profiles: t.Mapping[str, Profile] = dataclasses.field(default_factory=dict)
+    profiles: t.Mapping[str, PolicyProfile] = dataclasses.field(default_factory=dict)
     selector_members: t.Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     named_port_members: t.Mapping[NamedPortKey, tuple[tuple[str, int], ...]] = dataclasses.field(default_factory=dict)

@@ -22,7 +22,7 @@ _COST_OF_ANY_VALUE = 100
 def demands(selector: selectors.Selector) -> Demands:
     """What holds, one of it at least, wherever `selector` matches. Works without recursion, as selectors do."""
     # Operands stand before what they are part of, as in a stack machine.
-    waiting: list[tuple[selectors.Node, bool, bool]] = [(selector.root, False, False)]
+    waiting: list[tuple[selectors.Expression, bool, bool]] = [(selector.root, False, False)]
     done: list[Demands] = []
     while waiting:
         node, negated, visited = waiting.pop()

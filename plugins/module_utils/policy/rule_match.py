@@ -9,8 +9,9 @@ import re
 import typing as t
 
 from ..base import selectors
-from .index.address_index import Bearer, Bearers, contains
-from .model import PROTOCOL_NAMES, Entity, Flow, Icmp, NamedPort, Port, Protocol, Rule, protocol_number
+from ..base.addresses import cidr, family_of
+from .index.address_index import AddressIndex, AddressOwner
+from .model import PROTOCOL_NAMES, Entity, Flow, Icmp, NamedPort, PolicyRule, Port, Protocol, protocol_number
 from .sets.needed_sets import named_port_key
 
 _ICMP_NUMBERS = {4: 1, 6: 58}
@@ -20,7 +21,7 @@ _NAMESPACE = "projectcalico.org/namespace"
 _IN_NAMESPACE = re.compile(rf'\({re.escape(_NAMESPACE)} == "([^"]*)" && (.*)\)', re.DOTALL)
 
 
-def mismatch(rule: Rule, flow: Flow, bearers: Bearers) -> str:
+def mismatch(rule: PolicyRule, flow: Flow, index: AddressIndex) -> str:
     """The first thing in which `flow` is not what `rule` is for, "" where it matches.
 
     A flow from one family to the other matches no rule.
@@ -29,22 +30,22 @@ def mismatch(rule: Rule, flow: Flow, bearers: Bearers) -> str:
         _version_mismatch(rule, flow)
         or _protocol_mismatch(rule, flow)
         or _icmp_mismatch(rule, flow)
-        or _entity_mismatch("source", rule.source, flow.source, flow.source_port, rule.protocol, bearers)
+        or _entity_mismatch("source", rule.source, flow.source, flow.source_port, rule.protocol, index)
         or _entity_mismatch(
-            "destination", rule.destination, flow.destination, flow.destination_port, rule.protocol, bearers
+            "destination", rule.destination, flow.destination, flow.destination_port, rule.protocol, index
         )
     )
 
 
-def _version_mismatch(rule: Rule, flow: Flow) -> str:
-    if (":" in flow.source) != (":" in flow.destination):
+def _version_mismatch(rule: PolicyRule, flow: Flow) -> str:
+    if family_of(flow.source) != family_of(flow.destination):
         return f"{flow.source} and {flow.destination} are of different families"
     if rule.ip_version not in (None, flow.ip_version):
         return f"IPv{flow.ip_version} is not IPv{rule.ip_version}"
     return ""
 
 
-def _protocol_mismatch(rule: Rule, flow: Flow) -> str:
+def _protocol_mismatch(rule: PolicyRule, flow: Flow) -> str:
     if rule.protocol is not None and protocol_number(rule.protocol) != flow.protocol:
         return f"{_protocol(flow.protocol)} is not {_protocol(rule.protocol)}"
     if rule.not_protocol is not None and protocol_number(rule.not_protocol) == flow.protocol:
@@ -52,7 +53,7 @@ def _protocol_mismatch(rule: Rule, flow: Flow) -> str:
     return ""
 
 
-def _icmp_mismatch(rule: Rule, flow: Flow) -> str:
+def _icmp_mismatch(rule: PolicyRule, flow: Flow) -> str:
     if rule.icmp is None and rule.not_icmp is None:
         return ""
     # ICMP in IPv6 and ICMPv6 in IPv4 are no messages at all.
@@ -70,27 +71,32 @@ def _is_message(flow: Flow, icmp: Icmp) -> bool:
 
 
 def _entity_mismatch(
-    side: str, entity: Entity, address: str, port: t.Optional[int], protocol: t.Optional[Protocol], bearers: Bearers
+    side: str,
+    entity: Entity,
+    address: str,
+    port: t.Optional[int],
+    protocol: t.Optional[Protocol],
+    index: AddressIndex,
 ) -> str:
-    if entity.nets and not any(contains(net, address) for net in entity.nets):
+    if entity.nets and not any(cidr(net).contains(cidr(address)) for net in entity.nets):
         return f"{side} {address} is not in {', '.join(entity.nets)}"
     for net in entity.not_nets:
-        if contains(net, address):
+        if cidr(net).contains(cidr(address)):
             return f"{side} {address} is in {net} of notNets"
-    if entity.selector and not bearers.match(entity.selector, address):
-        whom = _bearers(address, entity.selector, bearers)
+    if entity.selector and not index.match(entity.selector, address):
+        whom = _owners(address, entity.selector, index)
         return f"{side} {whom} is not selected by {_selector_text(entity.selector)}"
-    if entity.not_selector and bearers.match(entity.not_selector, address):
-        whom = _bearers(address, entity.not_selector, bearers)
+    if entity.not_selector and index.match(entity.not_selector, address):
+        whom = _owners(address, entity.not_selector, index)
         return f"{side} {whom} is selected by the notSelector {_selector_text(entity.not_selector)}"
     if (entity.ports or entity.not_ports) and port is None:
         return f"there is no {side} port"
 
     def among(ports: tuple[Port, ...]) -> bool:
-        return any(_is_port(one, entity, address, port, protocol, bearers) for one in ports)
+        return any(_is_port(one, entity, address, port, protocol, index) for one in ports)
 
     def words(ports: tuple[Port, ...]) -> str:
-        return ", ".join(_meant(one, address, protocol, bearers) for one in ports)
+        return ", ".join(_meant(one, address, protocol, index) for one in ports)
 
     if entity.ports and not among(entity.ports):
         return f"{side} port {port} is not {words(entity.ports)}"
@@ -105,10 +111,10 @@ def _is_port(
     address: str,
     number: t.Optional[int],
     protocol: t.Optional[Protocol],
-    bearers: Bearers,
+    index: AddressIndex,
 ) -> bool:
     if isinstance(port, NamedPort):
-        return bearers.have_port(named_port_key(port, protocol, entity), address, number)
+        return index.have_port(named_port_key(port, protocol, entity), address, number)
     return number is not None and port.first <= number <= port.last
 
 
@@ -130,25 +136,25 @@ def _message(kind: t.Optional[int], code: t.Optional[int]) -> str:
     return f"ICMP {' '.join(words)}" if words else "any ICMP message"
 
 
-def _meant(port: Port, address: str, protocol: t.Optional[Protocol], bearers: Bearers) -> str:
+def _meant(port: Port, address: str, protocol: t.Optional[Protocol], index: AddressIndex) -> str:
     """A port; of a named one with the number that it has at the address: `sql (5432)`."""
     if not isinstance(port, NamedPort):
         return port_text(port)
-    named = (one for bearer in bearers.of(address) for one in bearer.ports)
+    named = (one for owner in index.of(address) for one in owner.ports)
     numbers = sorted({one.port for one in named if (one.name, one.protocol) == (port.name, protocol)})
     return f"{port.name} ({', '.join(map(str, numbers)) or 'no such port there'})"
 
 
-def _bearers(address: str, selector: str, bearers: Bearers) -> str:
+def _owners(address: str, selector: str, index: AddressIndex) -> str:
     """Who has the address, with the labels that `selector` asks for: `10.65.0.1 (default/web: app=web, no tier)`."""
-    found = [_labelled(bearer, selector) for bearer in bearers.of(address)]
+    found = [_labelled(owner, selector) for owner in index.of(address)]
     return f"{address} ({'; '.join(found) or 'of no endpoint and no network set'})"
 
 
-def _labelled(bearer: Bearer, selector: str) -> str:
+def _labelled(owner: AddressOwner, selector: str) -> str:
     asked = sorted(selectors.parse(selector).labels - {_NAMESPACE})
-    words = [f"{name}={bearer.labels[name]}" if name in bearer.labels else f"no {name}" for name in asked]
-    return f"{bearer.name}: {', '.join(words)}" if words else bearer.name
+    words = [f"{name}={owner.labels[name]}" if name in owner.labels else f"no {name}" for name in asked]
+    return f"{owner.name}: {', '.join(words)}" if words else owner.name
 
 
 def _selector_text(selector: str) -> str:

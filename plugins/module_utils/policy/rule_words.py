@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
-from .model import EGRESS, INGRESS, Entity, Icmp, NamedPort, Policy, Port, Profile, Protocol, Rule
+from .model import EGRESS, INGRESS, Entity, Icmp, NamedPort, Policy, PolicyProfile, PolicyRule, Port, Protocol
 
 
-def rule_text(rule: Rule) -> str:
+def rule_text(rule: PolicyRule) -> str:
     """All that the rule says; two rules that differ have different texts."""
     words = [rule.action, *_protocol(rule)]
     for preposition, entity in (("from", rule.source), ("to", rule.destination)):
@@ -21,14 +21,14 @@ def rule_text(rule: Rule) -> str:
     return " ".join(words)
 
 
-def rule_count(owner: t.Union[Policy, Profile]) -> str:
+def rule_count(owner: t.Union[Policy, PolicyProfile]) -> str:
     """`3 rules`, those in force."""
     directions = owner.types if isinstance(owner, Policy) else (INGRESS, EGRESS)
     count = sum(len(owner.rules(direction)) for direction in directions)
     return f"{count} rule{'' if count == 1 else 's'}"
 
 
-def _protocol(rule: Rule) -> t.Iterator[str]:
+def _protocol(rule: PolicyRule) -> t.Iterator[str]:
     if rule.ip_version is not None:
         yield f"IPv{rule.ip_version}"
     if rule.protocol is not None:

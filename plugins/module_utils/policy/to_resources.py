@@ -48,11 +48,11 @@ def policy(value: model.Policy) -> Resource:
     return _resource(kind, plain, spec, namespace)
 
 
-def tier(value: model.Tier) -> Resource:
+def tier(value: model.PolicyTier) -> Resource:
     return _resource("Tier", value.name, {"order": value.order, "defaultAction": value.default_action})
 
 
-def profile(value: model.Profile) -> Resource:
+def profile(value: model.PolicyProfile) -> Resource:
     spec = {
         "labelsToApply": dict(value.labels),
         "ingress": [_rule(rule, "") for rule in value.ingress],
@@ -61,7 +61,7 @@ def profile(value: model.Profile) -> Resource:
     return _resource("Profile", value.name, spec)
 
 
-def network_set(value: model.NetworkSet) -> Resource:
+def network_set(value: model.PolicyNetworkSet) -> Resource:
     namespace, name = _split(value.name, bool(value.namespace))
     labels = own_labels(value.labels, namespace)
     return _resource(
@@ -86,7 +86,7 @@ def own_labels(labels: t.Iterable[tuple[str, str]], namespace: str) -> dict[str,
     return {key: value for key, value in labels if implied.get(key) != value}
 
 
-def ports(values: t.Iterable[model.EndpointPort]) -> list[Data]:
+def ports(values: t.Iterable[model.DefinedPort]) -> list[Data]:
     """As documents of endpoints have them."""
     return [{"name": one.name, "protocol": _PROTOCOLS[one.protocol], "port": one.port} for one in values]
 
@@ -112,7 +112,7 @@ def _split(name: str, namespaced: bool) -> tuple[str, str]:
     return namespace, rest
 
 
-def _rule(rule: model.Rule, namespace: str) -> Data:
+def _rule(rule: model.PolicyRule, namespace: str) -> Data:
     return _given(
         {
             "action": rule.action,
@@ -128,7 +128,7 @@ def _rule(rule: model.Rule, namespace: str) -> Data:
     )
 
 
-def _protocol(protocol: t.Optional[model.Protocol], rule: model.Rule) -> t.Union[str, int, None]:
+def _protocol(protocol: t.Optional[model.Protocol], rule: model.PolicyRule) -> t.Union[str, int, None]:
     """By name, but for one that by its name would be of the other IP version."""
     if not isinstance(protocol, str):
         return protocol
@@ -186,12 +186,12 @@ def _without(selector: str, namespace: str) -> t.Optional[str]:
     return _all_of([*operands[:place], *operands[place + 1 :]])
 
 
-def _operands(selector: str) -> list[selectors.Node]:
+def _operands(selector: str) -> list[selectors.Expression]:
     root = selectors.parse(selector).root
     return list(root.operands) if isinstance(root, selectors.And) else [root]
 
 
-def _all_of(operands: t.Sequence[selectors.Node]) -> str:
+def _all_of(operands: t.Sequence[selectors.Expression]) -> str:
     if not operands:
         return ""
     return selectors.Selector(operands[0] if len(operands) == 1 else selectors.And(tuple(operands))).canonical

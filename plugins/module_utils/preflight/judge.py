@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..base.assigned_ports import BGP_PORT
+from ..base.ports import BGP_PORT
 from ..bird import version as bird_version
 from ..state.attachment import STRICT, UNCHECKED
 from ..state.node_state import NodeState, TunnelDevice

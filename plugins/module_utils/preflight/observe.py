@@ -15,7 +15,7 @@ import socket
 import struct
 import typing as t
 
-from ..base.assigned_ports import BGP_PORT, VXLAN_PORT
+from ..base.ports import BGP_PORT, VXLAN_PORT
 from ..dataplane.kernel.port import SCOPE_LINK, Kernel
 from . import features, firewall, packages, processes
 from .files import Files

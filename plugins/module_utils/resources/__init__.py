@@ -15,6 +15,7 @@ documents get the verdict that Calico's own client gives them after filling in i
 
 from __future__ import annotations
 
+from ..base.ports import PortRange
 from .documents import KINDS, parse, parse_flat
 from .errors import ResourceError
 from .kinds.bgp import (
@@ -36,7 +37,7 @@ from .kinds.profile import Profile
 from .kinds.staged_policies import StagedGlobalNetworkPolicy, StagedNetworkPolicy
 from .kinds.tier import DEFAULT_TIER, DEFAULT_TIER_ORDER, Tier
 from .metadata import DEFAULT_NAMESPACE, Metadata, NamespacedMetadata
-from .ports import PROTOCOLS, Port, PortRange
+from .ports import PROTOCOLS, Port
 from .resource import API_VERSION, NamespacedResource, Resource
 from .rules import EntityRule, ICMPFields, Rule, RuleMetadata, ServiceAccountMatch
 from .schema import json_schema

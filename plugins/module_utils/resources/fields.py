@@ -93,7 +93,7 @@ class Filled(Text):
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice(_Plain):
+class OneOf(_Plain):
     """One of a few words; an empty text leaves the default, where there is one."""
 
     words: tuple[str, ...]

@@ -10,10 +10,10 @@ asks for ICMP or HTTP, and so do the readers here. A port is a number, a range (
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import typing as t
 
+from ..base.ports import PortRange
 from .errors import Refused
 from .fields import Document, Filled, nearest
 
@@ -27,14 +27,6 @@ _DIGITS = re.compile(r"\d+", re.ASCII)
 _RANGE = re.compile(r"(\d+):(\d+)", re.ASCII)
 _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 _PORT_NAME_LIMIT = 15
-
-
-@dataclasses.dataclass(frozen=True)
-class PortRange:
-    """Ports from `first` to `last`, both included; a single port is a range of one."""
-
-    first: int
-    last: int
 
 
 #: A range of ports, or the name that endpoints give to one.

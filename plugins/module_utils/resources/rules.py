@@ -14,7 +14,7 @@ import typing as t
 
 from ..base.addresses import parse_cidr
 from .errors import Refused
-from .fields import NAME, TEXT, Choice, Fields, Filled, Integer, Items, SelectorText, field
+from .fields import NAME, TEXT, Fields, Filled, Integer, Items, OneOf, SelectorText, field
 from .metadata import ANNOTATIONS
 from .policy_selectors import EndpointSelector, NamespaceSelector
 from .ports import PROTOCOL, PROTOCOLS_WITH_PORTS, RULE_PORT, Port
@@ -148,7 +148,7 @@ class RuleMetadata:
 class Rule:
     """A rule. `protocol` and `notProtocol` are a name of PROTOCOLS or a number, as written."""
 
-    action: str = field(Choice(ACTIONS), "")
+    action: str = field(OneOf(ACTIONS), "")
     ipVersion: t.Optional[int] = field(Integer())
     protocol: t.Union[str, int, None] = field(PROTOCOL)
     notProtocol: t.Union[str, int, None] = field(PROTOCOL)

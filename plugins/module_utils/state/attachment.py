@@ -12,9 +12,9 @@ import dataclasses
 import ipaddress
 import typing as t
 
-from ..base.cidr import contains, host
+from ..base.addresses import contains, family_of, host
 from . import local_blocks
-from .node_state import OVERHEAD, OVERHEAD6, TABLE_MAIN, Ipam, NodeState, Pool, Route, Sysctl, WorkloadEndpoint
+from .node_state import OVERHEAD, OVERHEAD6, TABLE_MAIN, NodeIpam, NodeState, Pool, Route, Sysctl, WorkloadEndpoint
 
 #: Values of rp_filter: the source of a packet may be any, leads back to the interface that it came by, or to any one.
 UNCHECKED, STRICT, LOOSE = "0", "1", "2"
@@ -142,8 +142,8 @@ def endpoint(
 
     Raises ValueError for a workload that has no address.
     """
-    address = next((found for found in workload.addresses if ":" not in found), "")
-    address6 = next((found for found in workload.addresses if ":" in found), "")
+    address = next((found for found in workload.addresses if family_of(found) == 4), "")
+    address6 = next((found for found in workload.addresses if family_of(found) == 6), "")
     if not address and not address6:
         raise ValueError(f"workload {workload.id} has no address")
     pools = (pool,) if pool6 is None else (pool, pool6)
@@ -200,7 +200,7 @@ def endpoint_routes(workload: WorkloadEndpoint) -> tuple[Route, ...]:
     return tuple(Route(host(address), device=workload.interface) for address in workload.addresses)
 
 
-def own_routes(bgp: bool, ipam: Ipam, workloads: t.Sequence[WorkloadEndpoint]) -> tuple[Route, ...]:
+def own_routes(bgp: bool, ipam: NodeIpam, workloads: t.Sequence[WorkloadEndpoint]) -> tuple[Route, ...]:
     """A blackhole for each block that the other nodes send here, and the way to each workload."""
     hosts = {route.destination: route for workload in workloads for route in endpoint_routes(workload)}
     # Without BGP the others route to spare blocks already, so what is not used in them has to end here as well.
@@ -210,7 +210,7 @@ def own_routes(bgp: bool, ipam: Ipam, workloads: t.Sequence[WorkloadEndpoint]) -
     return (*blackholes, *hosts.values())
 
 
-def with_opened(ipam: Ipam, opened: t.Collection[str]) -> Ipam:
+def with_opened(ipam: NodeIpam, opened: t.Collection[str]) -> NodeIpam:
     """With those of its spare blocks open that are in `opened`, in the order of `opened`; what else is there counts
     for nothing."""
     if not opened:
@@ -280,7 +280,7 @@ def with_workloads(
     endpoints = beside_inventory(state, workloads, own)
     if not endpoints and ipam is state.ipam:
         return state
-    opened_now = Ipam(blocks=ipam.blocks[len(state.ipam.blocks) :])
+    opened_now = NodeIpam(blocks=ipam.blocks[len(state.ipam.blocks) :])
     routes = own_routes(True, opened_now, endpoints)
     hosts = {route.destination for route in routes if route.device}
     kept = [route for route in state.routes if route.type != "blackhole" or route.destination not in hosts]
@@ -343,11 +343,11 @@ def pools_of(state: NodeState, workload: Workload) -> tuple[Pool, ...]:
     for by name, else where they lie by now. A workload whose pool is gone gets what fits in any tunnel."""
     first: dict[bool, str] = {}
     for address in workload.addresses:
-        first.setdefault(":" in address, address)
+        first.setdefault(family_of(address) == 6, address)
     found: list[Pool] = []
     for family6, address in sorted(first.items()):
         pool = next((pool for pool in state.pools if pool.name == workload.pool and not found), None)
-        if pool is None or (":" in pool.cidr) != family6:
+        if pool is None or (family_of(pool.cidr) == 6) != family6:
             pool = next((pool for pool in state.pools if contains(pool.cidr, address)), None)
         found.append(pool or _pool_gone(state, workload, family6))
     return tuple(found) or (_pool_gone(state, workload, False),)
@@ -355,5 +355,5 @@ def pools_of(state: NodeState, workload: Workload) -> tuple[Pool, ...]:
 
 def _pool_gone(state: NodeState, workload: Workload, family6: bool) -> Pool:
     overhead = OVERHEAD6 if family6 else OVERHEAD
-    name = "" if family6 and any(":" not in address for address in workload.addresses) else workload.pool
+    name = "" if family6 and any(family_of(address) == 4 for address in workload.addresses) else workload.pool
     return Pool(name, "", 0, "None", workload_mtu=state.underlay_mtu - max(overhead.values()))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ..base.ports import PortRange
 from ..policy import model
 from .node_policy_tables import needs_interfaces
 from .node_state import NodeState
@@ -44,7 +45,7 @@ def _closed(node: str, policy: PolicyState) -> PolicyState:
         kind=model.HOST_ENDPOINT, name=NAME, node=node, interface=model.WILDCARD, labels=((_LABEL, ""),)
     )
     before = policy.policy_set
-    tiers = (model.Tier(NAME, _FIRST), *before.tiers)
+    tiers = (model.PolicyTier(NAME, _FIRST), *before.tiers)
     policies = (*_policies(), *before.policies)
     policy_set = model.policy_set(tiers, policies, before.profiles, before.network_sets)
     return dataclasses.replace(policy, policy_set=policy_set, endpoints=(everything, *policy.endpoints))
@@ -52,8 +53,8 @@ def _closed(node: str, policy: PolicyState) -> PolicyState:
 
 def _policies() -> t.Iterator[model.Policy]:
     """Yield what denies all else, forwarded packets and those that policy before DNAT would accept included."""
-    ingress = (*_setup(_DHCPV6_CLIENT), model.Rule(model.DENY))
-    egress = (*_setup(_DHCPV6_SERVER), model.Rule(model.DENY))
+    ingress = (*_setup(_DHCPV6_CLIENT), model.PolicyRule(model.DENY))
+    egress = (*_setup(_DHCPV6_SERVER), model.PolicyRule(model.DENY))
     both = model.Policy(
         name=NAME,
         tier=NAME,
@@ -67,8 +68,8 @@ def _policies() -> t.Iterator[model.Policy]:
     yield dataclasses.replace(both, name=f"{NAME}-dnat", types=(model.INGRESS,), egress=(), pre_dnat=True)
 
 
-def _setup(dhcpv6_port: int) -> t.Iterator[model.Rule]:
+def _setup(dhcpv6_port: int) -> t.Iterator[model.PolicyRule]:
     for kind in _IPV6_SETUP:
-        yield model.Rule(model.ALLOW, ip_version=6, protocol="icmpv6", icmp=model.Icmp(kind))
-    port = model.Entity(ports=(model.PortRange(dhcpv6_port, dhcpv6_port),))
-    yield model.Rule(model.ALLOW, ip_version=6, protocol="udp", destination=port)
+        yield model.PolicyRule(model.ALLOW, ip_version=6, protocol="icmpv6", icmp=model.Icmp(kind))
+    port = model.Entity(ports=(PortRange(dhcpv6_port, dhcpv6_port),))
+    yield model.PolicyRule(model.ALLOW, ip_version=6, protocol="udp", destination=port)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ..base.addresses import family_of
 from ..policy.sets.ip_sets import LOCAL_BLOCKS, name_of
 from .node_state import Block, IpSet
 
@@ -19,7 +20,7 @@ def ipsets(blocks: t.Iterable[Block], versions: t.Iterable[int]) -> tuple[IpSet,
     """
     members: dict[int, list[str]] = {version: [] for version in sorted(versions)}
     for block in blocks:
-        version, single = (6, "/128") if ":" in block.cidr else (4, "/32")
+        version, single = (6, "/128") if family_of(block.cidr) == 6 else (4, "/32")
         if version in members:
             # A set shows single addresses without their length.
             members[version].append(block.cidr[: -len(single)] if block.cidr.endswith(single) else block.cidr)

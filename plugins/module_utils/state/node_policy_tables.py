@@ -13,10 +13,11 @@ import dataclasses
 import types
 import typing as t
 
-from ..base.assigned_ports import VXLAN_PORT
+from ..base.addresses import family_of
+from ..base.ports import VXLAN_PORT
 from ..policy import model
 from ..policy.chains.compile import Compiler
-from ..policy.chains.settings import IPIP, VXLAN, Encapsulation, Settings
+from ..policy.chains.settings import IPIP, VXLAN, ChainSettings, Encapsulation
 from ..policy.host_endpoints import Interfaces
 from ..policy.index.labels import namespaced_labels
 from ..policy.index.policy_index import PolicyIndex
@@ -33,7 +34,7 @@ FAMILIES = (4, 6)
 NO_INTERFACES: Interfaces = types.MappingProxyType({})
 
 
-class Guard:
+class NodePolicyTables:
     """Compiles one node's policy again and again: what has not changed since the last time is not made anew, and is the
     same object then, by which the drivers know it."""
 
@@ -44,7 +45,7 @@ class Guard:
         self._planned: t.Mapping[str, Endpoint] = {}  # here, by the inventory
         self._own: dict[str, tuple[WorkloadEndpoint, Endpoint]] = {}  # here, by interface, and made of what
         self._policy: t.Optional[PolicyState] = None
-        self._settings: t.Optional[Settings] = None
+        self._settings: t.Optional[ChainSettings] = None
         self._compilers: tuple[Compiler, ...] = ()
         self._rendering = PolicyTables()
         self._programmed: t.Optional[tuple[tuple[IptablesTable, ...], list[IpSet]]] = None
@@ -139,8 +140,8 @@ class _Elsewhere:
 def with_policy(
     state: NodeState, interfaces: Interfaces = NO_INTERFACES, others: t.Iterable[Endpoint] = ()
 ) -> NodeState:
-    """As Guard's, once."""
-    return Guard().with_policy(state, interfaces, others)
+    """Return `state` with the policy tables of a node that compiles once; see NodePolicyTables.with_policy."""
+    return NodePolicyTables().with_policy(state, interfaces, others)
 
 
 def needs_interfaces(state: NodeState) -> bool:
@@ -232,7 +233,7 @@ def workload_endpoint(
     interface: str,
     addresses: tuple[str, ...],
     profiles: tuple[str, ...],
-    ports: tuple[model.EndpointPort, ...] = (),
+    ports: tuple[model.DefinedPort, ...] = (),
 ) -> Endpoint:
     """Return a workload as the Endpoint that policy selects by labels, addresses and named ports."""
     return Endpoint(
@@ -248,15 +249,15 @@ def workload_endpoint(
     )
 
 
-def chain_settings(state: NodeState, settings: PolicySettings) -> Settings:
+def chain_settings(state: NodeState, settings: PolicySettings) -> ChainSettings:
     """For the compiler of chains: with the encapsulations that the node's devices stand for."""
     encapsulations = tuple(
         Encapsulation(IPIP)
         if device.kind == "ipip"
-        else Encapsulation(VXLAN, device.port or VXLAN_PORT, 6 if ":" in device.local else 4)
+        else Encapsulation(VXLAN, device.port or VXLAN_PORT, family_of(device.local))
         for device in state.devices
     )
-    return Settings(
+    return ChainSettings(
         default_endpoint_to_host_action=settings.default_endpoint_to_host_action,
         deny_action=settings.deny_action,
         allow_action=settings.allow_action,

@@ -19,6 +19,7 @@ import re
 import typing as t
 
 from ..base import packed_json
+from ..base.addresses import family_of
 from ..bgp.bird_state import Bird, BirdRoute
 from .phase import Phase
 from .policy_state import PolicyState
@@ -44,7 +45,7 @@ OVERHEAD6 = {"VXLAN": 70, "VXLANCrossSubnet": 70, "None": 0}
 
 def overhead(encapsulation: str, cidr: str) -> int:
     """Bytes that `encapsulation` adds to a packet of the pool with this CIDR."""
-    return (OVERHEAD6 if ":" in cidr else OVERHEAD)[encapsulation]
+    return (OVERHEAD6 if family_of(cidr) == 6 else OVERHEAD)[encapsulation]
 
 
 TABLE_MAIN = 254
@@ -87,7 +88,7 @@ class Block:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ipam:
+class NodeIpam:
     """The node's own part of the lockfile: what was granted to it, and by which generation of the plan.
 
     `reservations` are CIDRs out of which no address is chosen, only given to those who ask for it by name.
@@ -190,7 +191,7 @@ class Route:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class RoutingRule:
     """A routing policy rule: packets with `fwmark` look in `table`. `family` is 4 or 6."""
 
     fwmark: int
@@ -259,13 +260,13 @@ class NodeState:
     phase: Phase = Phase.CONVERGE
     underlay_mtu: int = 1500
     pools: tuple[Pool, ...] = ()
-    ipam: Ipam = Ipam()
+    ipam: NodeIpam = NodeIpam()
     devices: tuple[TunnelDevice, ...] = ()
     neighbors: tuple[Neighbor, ...] = ()
     fdb: tuple[FdbEntry, ...] = ()
     workloads: tuple[WorkloadEndpoint, ...] = ()
     routes: tuple[Route, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[RoutingRule, ...] = ()
     sysctls: tuple[Sysctl, ...] = ()
     ipsets: tuple[IpSet, ...] = ()
     iptables: tuple[IptablesTable, ...] = ()
@@ -350,7 +351,7 @@ class NodeState:
                 if gateway is None:
                     continue
             if match is not None or route.device == UNDERLAY:
-                own = device6 or device if ":" in route.destination else device
+                own = device6 or device if family_of(route.destination) == 6 else device
                 named = own if route.device == UNDERLAY else route.device
                 route = dataclasses.replace(route, gateway=gateway, device=named)
             routes.append(route)

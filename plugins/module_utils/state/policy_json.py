@@ -13,7 +13,8 @@ import dataclasses
 import re
 import typing as t
 
-from ..policy.model import NamedPort, Port, PortRange
+from ..base.ports import PortRange
+from ..policy.model import NamedPort, Port
 
 Data = dict[str, t.Any]
 

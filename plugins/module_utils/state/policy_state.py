@@ -11,7 +11,7 @@ import typing as t
 from ..policy import model
 from ..policy.chains import settings as chains
 from ..policy.chains.rules.marks import DEFAULT_MASK
-from ..policy.model import Endpoint, Failsafe, NetworkSet, Policy, PolicySet, Profile, Tier
+from ..policy.model import Endpoint, Failsafe, Policy, PolicyNetworkSet, PolicyProfile, PolicySet, PolicyTier
 from .policy_json import Data, from_plain, to_plain
 
 #: Calico's own profile, that of host endpoints which it makes by itself: allows everything. Nobody has to define it.
@@ -21,10 +21,10 @@ ALLOW_ALL = "projectcalico-default-allow"
 NO_POLICY = model.policy_set()
 
 
-def allow_all() -> Profile:
+def allow_all() -> PolicyProfile:
     """The profile ALLOW_ALL."""
-    allow = (model.Rule(model.ALLOW),)
-    return Profile(ALLOW_ALL, ingress=allow, egress=allow)
+    allow = (model.PolicyRule(model.ALLOW),)
+    return PolicyProfile(ALLOW_ALL, ingress=allow, egress=allow)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,10 +81,10 @@ class PolicyState:
         fields = dict(data)
         try:
             policy_set = model.policy_set(
-                [from_plain(Tier, entry) for entry in fields.pop("tiers")],
+                [from_plain(PolicyTier, entry) for entry in fields.pop("tiers")],
                 [from_plain(Policy, entry) for entry in fields.pop("policies")],
-                [from_plain(Profile, entry) for entry in fields.pop("profiles")],
-                [from_plain(NetworkSet, entry) for entry in fields.pop("network_sets")],
+                [from_plain(PolicyProfile, entry) for entry in fields.pop("profiles")],
+                [from_plain(PolicyNetworkSet, entry) for entry in fields.pop("network_sets")],
             )
             endpoints = tuple(from_plain(Endpoint, entry) for entry in fields.pop("endpoints"))
             settings = from_plain(PolicySettings, fields.pop("settings"))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ..policy.chains.memory import Memory
+from ..policy.chains.result_cache import ResultCache
 from ..policy.chains.rules import names
-from ..policy.chains.rules.rule import Rule
+from ..policy.chains.rules.rule import IptablesRule
 from ..policy.chains.tables import Tables
 from ..policy.model import EGRESS, INGRESS
 from ..policy.node_policy import NodePolicy
@@ -21,7 +21,7 @@ class PolicyTables:
     drivers know it."""
 
     def __init__(self) -> None:
-        self._of_chains, self._of_sets = Memory(), Memory()
+        self._of_chains, self._of_sets = ResultCache(), ResultCache()
         self._rendered: tuple[list[t.Any], tuple[IptablesTable, ...]] = ([], ())  # what of, and the tables
 
     def render(self, node: NodePolicy, compiled: t.Sequence[Tables]) -> tuple[tuple[IptablesTable, ...], list[IpSet]]:
@@ -54,7 +54,7 @@ class PolicyTables:
         return self._of_sets.recall(found.name, found, lambda: IpSet(found.name, found.type, found.members))
 
 
-def _rendered(rules: tuple[Rule, ...]) -> tuple[str, ...]:
+def _rendered(rules: tuple[IptablesRule, ...]) -> tuple[str, ...]:
     return tuple(rule.render() for rule in rules)
 
 

@@ -26,7 +26,7 @@ def notices(fleet: Fleet, hosts: t.Sequence[Host]) -> tuple[str, ...]:
     return tuple(_notice(one, parts, hosts) for one in found)
 
 
-def _notice(found: policy_lint.Finding, parts: PolicyParts, hosts: t.Sequence[Host]) -> str:
+def _notice(found: policy_lint.PolicyFinding, parts: PolicyParts, hosts: t.Sequence[Host]) -> str:
     who = f"{found.kind} {found.name}"
     # A policy of a staged kind is known by the kind and name of what it stands beside.
     written = f"Staged{who.replace(STAGED_PREFIX, '')}" if STAGED_PREFIX in found.name else who

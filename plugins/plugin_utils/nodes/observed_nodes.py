@@ -19,7 +19,7 @@ from . import run_results
 
 
 @dataclasses.dataclass
-class Observed:
+class ObservedNodes:
     """By host: `states` (None: it has none yet), `journals`, `passwords` (names of those that change), and `refused`,
     hosts that answered something that cannot be read; these are in none of the others."""
 
@@ -36,9 +36,9 @@ class Observed:
             t.cast("dict[str, t.Any]", part).pop(host, None)
 
 
-def read(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> Observed:
+def read(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> ObservedNodes:
     """Return what the hosts answered. Those that could not be reached, or failed, are not in it."""
-    found = Observed()
+    found = ObservedNodes()
     with uncollected():
         for host, answer in results.items():
             if not run_results.usable(answer):

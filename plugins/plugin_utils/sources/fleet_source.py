@@ -26,7 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.node_info import Journal
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
     AllocationPlan,
-    NodePlan,
+    NodeAllocations,
     PlannedPool,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import IpamError
@@ -224,7 +224,7 @@ def _own_addresses(
     for entry in previous.quarantine:
         aside.setdefault(entry.node, []).append(entry.cidr)
     for node, journal in given.items():
-        part = previous.nodes.get(node, NodePlan())
+        part = previous.nodes.get(node, NodeAllocations())
         cidrs = [*(grant.cidr for grant in (*part.blocks, *part.spare_blocks)), *aside.get(node, ())]
         blocks = OwnBlocks(cidrs)
         why = "it lies in none of the node's blocks."

@@ -13,8 +13,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals, rules
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import ERROR, Finding
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import Link, Network
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import ERROR, LintFinding
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import LintedFleet, UnderlayLink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..lines.shown_path import shown_path
@@ -26,7 +26,7 @@ from .fleet_source import fleet_variable
 class Looked:
     """What was found, errors first, in how many nodes by how many rules; both 0 where no fleet can be made of it."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[LintFinding, ...]
     nodes: int = 0
     rules: int = 0
 
@@ -68,15 +68,15 @@ def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
         return Looked((_shortened(refusals.finding(error)),))
 
 
-def _shortened(finding: Finding) -> Finding:
+def _shortened(finding: LintFinding) -> LintFinding:
     """With its file as seen from here, where it lies below."""
     return dataclasses.replace(finding, origin=shown_path(finding.origin)) if finding.origin else finding
 
 
-def _network(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: Fleet) -> Network:
+def _network(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: Fleet) -> LintedFleet:
     ways: dict[str, str] = {}
-    links: dict[str, t.Optional[Link]] = {}
-    links6: dict[str, t.Optional[Link]] = {}
+    links: dict[str, t.Optional[UnderlayLink]] = {}
+    links6: dict[str, t.Optional[UnderlayLink]] = {}
     for name, node in fleet.nodes.items():
         known = task_vars["hostvars"][name]
         if known.get("ansible_host"):
@@ -89,25 +89,25 @@ def _network(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: F
                     links[name] = _link(facts, node.address)
                 if node.address6:
                     links6[name] = _link6(facts, node.address6)
-    return Network(fleet, hosts, tuple(inventory_source.outside(task_vars)), ways, links, links6)
+    return LintedFleet(fleet, hosts, tuple(inventory_source.outside(task_vars)), ways, links, links6)
 
 
-def _link(facts: t.Mapping[str, t.Any], address: str) -> t.Optional[Link]:
+def _link(facts: t.Mapping[str, t.Any], address: str) -> t.Optional[UnderlayLink]:
     """The device with that address, of the facts that the module setup gathers."""
     for name, device in _devices(facts):
         more = device.get("ipv4_secondaries") or ()
         for held in (device.get("ipv4") or {}, *more):
             if held.get("address") == address:
                 alone = held in more and held.get("netmask") == "255.255.255.255"
-                return Link(name, _mtu(device), alone)
+                return UnderlayLink(name, _mtu(device), alone)
     return None
 
 
-def _link6(facts: t.Mapping[str, t.Any], address: str) -> t.Optional[Link]:
+def _link6(facts: t.Mapping[str, t.Any], address: str) -> t.Optional[UnderlayLink]:
     """In IPv6, where a device has a list of addresses. As many have /128 by DHCP, that of one says nothing."""
     for name, device in _devices(facts):
         if any(held.get("address") == address for held in device.get("ipv6") or ()):
-            return Link(name, _mtu(device))
+            return UnderlayLink(name, _mtu(device))
     return None
 
 

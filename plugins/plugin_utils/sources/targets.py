@@ -19,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_parts import PolicyWire
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Ipam, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeIpam, NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import PHASES, Phase
 
 _FILE, _POLICY = "targets", "policy"
@@ -56,7 +56,7 @@ class Targets:
             return transition.with_sessions_of(compiler.node_state(self.fleet, node), self.sessions_of.get(node))
         return self.states[node]
 
-    def ipams(self) -> dict[str, Ipam]:
+    def ipams(self) -> dict[str, NodeIpam]:
         """What each node that routes for workloads owns."""
         if self.fleet is not None:
             return {

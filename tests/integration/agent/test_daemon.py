@@ -17,13 +17,13 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import RouteOperation
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import packed_state
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Ipam, Route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, NodeIpam, Route
 
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.unit.agent.node_under_test import BLOCK, STATE, with_state
 
 MANY = with_state(
-    ipam=Ipam(1, (Block("10.244.1.0/24", "default-pool"),)), routes=(Route("10.244.1.0/24", "blackhole"),)
+    ipam=NodeIpam(1, (Block("10.244.1.0/24", "default-pool"),)), routes=(Route("10.244.1.0/24", "blackhole"),)
 )
 
 

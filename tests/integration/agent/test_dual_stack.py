@@ -16,7 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     FdbEntry,
     Neighbor,
-    Rule,
+    RoutingRule,
     Sysctl,
     TunnelDevice,
 )
@@ -30,7 +30,7 @@ FULL = dataclasses.replace(
     devices=(TunnelDevice("vxlan-v6.calico", "vxlan", 1430, "fd00:10:10::11", "fd00:10:244::40", VTEP, 4096, 4789),),
     neighbors=(Neighbor("vxlan-v6.calico", GATEWAY, REMOTE),),
     fdb=(FdbEntry("vxlan-v6.calico", REMOTE, "fd00:10:10::12"),),
-    rules=(Rule(0xCA11, 179, 179, family=6),),
+    rules=(RoutingRule(0xCA11, 179, 179, family=6),),
     sysctls=(*DUAL.sysctls, Sysctl("net/ipv6/conf/vxlan-v6.calico/forwarding", "1")),
 )
 

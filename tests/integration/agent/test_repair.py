@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     IptablesTable,
     Neighbor,
     NodeState,
-    Rule,
+    RoutingRule,
     Sysctl,
     TunnelDevice,
 )
@@ -39,7 +39,7 @@ FULL: NodeState = dataclasses.replace(
     devices=(TunnelDevice("vxlan.calico", "vxlan", 1450, OWN, "10.244.1.255", VTEP, 4096, 4789),),
     neighbors=(Neighbor("vxlan.calico", "10.10.1.12", REMOTE),),
     fdb=(FdbEntry("vxlan.calico", REMOTE, "10.10.1.12"),),
-    rules=(Rule(0xCA11, 179, 179),),
+    rules=(RoutingRule(0xCA11, 179, 179),),
     sysctls=(*STATE.sysctls, Sysctl("net/ipv4/conf/vxlan.calico/rp_filter", "2")),
     ipsets=(IpSet("cali40all-hosts-net", "hash:net", ("10.10.1.11", "10.10.1.12")),),
     iptables=(

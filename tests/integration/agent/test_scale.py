@@ -11,13 +11,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Ipam, Route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, NodeIpam, Route
 
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.unit.agent.node_under_test import with_state
 
 LARGE = "10.244.0.0/20"
-STATE = with_state(ipam=Ipam(1, (Block(LARGE, "default-pool"),)), routes=(Route(LARGE, "blackhole"),))
+STATE = with_state(ipam=NodeIpam(1, (Block(LARGE, "default-pool"),)), routes=(Route(LARGE, "blackhole"),))
 LIMIT = 60 << 10  # KiB
 
 

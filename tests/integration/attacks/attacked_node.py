@@ -10,7 +10,7 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Pool, TunnelDevice
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicySettings
 
@@ -66,7 +66,7 @@ class AttackedNode(PolicedNode):
             self.state = dataclasses.replace(self.state, workload_source_spoofing=spoofing)
             self.apply(*(workload(index) for index in range(4)), *documents, settings=settings, **given)
         else:
-            checks = Settings(
+            checks = ChainSettings(
                 allow_vxlan_from_workloads=vxlan,
                 allow_ipip_from_workloads=ipip,
                 workload_source_spoofing=spoofing,

@@ -13,7 +13,7 @@ import random
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, EndpointPort
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import DefinedPort, Endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import Collected
@@ -31,7 +31,7 @@ def endpoint(node: str, address: str, name: str = "web", **labels: str) -> Endpo
         (address,),
         namespaced_labels(labels, "default"),
         ("projectcalico-default-allow",),
-        (EndpointPort("http", "tcp", 80),),
+        (DefinedPort("http", "tcp", 80),),
         "default",
     )
 

@@ -28,7 +28,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
-    Ipam,
+    NodeIpam,
     NodeState,
     Pool,
     Route,
@@ -281,7 +281,7 @@ def two_workloads(kernel):
         node="node1",
         address=f"{OWN}/24",
         pools=(Pool("pool", "10.244.0.0/16", 26, "None"),),
-        ipam=Ipam(1, (Block("10.244.1.0/26", "pool"),)),
+        ipam=NodeIpam(1, (Block("10.244.1.0/26", "pool"),)),
         workloads=(WEB, DB),
         routes=(
             Route("10.244.1.0/26", "blackhole"),

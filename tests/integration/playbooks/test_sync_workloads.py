@@ -15,7 +15,7 @@ import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
     AllocationPlan,
     BlockGrant,
-    NodePlan,
+    NodeAllocations,
     PlannedPool,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.lockfile import dump
@@ -23,7 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.remote_endpoints import known
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Ipam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, NodeIpam
 
 from tests.integration.ansible_playbook import PIPELINED, play
 from tests.unit.agent.node_under_test import with_state
@@ -41,7 +41,9 @@ class Sandbox:
             root = folder / node
             store = root / "lib" / "calico"
             Store(str(store)).save(
-                Stored(with_state(node=node, ipam=Ipam(1, (Block(f"10.244.{index}.0/26", "default"),))), complete=True)
+                Stored(
+                    with_state(node=node, ipam=NodeIpam(1, (Block(f"10.244.{index}.0/26", "default"),))), complete=True
+                )
             )
             self.endpoints(node).save(
                 Workload("default/web", "web", interface="cali1", addresses=(f"10.244.{index}.2",), labels={"on": node})
@@ -67,7 +69,8 @@ class Sandbox:
         if down:
             hosts["node3"] = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_connection": "ssh"}
         grants = {
-            node: NodePlan((BlockGrant(f"10.244.{index}.0/26", "default"),)) for index, node in enumerate(NODES, 1)
+            node: NodeAllocations((BlockGrant(f"10.244.{index}.0/26", "default"),))
+            for index, node in enumerate(NODES, 1)
         }
         plan = AllocationPlan(1, {"default": PlannedPool("10.244.0.0/16", 26)}, grants)
         (self.folder / ".calico.lock.yml").write_text(dump(plan))

@@ -29,10 +29,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.c
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import apply_node, plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, Flow
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import local_blocks
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import Guard
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import NodePolicyTables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     IpSet,
@@ -125,7 +125,7 @@ class PolicedNode:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.state = NodeState(NODE, f"{HOST}/24")
-        self._guard = Guard()
+        self._guard = NodePolicyTables()
         self._remembered = {"ipset": RememberedSets(), "iptables": RememberedTables()}
         self._arrived: dict[tuple[int, int], str] = {}
         self._open = contextlib.ExitStack()
@@ -161,13 +161,13 @@ class PolicedNode:
 
     def without_policy(
         self,
-        settings: t.Optional[Settings] = None,
+        settings: t.Optional[ChainSettings] = None,
         devices: t.Sequence[TunnelDevice] = (),
         fleet: t.Sequence[str] = (),
         pools: t.Sequence[Pool] = (),
     ) -> None:
         """Program what the compiler does for a node that has no policy."""
-        checks = dataclasses.replace(settings or Settings(), local_blocks=(4, 6))
+        checks = dataclasses.replace(settings or ChainSettings(), local_blocks=(4, 6))
         self.state = dataclasses.replace(
             self.state,
             devices=tuple(devices),

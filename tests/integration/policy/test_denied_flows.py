@@ -11,14 +11,14 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import denied_flows
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import compile_node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     WORKLOAD_ENDPOINT,
     Endpoint,
     Flow,
+    PolicyProfile,
+    PolicyRule,
     PolicySet,
-    Profile,
-    Rule,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
@@ -34,7 +34,7 @@ from tests.unit.policy.explain.node_between import Crossings
 from tests.unit.policy.index.obvious_node_policy import node_policy
 from tests.unit.policy.random_policies import NODE, World, random_world
 
-OPEN = Profile("open", ingress=(Rule("Allow"),), egress=(Rule("Allow"),))
+OPEN = PolicyProfile("open", ingress=(PolicyRule("Allow"),), egress=(PolicyRule("Allow"),))
 CUT = PolicySettings(
     cut_denied_flows=True,
     failsafe_inbound=SETTINGS.failsafe_inbound,
@@ -46,7 +46,7 @@ CUT = PolicySettings(
 CUTTING = dataclasses.replace(SETTINGS, cut_marked_flows=True)
 
 
-def compiled(policies: PolicySet, endpoints: t.Sequence[Endpoint], settings: Settings = SETTINGS) -> list[t.Any]:
+def compiled(policies: PolicySet, endpoints: t.Sequence[Endpoint], settings: ChainSettings = SETTINGS) -> list[t.Any]:
     policy = node_policy(policies, endpoints, NODE)
     return [compile_node(policy, settings, family) for family in (4, 6)]
 

@@ -9,7 +9,7 @@ import random
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import compile_node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.hooks import HOOKS, NORMAL
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import EGRESS, INGRESS, Failsafe, Flow
 
@@ -20,7 +20,7 @@ from tests.unit.policy.index.obvious_node_policy import node_policy
 from tests.unit.policy.random_policies import NODE, World, random_flow, random_world
 
 FAILSAFES = (Failsafe("tcp", 8080), Failsafe("udp", 53, "10.65.0.0/24"), Failsafe("tcp", 443, "fd65::/64"))
-SETTINGS = Settings(
+SETTINGS = ChainSettings(
     failsafe_inbound=FAILSAFES[:2], failsafe_outbound=FAILSAFES[1:], default_endpoint_to_host_action="Accept"
 )
 

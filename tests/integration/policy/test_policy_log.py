@@ -13,10 +13,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.polic
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log.log_listener import LogListener
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log.policy_log import PolicyLog
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log.policy_names import PolicyNames
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands.policy_drops import decided_by
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import nflog
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import compile_node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     EGRESS,
     WORKLOAD_ENDPOINT,
@@ -24,10 +25,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Entity,
     Flow,
     Policy,
-    PortRange,
-    Profile,
-    Rule,
-    Tier,
+    PolicyProfile,
+    PolicyRule,
+    PolicyTier,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
@@ -42,7 +42,7 @@ from tests.unit.policy.random_policies import NODE
 
 LONG = "platform.a-policy-whose-name-is-longer-than-a-prefix-of-nflog-may-be"
 CALI0, CALI1 = workload_interface(0), workload_interface(1)
-OPEN = Profile("open", ingress=(Rule("Allow"),), egress=(Rule("Allow"),))
+OPEN = PolicyProfile("open", ingress=(PolicyRule("Allow"),), egress=(PolicyRule("Allow"),))
 WORKLOADS = tuple(
     Endpoint(
         WORKLOAD_ENDPOINT,
@@ -54,14 +54,14 @@ WORKLOADS = tuple(
     )
     for index in range(2)
 )
-TIERS = [Tier("platform", 1.0)]
+TIERS = [PolicyTier("platform", 1.0)]
 
 
-def to_port(action: str, port: int) -> Rule:
-    return Rule(action, protocol="udp", destination=Entity(ports=(PortRange(port, port),)))
+def to_port(action: str, port: int) -> PolicyRule:
+    return PolicyRule(action, protocol="udp", destination=Entity(ports=(PortRange(port, port),)))
 
 
-RULES = Policy(LONG, tier="platform", ingress=(to_port("Log", 5001), to_port("Deny", 5002), Rule("Pass")))
+RULES = Policy(LONG, tier="platform", ingress=(to_port("Log", 5001), to_port("Deny", 5002), PolicyRule("Pass")))
 STAGED = Policy("watched", staged=True, order=1.0, ingress=(to_port("Deny", 5003),))
 REST = Policy("rest", order=2.0, ingress=(to_port("Allow", 5001), to_port("Allow", 5003)))
 
@@ -124,7 +124,7 @@ class Heard:
 
 def load(node: Node, *policies: Policy, **settings: t.Any) -> None:
     made = node_policy(policy_set(TIERS, policies, [OPEN]), WORKLOADS, NODE)
-    node.load([compile_node(made, Settings(**settings), family) for family in (4, 6)])
+    node.load([compile_node(made, ChainSettings(**settings), family) for family in (4, 6)])
 
 
 def test_each_record_says_who_decided_on_whom(node: Node) -> None:

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
-    Ipam,
+    NodeIpam,
     NodeState,
     Pool,
     Route,
@@ -37,7 +37,7 @@ STATE = NodeState(
     node="node1",
     address="10.10.1.11/24",
     pools=(Pool("default-pool", "10.244.0.0/16", 29, "None", workload_mtu=1400),),
-    ipam=Ipam(1, (Block(BLOCK, "default-pool"),), (Block(SPARE, "default-pool"),)),
+    ipam=NodeIpam(1, (Block(BLOCK, "default-pool"),), (Block(SPARE, "default-pool"),)),
     routes=(Route(BLOCK, "blackhole"),),
     sysctls=(Sysctl("net/ipv4/ip_forward", "1"),),
     bird=Bird("10.10.1.11", "10.10.1.11", 64512, "10.10.1.0/24"),

@@ -11,10 +11,13 @@ import typing as t
 import pytest
 import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import document_limits
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import BeyondLimits, Limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import (
+    BeyondLimits,
+    DocumentLimits,
+)
 
 LOADERS = [yaml.SafeLoader, *([yaml.CSafeLoader] if hasattr(yaml, "CSafeLoader") else [])]
-SMALL = Limits(1 << 20, 20, 5)
+SMALL = DocumentLimits(1 << 20, 20, 5)
 
 
 def measured(value: t.Any) -> tuple[int, int]:
@@ -49,7 +52,7 @@ def test_a_document_passes_exactly_within_the_limits(loader: t.Any) -> None:
         verdicts.add(wanted)
         try:
             document_limits.check_yaml(text, loader, SMALL)
-            document_limits.check_value(yaml.safe_load(text), Limits(1, 2 * SMALL.values, SMALL.depth))
+            document_limits.check_value(yaml.safe_load(text), DocumentLimits(1, 2 * SMALL.values, SMALL.depth))
         except BeyondLimits:
             assert not wanted, text
         else:

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import filters
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_rules import FilterFunction, FilterRule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_verdict import Route, verdict
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_verdict import BgpRoute, verdict
 
 from tests.unit.bgp import confd_cases
 
@@ -110,7 +110,7 @@ def test_the_first_rule_that_matches_decides() -> None:
             },
         ]
     )
-    found = [verdict(function, Route(net), True) for net in ("10.1.2.0/24", "10.2.0.0/16", "11.0.0.0/8")]
+    found = [verdict(function, BgpRoute(net), True) for net in ("10.1.2.0/24", "10.2.0.0/16", "11.0.0.0/8")]
     assert [(one.accept, one.rule, one.route.local_pref) for one in found] == [
         (False, 0, None),
         (True, 1, 2147483638),

@@ -9,7 +9,7 @@ import re
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.passwords import Passwords, Problem
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.passwords import Passwords, SecretProblem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,12 +40,14 @@ def test_a_password_is_refused_where_bird_or_the_kernel_would_not_take_it(text: 
 
 
 def test_why_a_password_is_refused() -> None:
-    assert passwords.problem_of_password(12345) == Problem("is not text.", "Write the password in quotes.")
-    assert passwords.problem_of_password("") == Problem("is empty.", "Write the password there, or remove the secret.")
-    assert passwords.problem_of_password('se"cret') == Problem(
+    assert passwords.problem_of_password(12345) == SecretProblem("is not text.", "Write the password in quotes.")
+    assert passwords.problem_of_password("") == SecretProblem(
+        "is empty.", "Write the password there, or remove the secret."
+    )
+    assert passwords.problem_of_password('se"cret') == SecretProblem(
         "has a double quote or a control character, which BIRD cannot be told.", "Choose another one."
     )
-    assert passwords.problem_of_password("\u00fc" * 41) == Problem(
+    assert passwords.problem_of_password("\u00fc" * 41) == SecretProblem(
         "has 82 bytes.", "TCP MD5 signatures take at most 80: choose a shorter one."
     )
     assert passwords.problem_of_password("\u00fc" * 40) is None
@@ -59,18 +61,18 @@ def test_why_a_password_is_refused() -> None:
         (
             "a" * 25,
             "b" * 25,
-            Problem(
+            SecretProblem(
                 "is too long: BIRD has to know the secret by a symbol of 64 characters.",
                 "Let its name and its key have at most 49 characters together.",
             ),
         ),
-        ("Tor", "p", Problem("is not a name that a secret can have.", "Use small letters, digits, '-' and '.'.")),
+        ("Tor", "p", SecretProblem("is not a name that a secret can have.", "Use small letters, digits, '-' and '.'.")),
         (
             "tor",
             "p w",
-            Problem("is not a key that a secret can have.", "Use letters, digits, '-', '_' and '.'."),
+            SecretProblem("is not a key that a secret can have.", "Use letters, digits, '-', '_' and '.'."),
         ),
-        (7, "p", Problem("is not a name that a secret can have.", "Use small letters, digits, '-' and '.'.")),
+        (7, "p", SecretProblem("is not a name that a secret can have.", "Use small letters, digits, '-' and '.'.")),
     ],
 )
 def test_how_a_secret_may_be_called(name: object, key: object, problem: object) -> None:

@@ -17,7 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attac
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     FleetMember,
-    Ipam,
+    NodeIpam,
     NodeState,
     Pool,
     TunnelDevice,
@@ -36,7 +36,7 @@ STATE = NodeState(
         Pool("default-ipv4-ippool", "10.244.0.0/16", 26, "IPIPCrossSubnet", True, workload_mtu=1480),
         Pool("lab", "10.245.0.0/24", 28, "None", node_selector="rack == 'a'"),
     ),
-    ipam=Ipam(
+    ipam=NodeIpam(
         7,
         (Block("10.244.3.0/26", "default-ipv4-ippool"),),
         (Block("10.244.9.64/26", "default-ipv4-ippool"),),

@@ -32,7 +32,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     NodeState,
     Pool,
     Route,
-    Rule,
+    RoutingRule,
     Sysctl,
     TunnelDevice,
     WorkloadEndpoint,
@@ -97,7 +97,7 @@ def node_states(draw):
             routes.append(Route(f"10.244.{block}.0/26", device=device, gateway="10.10.1.12", onlink=onlink, mtu=mtu))
     rules = []
     if draw(st.booleans()):
-        rules.append(Rule(0xCA11, 179, 179))
+        rules.append(RoutingRule(0xCA11, 179, 179))
         routes.append(Route("10.244.2.0/26", device=UNDERLAY, gateway="10.10.1.13", table=179))
     sysctls = [Sysctl("net/ipv4/ip_forward", "1"), Sysctl(f"net/ipv4/conf/{UNDERLAY}/accept_redirects", "0")]
     for endpoint in endpoints:

@@ -10,7 +10,7 @@ import pathlib
 import typing as t
 
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Ipam, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, NodeIpam, NodeState
 
 ALL = """\
 calico_ip_pools:
@@ -62,7 +62,7 @@ class Case:
         if copy is None:
             return None
         blocks = tuple(Block(**block) for block in copy["blocks"])
-        return NodeState(name, "10.10.1.11/24", ipam=Ipam(copy["generation"], blocks))
+        return NodeState(name, "10.10.1.11/24", ipam=NodeIpam(copy["generation"], blocks))
 
     def groups(self) -> dict[str, list[str]]:
         groups = yaml.safe_load(self.hosts)

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, impact
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, Limits, Reset
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, ImpactLimits, Reset
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 from tests.unit.fleet.fleets import LAB, build, pool, states, stored, workload
@@ -107,23 +107,23 @@ MANY = Impact(
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
-        (Limits(), []),
-        (Limits(session_resets=6, external_resets=2, hosts_changed=1, routes_withdrawn=2), []),
-        (Limits(session_resets=5), [
+        (ImpactLimits(), []),
+        (ImpactLimits(session_resets=6, external_resets=2, hosts_changed=1, routes_withdrawn=2), []),
+        (ImpactLimits(session_resets=5), [
             "it would reset 6 sessions and calico_node_max_session_resets is 5 (node1 with node2 ends, node1 with "
             "node3 ends, node1 with node4 ends and 3 more)"
         ]),
-        (Limits(external_resets=0), [
+        (ImpactLimits(external_resets=0), [
             "it would reset 2 sessions with routers outside the fleet and calico_node_max_external_resets is 0 "
             "(node1 with node6 ends, node1 with node7 ends)"
         ]),
-        (Limits(hosts_changed=0, routes_withdrawn=1), [
+        (ImpactLimits(hosts_changed=0, routes_withdrawn=1), [
             "it would change 1 host, policy aside, and calico_node_max_hosts_changed is 0 (node1)",
             "it would withdraw 2 routes and calico_node_max_routes_withdrawn is 1 (10.244.0.0/26, 10.244.1.0/26)",
         ]),
     ],
 )  # fmt: skip
-def test_limits(limits: Limits, expected: list[str]) -> None:
+def test_limits(limits: ImpactLimits, expected: list[str]) -> None:
     assert limits.exceeded(MANY) == expected
 
 

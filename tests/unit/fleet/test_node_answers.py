@@ -19,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     shapes,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, EndpointPort
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import DefinedPort, Endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers import endpoints, left_out, limits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import FleetMember
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
@@ -39,7 +39,7 @@ WHEN = "2026-11-22T06:00:00Z"
 
 def endpoint(*addresses: str, name: str = "web", node: str = "node2") -> Endpoint:
     labels = namespaced_labels({"app": name}, "default")
-    ports = (EndpointPort("http", "tcp", 80),)
+    ports = (DefinedPort("http", "tcp", 80),)
     return Endpoint(
         "WorkloadEndpoint", f"default/{name}", node, f"cali{name}", addresses, labels, ("open",), ports, "default"
     )

@@ -15,7 +15,7 @@ import typing as t
 import netaddr
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
     AllocationPlan,
-    NodePlan,
+    NodeAllocations,
     QuarantinedBlock,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.block_walk import BlockSpace
@@ -107,7 +107,7 @@ class Reference:
 
     def _opened(self, node: str, cidrs) -> None:
         """As if the last plan had had them open."""
-        part = self.previous.nodes.get(node, NodePlan())
+        part = self.previous.nodes.get(node, NodeAllocations())
         for cidr in cidrs:
             for grant in part.spare_blocks:
                 if grant.cidr == cidr:
@@ -298,7 +298,7 @@ class Reference:
         return not any(block in other or other in block for other in taken)
 
     def _part(self, node: str):
-        return self.previous.nodes.get(node, NodePlan())
+        return self.previous.nodes.get(node, NodeAllocations())
 
     def _node(self, name: str):
         return next(node for node in self.nodes if node.name == name)

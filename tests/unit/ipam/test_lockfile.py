@@ -15,7 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
     AllocationPlan,
     BlockGrant,
-    NodePlan,
+    NodeAllocations,
     PlannedPool,
     QuarantinedBlock,
 )
@@ -27,14 +27,14 @@ PLAN = AllocationPlan(
     generation=7,
     pools={"main": PlannedPool("10.244.0.0/16", 26), "six": PlannedPool("fd00::/64", 122)},
     nodes={
-        "node1": NodePlan(
+        "node1": NodeAllocations(
             (BlockGrant("10.244.3.0/26", "main"), BlockGrant("fd00::40/122", "six")),
             (BlockGrant("10.244.3.64/26", "main"),),
             {"vxlan": "10.244.3.1", "ipip": "10.244.3.0", "vxlan6": "fd00::40"},
             {"web-1": "10.244.3.2", "db": "10.244.3.3"},
             {"db": "fd00::41"},
         ),
-        "on": NodePlan(),
+        "on": NodeAllocations(),
     },
     quarantine=(
         QuarantinedBlock("10.244.9.0/26", "main", "node9", 6),
@@ -131,7 +131,7 @@ def test_the_text_does_not_depend_on_the_order_in_the_plan() -> None:
     )
 )
 def test_names_of_every_kind_come_back_as_they_were(workloads: dict[str, str]) -> None:
-    part = NodePlan((BlockGrant("10.244.3.0/26", "main"),), workloads=workloads)
+    part = NodeAllocations((BlockGrant("10.244.3.0/26", "main"),), workloads=workloads)
     found = AllocationPlan(1, {"main": PlannedPool("10.244.0.0/16", 26)}, {"node1": part})
     assert lockfile.load(lockfile.dump(found)) == found
 

@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import selectors
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
     AllocationPlan,
-    NodePlan,
+    NodeAllocations,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.block_walk import BlockSpace
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import PlanError
@@ -72,7 +72,7 @@ def test_a_new_fleet_gets_an_open_and_a_spare_block_each_where_the_walks_begin()
 
 
 def test_a_fleet_without_pools_gets_nothing() -> None:
-    assert plan([], nodes("node1"), tunnels={"node1": {"ipip": ()}}).nodes == {"node1": NodePlan()}
+    assert plan([], nodes("node1"), tunnels={"node1": {"ipip": ()}}).nodes == {"node1": NodeAllocations()}
 
 
 def test_addresses_come_from_the_bottom_of_the_block_tunnels_first() -> None:
@@ -103,7 +103,7 @@ def test_a_tunnel_of_an_encapsulation_that_no_pool_of_the_node_has_gets_an_addre
     found = plan(pools, entries, tunnels={entry.name: needs for entry in entries})
     assert found.nodes["node1"].tunnels["vxlan"].startswith("10.244.0.")
     assert found.nodes["node2"].tunnels["ipip"].startswith("10.245.0.")
-    assert found.nodes["node3"] == NodePlan()
+    assert found.nodes["node3"] == NodeAllocations()
 
 
 def test_a_tunnel_opens_a_block_of_its_pool_before_it_takes_an_address_of_another() -> None:
@@ -154,7 +154,7 @@ def test_a_pool_for_tunnels_alone_has_no_spare_blocks_and_no_workloads() -> None
 
 def test_a_manual_pool_gives_only_what_is_asked_for() -> None:
     manual = dataclasses.replace(POOL, automatic=False)
-    assert plan([manual], nodes("node1")).nodes["node1"] == NodePlan()
+    assert plan([manual], nodes("node1")).nodes["node1"] == NodeAllocations()
     found = plan(
         [manual, OTHER],
         nodes("node1"),

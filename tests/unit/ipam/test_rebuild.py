@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
     AllocationPlan,
     BlockGrant,
-    NodePlan,
+    NodeAllocations,
     QuarantinedBlock,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import RebuildError
@@ -23,7 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.inputs
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.plan import plan
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.rebuild import Reconciled, reconcile
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Ipam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, NodeIpam
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -41,9 +41,9 @@ def run(
     return plan([POOL], [NodeEntry(name) for name in names], previous, workloads=workloads, tunnels=NEEDS, **more)
 
 
-def copy_of(found: AllocationPlan, node: str) -> Ipam:
+def copy_of(found: AllocationPlan, node: str) -> NodeIpam:
     part = found.nodes[node]
-    return Ipam(
+    return NodeIpam(
         found.generation,
         tuple(Block(grant.cidr, grant.pool) for grant in part.blocks),
         tuple(Block(grant.cidr, grant.pool) for grant in part.spare_blocks),
@@ -53,12 +53,12 @@ def copy_of(found: AllocationPlan, node: str) -> Ipam:
     )
 
 
-def copies(found: AllocationPlan, *names: str) -> dict[str, Ipam]:
+def copies(found: AllocationPlan, *names: str) -> dict[str, NodeIpam]:
     return {name: copy_of(found, name) for name in names or found.nodes}
 
 
 def both(
-    lock: t.Optional[AllocationPlan], kept: t.Mapping[str, Ipam], names: t.Sequence[str] = NAMES, **more: t.Any
+    lock: t.Optional[AllocationPlan], kept: t.Mapping[str, NodeIpam], names: t.Sequence[str] = NAMES, **more: t.Any
 ) -> Reconciled:
     return reconcile(lock, kept, **{"unreachable": (), "inventory_nodes": names, "lockfile_name": "lock", **more})
 
@@ -92,12 +92,12 @@ def test_nodes_that_are_down_or_not_asked_do_not_matter_while_the_lockfile_is_ne
 
 
 def test_a_node_without_a_plan_of_its_own_changes_nothing() -> None:
-    assert both(FIRST, {**copies(FIRST), "rr1": Ipam(FIRST.generation)}, [*NAMES, "rr1"]) == Reconciled(FIRST)
+    assert both(FIRST, {**copies(FIRST), "rr1": NodeIpam(FIRST.generation)}, [*NAMES, "rr1"]) == Reconciled(FIRST)
 
 
 def test_a_new_fleet_has_no_plan() -> None:
     assert both(None, {}) == Reconciled(None)
-    assert both(None, {"node1": Ipam()}) == Reconciled(None)
+    assert both(None, {"node1": NodeIpam()}) == Reconciled(None)
 
 
 def test_a_new_fleet_can_start_with_a_host_that_is_down() -> None:
@@ -222,8 +222,8 @@ def test_a_block_that_a_newer_copy_lacks_is_set_aside() -> None:
 
 def test_a_newer_copy_counts_more_than_an_older_lockfile() -> None:
     """node9 left, its block was released and given to node1; then the file was put back to before all that."""
-    old = AllocationPlan(3, FIRST.pools, {"node9": NodePlan((BlockGrant("10.244.0.0/26", "main"),))})
-    new = Ipam(5, (Block("10.244.0.0/26", "main"),))
+    old = AllocationPlan(3, FIRST.pools, {"node9": NodeAllocations((BlockGrant("10.244.0.0/26", "main"),))})
+    new = NodeIpam(5, (Block("10.244.0.0/26", "main"),))
     found = both(old, {"node1": new}, ["node1"])
     assert found.plan is not None
     assert found.plan.nodes["node1"].blocks == (BlockGrant("10.244.0.0/26", "main"),)
@@ -264,7 +264,7 @@ def test_with_a_lockfile_a_claim_to_another_s_block_is_left_out_and_named() -> N
 
 def test_a_block_that_the_lockfile_gives_to_another_node_is_left_out() -> None:
     block = first(NEWER, "node4")
-    stale = Ipam(1, (Block(block, "main"),))
+    stale = NodeIpam(1, (Block(block, "main"),))
     assert both(NEWER, {"node3": stale}, [*NAMES, "node4"], unreachable=["node4"]) == Reconciled(
         NEWER, (f"node3: block {block} is left out: it belongs to node4 in lock (generation 2).",)
     )
@@ -273,14 +273,14 @@ def test_a_block_that_the_lockfile_gives_to_another_node_is_left_out() -> None:
 def test_a_block_in_quarantine_for_another_node_is_left_out() -> None:
     block = first(NEWER, "node4")
     removed = run(NAMES, NEWER)
-    assert both(removed, {"node3": Ipam(1, (Block(block, "main"),))}) == Reconciled(
+    assert both(removed, {"node3": NodeIpam(1, (Block(block, "main"),))}) == Reconciled(
         removed, (f"node3: block {block} is left out: it belongs to node4 in lock (generation 3).",)
     )
 
 
 def test_what_is_no_block_of_a_pool_is_left_out() -> None:
     claims = ("10.244.0.0/22", "10.244.0.0/32", "192.0.2.0/26", "10.244.0.1/26", "a\nb")
-    mine = Ipam(1, tuple(Block(cidr, "main") for cidr in claims) + (Block("10.244.3.0/26", "o" * 200),))
+    mine = NodeIpam(1, tuple(Block(cidr, "main") for cidr in claims) + (Block("10.244.3.0/26", "o" * 200),))
     found = both(FIRST, {**copies(FIRST), "node1": mine})
     assert found.plan is FIRST
     assert found.notices == (
@@ -297,7 +297,7 @@ def test_a_node_does_not_take_a_pool_by_claiming_what_is_free() -> None:
     claimed = {block.cidr: block for block in copy_of(FIRST, "node1").blocks}
     for index in range(16):
         claimed.setdefault(cidr := f"10.244.{index // 4}.{index % 4 * 64}/26", Block(cidr, "main"))
-    found = both(FIRST, {**copies(FIRST), "node1": Ipam(1, tuple(claimed.values()))})
+    found = both(FIRST, {**copies(FIRST), "node1": NodeIpam(1, tuple(claimed.values()))})
     assert found.plan is not None
     own = FIRST.nodes["node1"]
     assert set(found.plan.nodes["node1"].blocks) == {*own.blocks, *own.spare_blocks}  # it opened its spare one
@@ -351,7 +351,7 @@ def test_a_stale_spare_block_is_no_claim() -> None:
 
 
 def test_without_a_lockfile_a_copy_that_cannot_be_read_stops_everything() -> None:
-    assert refusal(None, {"node1": Ipam(1, (Block("10.244.0.1/26", "main"),))}) == (
+    assert refusal(None, {"node1": NodeIpam(1, (Block("10.244.0.1/26", "main"),))}) == (
         "node1 keeps a copy of its blocks that cannot be read: '10.244.0.1/26' has bits set behind its prefix. "
         "Stop what uses addresses of the block on node1, delete /var/lib/calico there, and run again."
     )
@@ -361,8 +361,8 @@ def test_a_block_set_aside_while_its_node_was_down_is_not_taken_back() -> None:
     """Else a lockfile would go back and forth for as long as the node keeps its old copy."""
     block = BlockGrant("10.244.0.0/26", "main")
     aside = QuarantinedBlock("10.244.1.0/26", "main", "node1", 5)
-    lock = AllocationPlan(5, FIRST.pools, {"node1": NodePlan((block,))}, (aside,))
-    stale = Ipam(4, (Block(block.cidr, "main"), Block(aside.cidr, "main")))
+    lock = AllocationPlan(5, FIRST.pools, {"node1": NodeAllocations((block,))}, (aside,))
+    stale = NodeIpam(4, (Block(block.cidr, "main"), Block(aside.cidr, "main")))
     assert both(lock, {"node1": stale}, ["node1"]) == Reconciled(lock)
 
 
@@ -400,7 +400,7 @@ def test_a_node_that_returns_after_its_blocks_were_released_does_not_take_them_b
 
 
 def test_copies_of_hosts_outside_the_inventory_do_not_count() -> None:
-    assert both(FIRST, {**copies(FIRST), "node9": Ipam(9, (Block(first(FIRST, "node1"), "main"),))}) == Reconciled(
+    assert both(FIRST, {**copies(FIRST), "node9": NodeIpam(9, (Block(first(FIRST, "node1"), "main"),))}) == Reconciled(
         FIRST
     )
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Connection
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Entity,
     Flow,
     Policy,
-    PortRange,
-    Rule,
+    PolicyRule,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
@@ -27,7 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.modules import node
 from tests.unit.modules.agent_in_process import AgentInProcess
 from tests.unit.modules.node.test_node import STATE, params
 
-HTTP = Rule("Allow", protocol="tcp", destination=Entity(ports=(PortRange(80, 80),)))
+HTTP = PolicyRule("Allow", protocol="tcp", destination=Entity(ports=(PortRange(80, 80),)))
 POLICY = PolicyState(
     policy_set(policies=[Policy("web", ingress=(HTTP,))], profiles=[allow_all()]),
     settings=PolicySettings(cut_denied_flows=True),

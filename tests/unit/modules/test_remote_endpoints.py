@@ -18,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Endpoint,
     Entity,
     Policy,
-    Rule,
+    PolicyRule,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
@@ -31,7 +31,7 @@ from tests.unit.agent.node_under_test import with_state
 from tests.unit.modules.agent_in_process import AgentInProcess
 
 EARLY, LATE = "2026-11-22T06:00:00Z", "2026-11-22T07:00:00Z"
-FROM_APP = Policy("db", selector='app == "db"', ingress=(Rule("Allow", source=Entity(selector='app == "app"')),))
+FROM_APP = Policy("db", selector='app == "db"', ingress=(PolicyRule("Allow", source=Entity(selector='app == "app"')),))
 POLICY = PolicyState(policy_set([], [FROM_APP], [allow_all()]))
 NODES = ["node1", "node2", "node3"]
 

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload, with_workloads
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
-    Ipam,
+    NodeIpam,
     NodeState,
     Pool,
     Route,
@@ -34,7 +34,7 @@ STATE = NodeState(
     "node1",
     "10.10.1.11/24",
     pools=(Pool("p", "10.0.0.0/24", 30, "None"),),
-    ipam=Ipam(blocks=(A,), spare_blocks=(B, C)),
+    ipam=NodeIpam(blocks=(A,), spare_blocks=(B, C)),
     routes=(Route(A.cidr, "blackhole"),),
     bird=Bird("10.10.1.11", "10.10.1.11", 64512, "10.10.1.0/24"),
 )

@@ -20,6 +20,7 @@ import random
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import selectors
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Evaluator
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.hooks import NORMAL, applies_at
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -30,21 +31,20 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PROTOCOLS_WITH_PORTS,
     WILDCARD,
     WORKLOAD_ENDPOINT,
+    DefinedPort,
     Endpoint,
-    EndpointPort,
     Entity,
     Flow,
     Icmp,
     NamedPort,
-    NetworkSet,
     Policy,
+    PolicyNetworkSet,
+    PolicyProfile,
+    PolicyRule,
     PolicySet,
+    PolicyTier,
     Port,
-    PortRange,
-    Profile,
     Protocol,
-    Rule,
-    Tier,
     policy_set,
     protocol_number,
 )
@@ -189,30 +189,32 @@ class _Makers:
             return ("missing",)
         return tuple(self.rng.sample(("kns.default", "strict", "kns.prod"), self.rng.randint(0, 2)))
 
-    def ports_of_endpoint(self) -> tuple[EndpointPort, ...]:
+    def ports_of_endpoint(self) -> tuple[DefinedPort, ...]:
         if self.chance(0.5):
             return ()
         return tuple(
-            EndpointPort(self.rng.choice(PORT_NAMES), self.rng.choice(("tcp", "udp", "sctp")), self.rng.choice(PORTS))
+            DefinedPort(self.rng.choice(PORT_NAMES), self.rng.choice(("tcp", "udp", "sctp")), self.rng.choice(PORTS))
             for _dummy in range(self.rng.randint(1, 3))
         )
 
-    def network_set(self, name: str) -> NetworkSet:
-        return NetworkSet(name, nets=self.some(self.all_nets()), labels=self.labels(), profiles=self.profiles()[:1])
+    def network_set(self, name: str) -> PolicyNetworkSet:
+        return PolicyNetworkSet(
+            name, nets=self.some(self.all_nets()), labels=self.labels(), profiles=self.profiles()[:1]
+        )
 
     def all_nets(self) -> list[str]:
         return [net for family in self.families for net in NETS[family]]
 
     # --- policies
 
-    def tiers(self) -> list[Tier]:
+    def tiers(self) -> list[PolicyTier]:
         names = self.rng.sample(("platform", "security", "app"), self.rng.randint(0, 2))
         return [
-            Tier(name, self.rng.choice((None, 1.0, 10.0, 2e6)), self.rng.choice(("Deny", "Pass", "Pass")))
+            PolicyTier(name, self.rng.choice((None, 1.0, 10.0, 2e6)), self.rng.choice(("Deny", "Pass", "Pass")))
             for name in names
         ]
 
-    def policy(self, name: str, tiers: list[Tier], host: bool, staged: bool) -> Policy:
+    def policy(self, name: str, tiers: list[PolicyTier], host: bool, staged: bool) -> Policy:
         types = self.rng.choice(((INGRESS,), (EGRESS,), (INGRESS, EGRESS), (INGRESS, EGRESS)))
         special = self.rng.choice(("", "", "", "forward", "preDNAT", "untracked")) if host else ""
         if special == "preDNAT":
@@ -231,20 +233,20 @@ class _Makers:
             staged=staged and self.chance(0.1),
         )
 
-    def profile(self, name: str) -> Profile:
+    def profile(self, name: str) -> PolicyProfile:
         strict = name == "strict"
-        allow = () if strict else (Rule("Allow"),)
-        return Profile(
+        allow = () if strict else (PolicyRule("Allow"),)
+        return PolicyProfile(
             name,
             labels=self.labels(),
             ingress=(*self.rules(2), *allow) if self.chance(0.5) else allow,
             egress=(*self.rules(2), *allow) if self.chance(0.5) else allow,
         )
 
-    def rules(self, most: int = 4) -> tuple[Rule, ...]:
+    def rules(self, most: int = 4) -> tuple[PolicyRule, ...]:
         return tuple(self.rule() for _dummy in range(self.rng.randint(0, most)))
 
-    def rule(self) -> Rule:
+    def rule(self) -> PolicyRule:
         action = self.rng.choice(("Allow", "Allow", "Allow", "Deny", "Deny", "Pass", "Log"))
         protocol = self.rng.choice(self.protocols) if self.chance(0.7) else None
         numbers = {"icmp": 4, "icmpv6": 6}
@@ -253,7 +255,7 @@ class _Makers:
         if family and self.chance(0.6):
             message = Icmp(self.rng.choice(MESSAGES[family]), self.rng.choice((None, None, 0, 1)))
             icmp, not_icmp = (message, None) if self.chance(0.7) else (None, message)
-        return Rule(
+        return PolicyRule(
             action=action,
             ip_version=family if family and self.chance(0.5) else self.ip_version() if not family else None,
             protocol=protocol,
@@ -332,7 +334,7 @@ def random_flow(
         return None
     own = rng.choice(endpoint.addresses)
     rules = _rules_at(world, endpoint, direction, hook) if rng.random() < 0.75 else []
-    rule = rng.choice(rules) if rules else Rule("Allow")
+    rule = rng.choice(rules) if rules else PolicyRule("Allow")
     if rule.ip_version:
         own = next((one for one in endpoint.addresses if (6 if ":" in one else 4) == rule.ip_version), own)
     family = 6 if ":" in own else 4
@@ -340,16 +342,16 @@ def random_flow(
     return _spoiled(rng, world, flow, family, direction) if rng.random() < 0.33 else flow
 
 
-def _rules_at(world: World, endpoint: Endpoint, direction: str, hook: str) -> list[Rule]:
+def _rules_at(world: World, endpoint: Endpoint, direction: str, hook: str) -> list[PolicyRule]:
     evaluator = Evaluator(world.policy_set, world.endpoints)
-    owners: list[t.Union[Policy, Profile]] = [
+    owners: list[t.Union[Policy, PolicyProfile]] = [
         policy for policy in evaluator.selecting(endpoint) if applies_at(policy, direction, hook, endpoint)
     ]
     owners += [profile for profile in world.policy_set.profiles if profile.name in endpoint.profiles]
     return [rule for owner in owners for rule in owner.rules(direction)]
 
 
-def _matching(rng: random.Random, world: World, rule: Rule, own: str, family: int, direction: str) -> Flow:
+def _matching(rng: random.Random, world: World, rule: PolicyRule, own: str, family: int, direction: str) -> Flow:
     """As near to the rule as can be had cheaply: its protocol, an address of its selector or nets, one of its ports."""
     ingress = direction == INGRESS
     entity = rule.source if ingress else rule.destination
@@ -363,7 +365,7 @@ def _matching(rng: random.Random, world: World, rule: Rule, own: str, family: in
     return _with_numbers(rng, world, Flow(number, source, destination), rule)
 
 
-def _with_numbers(rng: random.Random, world: World, flow: Flow, rule: Rule) -> Flow:
+def _with_numbers(rng: random.Random, world: World, flow: Flow, rule: PolicyRule) -> Flow:
     if flow.protocol in (1, 58):
         message = rule.icmp or Icmp()
         kind = message.type if message.type in MESSAGES[flow.ip_version] else rng.choice(MESSAGES[flow.ip_version])
@@ -398,8 +400,8 @@ def _address(rng: random.Random, world: World, entity: Entity, family: int) -> s
     everybody = [one for endpoint in world.endpoints for one in endpoint.addresses if (":" in one) == (family == 6)]
     strangers = list(STRANGERS[family])
     if entity.selector and rng.random() < 0.9:
-        bearers = Evaluator(world.policy_set, world.endpoints).bearers
-        matching = [one for one in (*everybody, *strangers) if bearers.match(entity.selector, one)]
+        index = Evaluator(world.policy_set, world.endpoints).addresses
+        matching = [one for one in (*everybody, *strangers) if index.match(entity.selector, one)]
         return rng.choice(matching or everybody or strangers)
     nets = [net for net in entity.nets if (":" in net) == (family == 6)]
     if nets and rng.random() < 0.9:
@@ -422,4 +424,4 @@ def _spoiled(rng: random.Random, world: World, flow: Flow, family: int, directio
     foreign = {4: "icmpv6", 6: "icmp"}[family]
     possible = [one for one in world.protocols if one != foreign]
     number = protocol_number(rng.choice(possible or [PROTOCOL_NUMBERS["tcp"]]))
-    return _with_numbers(rng, world, Flow(number, flow.source, flow.destination), Rule("Allow"))
+    return _with_numbers(rng, world, Flow(number, flow.source, flow.destination), PolicyRule("Allow"))

@@ -10,6 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import selectors
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import verdict
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from_resources import (
@@ -22,18 +23,17 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    DefinedPort,
     Endpoint,
-    EndpointPort,
     Entity,
     Flow,
     Icmp,
     NamedPort,
-    NetworkSet,
     Policy,
-    PortRange,
-    Profile,
-    Rule,
-    Tier,
+    PolicyNetworkSet,
+    PolicyProfile,
+    PolicyRule,
+    PolicyTier,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -87,8 +87,8 @@ def test_all_fields_of_a_policy() -> None:
         selector='role == "web"',
         types=("Ingress", "Egress"),
         ingress=(
-            Rule("Allow", 4, "icmp", 253, Icmp(8, 0), Icmp(3), annotations=(("a", "1"), ("b", "2"))),
-            Rule(
+            PolicyRule("Allow", 4, "icmp", 253, Icmp(8, 0), Icmp(3), annotations=(("a", "1"), ("b", "2"))),
+            PolicyRule(
                 "Deny",
                 protocol="tcp",
                 source=Entity(nets=("10.0.0.0/8",), not_nets=("10.1.0.0/16",), not_selector="has(x)"),
@@ -98,7 +98,7 @@ def test_all_fields_of_a_policy() -> None:
                 ),
             ),
         ),
-        egress=(Rule("Pass", protocol="udplite"), Rule("Log", protocol=254)),
+        egress=(PolicyRule("Pass", protocol="udplite"), PolicyRule("Log", protocol=254)),
         do_not_track=True,
         apply_on_forward=True,
         performance_hints=("AssumeNeededOnEveryNode",),
@@ -192,15 +192,15 @@ def test_a_namespaces_labels_are_asked_as_those_of_whoever_is_in_it(text: str, l
 
 def test_profile_and_network_sets() -> None:
     spec = {"labelsToApply": {"b": "2", "a": "1"}, "ingress": [{"action": "Allow", "source": {"selector": "has(x)"}}]}
-    assert profile(parse("Profile", "kns.prod", spec)) == Profile(
-        "kns.prod", (("a", "1"), ("b", "2")), ingress=(Rule("Allow", source=Entity(selector="has(x)")),)
+    assert profile(parse("Profile", "kns.prod", spec)) == PolicyProfile(
+        "kns.prod", (("a", "1"), ("b", "2")), ingress=(PolicyRule("Allow", source=Entity(selector="has(x)")),)
     )
     nets = ["10.1.2.3/8", "10.0.0.0/8", "192.0.2.1", "FD00::1"]
     canonical = ("10.0.0.0/8", "192.0.2.1/32", "fd00::1/128")
     found = network_set(parse("GlobalNetworkSet", "s", {"nets": nets}, labels={"a": "b"}))
-    assert found == NetworkSet("s", nets=canonical, labels=(("a", "b"),))
+    assert found == PolicyNetworkSet("s", nets=canonical, labels=(("a", "b"),))
     found = network_set(parse("NetworkSet", "s", {"nets": nets}, labels={"a": "b"}, namespace="prod"))
-    assert found == NetworkSet(
+    assert found == PolicyNetworkSet(
         "prod/s", "prod", canonical, (("a", "b"), ("pcns.projectcalico.org/name", "prod"), (NAMESPACE, "prod"))
     )
 
@@ -215,7 +215,7 @@ def test_host_endpoint() -> None:
     }
     assert host_endpoint(parse("HostEndpoint", "h", spec, labels={"a": "b"})) == Endpoint(
         "HostEndpoint", "h", "node1", "eth0", ("192.0.2.1", "fd00::1"), (("a", "b"),), ("open",),
-        (EndpointPort("ssh", "tcp", 22),),
+        (DefinedPort("ssh", "tcp", 22),),
     )  # fmt: skip
 
 
@@ -234,7 +234,7 @@ def test_workload_endpoint() -> None:
     assert found == Endpoint(
         "WorkloadEndpoint", "n/node1-cni-w-eth0", "node1", "cali1", ("10.65.0.1", "fd65::1"),
         (("a", "b"), ("pcns.projectcalico.org/name", "n"), (NAMESPACE, "n"), ("projectcalico.org/orchestrator", "cni")),
-        (), (EndpointPort("http", "tcp", 80),), "n",
+        (), (DefinedPort("http", "tcp", 80),), "n",
     )  # fmt: skip
 
 
@@ -260,7 +260,7 @@ def test_a_policy_set_of_documents() -> None:
         parse("IPPool", "pool", {"cidr": "10.0.0.0/16"}),
     ]
     made = policy_set(documents, staged={"n/p"})
-    assert made.tiers == (Tier("first", 5.0, "Pass"), Tier("default", 1e6), Tier("late", 1e6))
+    assert made.tiers == (PolicyTier("first", 5.0, "Pass"), PolicyTier("default", 1e6), PolicyTier("late", 1e6))
     assert [(one.name, one.tier, one.staged) for one in made.policies] == [
         ("first.q", "first", False),
         ("n/p", "default", True),
@@ -303,7 +303,7 @@ def test_not_icmp_without_a_protocol() -> None:
     )
     # Of another protocol it excludes nothing.
     rule = {"action": "Deny", "protocol": "TCP", "notICMP": {"type": 8}}
-    assert policy(parse("NetworkPolicy", "p", {"egress": [rule]})).egress == (Rule("Deny", protocol="tcp"),)
+    assert policy(parse("NetworkPolicy", "p", {"egress": [rule]})).egress == (PolicyRule("Deny", protocol="tcp"),)
 
 
 def test_what_is_not_supported_is_refused_in_words() -> None:

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Entity,
     Icmp,
     NamedPort,
     Policy,
-    PortRange,
-    Rule,
+    PolicyRule,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.rule_words import rule_count, rule_text
 from hypothesis import given, settings
@@ -23,13 +23,13 @@ from tests.unit.policy.random_policies import World, worlds
 @pytest.mark.parametrize(
     ("rule", "text"),
     [
-        (Rule("Allow"), "Allow"),
-        (Rule("Pass", 6, "icmpv6", icmp=Icmp(128, 0)), "Pass IPv6 icmpv6 type 128 code 0"),
-        (Rule("Deny", protocol=253), "Deny protocol 253"),
-        (Rule("Deny", protocol="icmp", not_icmp=Icmp(8)), "Deny icmp not type 8"),
-        (Rule("Deny", not_protocol="udp"), "Deny not udp"),
+        (PolicyRule("Allow"), "Allow"),
+        (PolicyRule("Pass", 6, "icmpv6", icmp=Icmp(128, 0)), "Pass IPv6 icmpv6 type 128 code 0"),
+        (PolicyRule("Deny", protocol=253), "Deny protocol 253"),
+        (PolicyRule("Deny", protocol="icmp", not_icmp=Icmp(8)), "Deny icmp not type 8"),
+        (PolicyRule("Deny", not_protocol="udp"), "Deny not udp"),
         (
-            Rule(
+            PolicyRule(
                 "Allow",
                 protocol="tcp",
                 source=Entity(("10.0.0.0/8",), ("10.1.0.0/16", "10.2.0.0/16"), "has(a)", 'b == "c"'),
@@ -41,7 +41,7 @@ from tests.unit.policy.random_policies import World, worlds
         ),
     ],
 )
-def test_in_words(rule: Rule, text: str) -> None:
+def test_in_words(rule: PolicyRule, text: str) -> None:
     assert rule_text(rule) == text
 
 
@@ -53,4 +53,7 @@ def test_rules_that_differ_read_differently(world: World) -> None:
 
 
 def test_rules_that_are_not_in_force_do_not_count() -> None:
-    assert rule_count(Policy("a", types=("Ingress",), ingress=(Rule("Allow"),), egress=(Rule("Deny"),))) == "1 rule"
+    assert (
+        rule_count(Policy("a", types=("Ingress",), ingress=(PolicyRule("Allow"),), egress=(PolicyRule("Deny"),)))
+        == "1 rule"
+    )

@@ -12,9 +12,9 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge as judging
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
-    Ipam,
     IpSet,
     IptablesTable,
+    NodeIpam,
     NodeState,
     Sysctl,
     TunnelDevice,
@@ -30,7 +30,7 @@ STATE = NodeState(
     "node7",
     "10.10.1.17/24",
     devices=(IPIP, VXLAN),
-    ipam=Ipam(tunnels={"ipip": "10.244.3.0", "vxlan": "10.244.3.1"}),
+    ipam=NodeIpam(tunnels={"ipip": "10.244.3.0", "vxlan": "10.244.3.1"}),
     workloads=(WORKLOAD,),
     ipsets=(IpSet("cali40all-hosts-net", "hash:net"),),
     iptables=(IptablesTable("filter", {"cali-INPUT": ()}),),

@@ -18,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
     PolicyState,
 )
 
-OPEN = model.Policy("open", ingress=(model.Rule(model.ALLOW),), selector="all()", order=-1.0)
+OPEN = model.Policy("open", ingress=(model.PolicyRule(model.ALLOW),), selector="all()", order=-1.0)
 
 
 def host_endpoint(name: str, interface: str = "", node: str = "node1") -> model.Endpoint:

@@ -12,7 +12,10 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import node_policy_tables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload, with_workloads
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import Guard, with_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import (
+    NodePolicyTables,
+    with_policy,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     IptablesTable,
     NodeState,
@@ -134,7 +137,7 @@ def test_a_host_endpoint_by_address_needs_to_know_the_interfaces() -> None:
 @given(st.integers(0, 2**32), st.integers(0, 2**32))
 def test_again_and_again_is_as_from_nothing(one: int, other: int) -> None:
     """Whatever the node had before, and with the same objects for what is the same."""
-    kept = Guard()
+    kept = NodePolicyTables()
     worlds = [random_world(random.Random(seed)) for seed in (one, other, one)]
     for world in worlds:
         state = state_of(world)
@@ -150,7 +153,7 @@ def test_again_and_again_is_as_from_nothing(one: int, other: int) -> None:
 def test_whatever_comes_and_goes_it_is_as_from_nothing(seed: int) -> None:
     """Workloads here, endpoints of others under their names and addresses, interfaces, the plan itself."""
     chance = random.Random(seed)
-    kept = Guard()
+    kept = NodePolicyTables()
     worlds = [state_of(random_world(random.Random(seed + number))) for number in range(2)]
     state, others, interfaces = worlds[0], (), {}
     for _step in range(10):
@@ -183,7 +186,7 @@ def test_whatever_comes_and_goes_it_is_as_from_nothing(seed: int) -> None:
 
 
 def test_a_workload_more_of_a_known_group_changes_no_chain() -> None:
-    kept = Guard()
+    kept = NodePolicyTables()
     state = fleet_state()
     (known,) = state.workloads
     more = dataclasses.replace(known, name="other", interface="cali999", address="10.99.0.9")
@@ -195,7 +198,7 @@ def test_a_workload_more_of_a_known_group_changes_no_chain() -> None:
 
 
 def test_other_settings_are_other_rules() -> None:
-    kept = Guard()
+    kept = NodePolicyTables()
     state = fleet_state()
     accepting = fleet_state(default_endpoint_to_host_action="Accept")
     assert kept.with_policy(state) == with_policy(state)

@@ -10,18 +10,18 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    DefinedPort,
     Endpoint,
-    EndpointPort,
     Entity,
     Failsafe,
     Icmp,
     NamedPort,
-    NetworkSet,
     Policy,
-    PortRange,
-    Rule,
-    Tier,
+    PolicyNetworkSet,
+    PolicyRule,
+    PolicyTier,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
@@ -42,7 +42,7 @@ def state(policy: t.Optional[PolicyState]) -> NodeState:
 
 EVERYTHING = PolicyState(
     policy_set(
-        [Tier("platform", 10.5, "Pass")],
+        [PolicyTier("platform", 10.5, "Pass")],
         [
             Policy(
                 "default/web",
@@ -52,7 +52,7 @@ EVERYTHING = PolicyState(
                 'app == "web"',
                 ("Ingress", "Egress"),
                 (
-                    Rule(
+                    PolicyRule(
                         "Allow",
                         4,
                         "tcp",
@@ -62,13 +62,13 @@ EVERYTHING = PolicyState(
                         annotations=(("why", "clients"),),
                     ),
                 ),
-                (Rule("Deny", protocol="icmp", icmp=Icmp(8, 0), not_icmp=Icmp(3)),),
+                (PolicyRule("Deny", protocol="icmp", icmp=Icmp(8, 0), not_icmp=Icmp(3)),),
                 performance_hints=("AssumeNeededOnEveryNode",),
                 staged=True,
             )
         ],
         [allow_all()],
-        [NetworkSet("office", nets=("192.0.2.0/28",), labels=(("net", "office"),))],
+        [PolicyNetworkSet("office", nets=("192.0.2.0/28",), labels=(("net", "office"),))],
     ),
     (
         Endpoint(
@@ -79,7 +79,7 @@ EVERYTHING = PolicyState(
             ("10.65.0.1", "fd65::1"),
             (("app", "web"),),
             ("projectcalico-default-allow",),
-            (EndpointPort("http", "tcp", 8080),),
+            (DefinedPort("http", "tcp", 8080),),
             "default",
         ),
     ),
@@ -133,7 +133,7 @@ def test_policy_is_part_of_what_a_node_has_to_have() -> None:
     [
         ({"colour": 1}, "PolicyState has no field 'colour'"),
         ({"policies": [{"name": "a", "colour": 1}]}, "Policy has no field 'colour'"),
-        ({"policies": [{"name": "a", "ingress": [{}]}]}, "Rule: __init__() missing 1 required positional argument"),
+        ({"policies": [{"name": "a", "ingress": [{}]}]}, "PolicyRule: __init__() missing 1 required positional"),
         ({"policies": [{"name": "a", "tier": "x"}]}, "policy a is in tier x, which does not exist"),
         ({"policies": [[]]}, "Policy is made of list"),
         ({"endpoints": None}, "PolicyState: 'NoneType' object is not iterable"),
@@ -144,7 +144,7 @@ def test_what_another_release_wrote_is_refused(change: t.Mapping[str, t.Any], me
     data["policy"].update(change)
     with pytest.raises(ValueError) as caught:
         NodeState.from_dict(data)
-    assert message in str(caught.value).replace("Rule.__init__", "__init__")
+    assert message in str(caught.value).replace("PolicyRule.__init__", "__init__")
 
 
 def test_a_policy_without_tiers_is_refused() -> None:

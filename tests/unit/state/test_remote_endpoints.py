@@ -9,7 +9,7 @@ import json
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, EndpointPort
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import DefinedPort, Endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
@@ -35,7 +35,7 @@ def endpoint(name: str, node: str, *addresses: str) -> Endpoint:
     return Endpoint(
         "WorkloadEndpoint", f"default/{name}", node, f"cali-{name}", addresses,
         namespaced_labels({"app": name}, "default"),
-        ports=(EndpointPort("sql", "tcp", 5432),), namespace="default",
+        ports=(DefinedPort("sql", "tcp", 5432),), namespace="default",
     )  # fmt: skip
 
 

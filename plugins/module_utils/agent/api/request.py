@@ -11,6 +11,7 @@ import re
 import typing as t
 
 from ...base import naming
+from ...base.addresses import family_of
 from ...state.attachment import Workload, endpoint
 from ...state.node_state import Pool
 from . import protocol
@@ -196,7 +197,7 @@ class AddRequest:
         for address in self.addresses.values():
             if address not in workload.addresses:
                 return f"address {', '.join(workload.addresses)} and not {address}"
-        families = {6 if ":" in address else 4 for address in workload.addresses}
+        families = {family_of(address) for address in workload.addresses}
         if self.families and families != set(self.families):
             return f"{_versions(families)} and not {_versions(self.families)}"
         if self.pools and workload.pool not in self.pools:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
+from ...base.addresses import family_of
 from ...dataplane.drivers.workload import GATEWAY, GATEWAY6, wanted_routes
 from ...dataplane.kernel.port import METRIC_IPV6
 from ...state.attachment import Workload
@@ -133,12 +134,12 @@ def _routes(workload: Workload, version: str) -> list[dict[str, t.Any]]:
     interface = WorkloadEndpoint(
         workload.name,
         workload.interface,
-        next((text for text in workload.addresses if ":" not in text), ""),
+        next((text for text in workload.addresses if family_of(text) == 4), ""),
         0,
         "",
         peer_interface=workload.peer_interface,
         netns_owned=False,
-        address6=next((text for text in workload.addresses if ":" in text), ""),
+        address6=next((text for text in workload.addresses if family_of(text) == 6), ""),
     )
     routes = []
     for destination, through in wanted_routes(interface).items():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
+from ...base.addresses import family_of
 from ...bird import client
 from ...bird.errors import BirdError
 from .errors import LIMITED, UNAVAILABLE, CniError
@@ -35,7 +36,7 @@ def _without_addresses(agent: Agent) -> list[str]:
         return ["this node has no block of addresses. Run site.yml, which grants one"]
     full = []
     for version in (4, 6):
-        own = [block for block in usage if (":" in block.cidr) == (version == 6)]
+        own = [block for block in usage if family_of(block.cidr) == version]
         if own and not any(block.free for block in own):
             of = "addresses" if len(own) == len(usage) else f"IPv{version} addresses"
             full.append(f"all {len(own)} blocks of {of} of this node are full. Run site.yml, which grants more")

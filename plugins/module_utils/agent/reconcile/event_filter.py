@@ -17,9 +17,9 @@ import socket
 import struct
 import typing as t
 
+from ...base.addresses import Network, network
 from ...dataplane.drivers import tunnel, workload
 from ...dataplane.kernel import rtnetlink as rt
-from ...dataplane.kernel.lookup import Network, network
 from ...dataplane.kernel.port import SCOPE_LINK
 from ...state.attachment import STRICT, UNCHECKED
 from ...state.node_state import PROBE_PRIORITY, ROUTE_PROTOCOL, TABLE_MAIN, TABLE_PROBE, NodeState

@@ -16,7 +16,7 @@ import typing as t
 
 from ...policy.host_endpoints import Interfaces
 from ...policy.model import Endpoint
-from ...state.node_policy_tables import Guard
+from ...state.node_policy_tables import NodePolicyTables
 from ...state.node_state import NodeState, WorkloadEndpoint
 from ...state.policy_state import PolicyState
 
@@ -37,7 +37,7 @@ class Guards:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: list[tuple[PolicyState, Guard]] = []  # the one used last is last
+        self._kept: list[tuple[PolicyState, NodePolicyTables]] = []  # the one used last is last
         self._made: list[_Made] = []  # the same
 
     def whole(
@@ -63,7 +63,7 @@ class Guards:
             new = guard is None
             if guard is None:
                 gc.unfreeze()  # those that go with the policy that this one takes the place of
-                guard = Guard()
+                guard = NodePolicyTables()
             self._keep(state.policy, guard)
             guarded = guard.with_policy(everybody, interfaces, others)
             if new:
@@ -72,11 +72,11 @@ class Guards:
             self._made = [*self._made[1 - _MADE :], _Made(state, given, whole)]
             return whole
 
-    def _of(self, policy: PolicyState) -> t.Optional[Guard]:
+    def _of(self, policy: PolicyState) -> t.Optional[NodePolicyTables]:
         """The one that knows this policy."""
         same = next((guard for kept, guard in self._kept if kept is policy), None)
         return same or next((guard for kept, guard in self._kept if kept == policy), None)
 
-    def _keep(self, policy: PolicyState, guard: Guard) -> None:
+    def _keep(self, policy: PolicyState, guard: NodePolicyTables) -> None:
         others = [kept for kept in self._kept if kept[1] is not guard]
         self._kept = [*others, (policy, guard)][-_KEPT:]

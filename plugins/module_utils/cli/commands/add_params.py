@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ...base.addresses import family_of
+
 Data = dict[str, t.Any]
 
 
@@ -60,7 +62,7 @@ def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> l
     for field in ("address", "address6"):
         if wanted.get(field) is not None and wanted[field] not in have["addresses"]:
             found.append((field, ",".join(have["addresses"]), wanted[field]))
-    families = sorted({6 if ":" in address else 4 for address in have["addresses"]})
+    families = sorted({family_of(address) for address in have["addresses"]})
     if wanted.get("families") and families != sorted(wanted["families"]):
         found.append(("families", _shown(families), _shown(wanted["families"])))
     if wanted["pools"] and have["pool"] not in wanted["pools"]:

@@ -14,6 +14,7 @@ import sys
 import typing as t
 
 from ...base import terminal_text
+from ...base.addresses import family_of
 from ...bgp.bird_state import Bird
 from ...bird import dropped_segments, refusals, status
 from ...bird.dropped_segments import Dropped
@@ -96,7 +97,7 @@ def _text(planned: t.Optional[Bird], error: str, sessions: t.Sequence[Session], 
         return "IPv4 BGP status\nThe BGP backend process (BIRD) is not running.\n"
     parts = []
     for version in (4, 6):
-        own = [session for session in sessions if (":" in session.address) == (version == 6)]
+        own = [session for session in sessions if family_of(session.address) == version]
         rows = [(session.address, kind_of(session), session.state, since(session.since, today), info(session))
                 for session in own]  # fmt: skip
         table = tables.boxed(_HEADING, rows) if rows else f"No IPv{version} peers found.\n"

@@ -10,6 +10,7 @@ import difflib
 import ipaddress
 import typing as t
 
+from ...base.addresses import family_of
 from ...policy.model import HOST_ENDPOINT, WILDCARD, WORKLOAD_ENDPOINT, Endpoint
 from ..errors import NoVerdict
 from .known_network import KnownNetwork
@@ -32,7 +33,7 @@ class FlowEnd:
     def of_version(self, version: int) -> t.Optional[FlowEnd]:
         """The same by an address of IPv4 or IPv6, None where it has none."""
         for address in (self.address, *self.addresses):
-            if (":" in address) == (version == 6):
+            if family_of(address) == version:
                 return dataclasses.replace(self, address=address)
         return None
 

@@ -9,8 +9,9 @@ import dataclasses
 import functools
 import typing as t
 
+from ...base.addresses import family_of
 from ...policy.explain.evaluator import ALLOWED, DENIED, Evaluator
-from ...policy.explain.packet_path import Host, Path, Stage, path
+from ...policy.explain.packet_path import Path, PathHost, Stage, path
 from ...policy.model import Flow
 from ...state.node_policy_tables import chain_settings
 from ...state.node_state import NodeState
@@ -142,7 +143,7 @@ class FlowQuestion:
                 flow = dataclasses.replace(flow, source=self.masqueraded)
         return Path(ALLOWED, tuple(stages))
 
-    def _host(self, node: str) -> Host:
+    def _host(self, node: str) -> PathHost:
         """With its interfaces as far as they are known, and the one way to the flow's other end."""
         known = self.known
         interfaces = dict(known.interfaces.get(node, {}))
@@ -155,7 +156,7 @@ class FlowQuestion:
             if address and address not in held:
                 interfaces[name] = (*interfaces.get(name, ()), address)
         by = self._tunnel or (self.device if node == self.here else underlay)
-        return Host(node, tuple(interfaces.items()), (("0.0.0.0/0", by), ("::/0", by)))
+        return PathHost(node, tuple(interfaces.items()), (("0.0.0.0/0", by), ("::/0", by)))
 
     @property
     def _tunnel(self) -> str:
@@ -182,7 +183,7 @@ def question(known: KnownNetwork, asked: Asked) -> FlowQuestion:
     if remote.node != at:
         next_hop = leg_to(state, remote.address).next_hop or remote.address
         device = known.device_to(next_hop) if known.device_to else known.underlay(at).interface
-    kind = kind.for_version(6 if ":" in source.address else 4, port)
+    kind = kind.for_version(family_of(source.address), port)
     return FlowQuestion(
         known, state, device, source, destination, kind, asked.source_port if kind.port is not None else None
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...base.addresses import family_of
 from ...policy.model import HOST_ENDPOINT, WILDCARD, Endpoint
 from ...state.node_state import NodeState
 
@@ -64,7 +65,7 @@ class KnownNetwork:
 
     def member(self, node: str, like: str = "") -> str:
         """The node's address of the family of the address `like`, "" where it has none."""
-        return (self.members6 if ":" in like else self.members).get(node, "")
+        return (self.members6 if family_of(like) == 6 else self.members).get(node, "")
 
     def host_endpoints(self, node: str) -> list[Endpoint]:
         """Those of a node."""

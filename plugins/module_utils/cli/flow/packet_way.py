@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ...base.cidr import contains
+from ...base.addresses import contains, family_of
 from ...bgp.bird_state import BirdRoute
 from ...state.node_state import TABLE_MAIN, FleetMember, NodeState, Route
 
@@ -95,13 +95,13 @@ def _far_end(state: NodeState, device: str, gateway: str) -> str:
 
 def member_at(state: NodeState, address: str) -> t.Optional[FleetMember]:
     """The node of the fleet whose address this is."""
-    held = "address6" if ":" in address else "address"
+    held = "address6" if family_of(address) == 6 else "address"
     return next((member for member in state.nodes if getattr(member, held).partition("/")[0] == address), None)
 
 
 def own_address(state: NodeState, like: str) -> str:
     """The node's own, of the family of the address `like`; "" without one."""
-    return (state.address6 if ":" in like else state.address).partition("/")[0]
+    return (state.address6 if family_of(like) == 6 else state.address).partition("/")[0]
 
 
 def _name(member: t.Optional[FleetMember]) -> str:

@@ -10,14 +10,14 @@ import stat
 import sys
 import typing as t
 
-from ...base.document_limits import RESOURCES, BeyondLimits, Limits, too_large
+from ...base.document_limits import RESOURCES, BeyondLimits, DocumentLimits, too_large
 
 #: Pipes that the caller has opened itself, as shells do for <(command).
 _DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 _KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
 
 
-def read(path: str, limits: Limits = RESOURCES) -> str:
+def read(path: str, limits: DocumentLimits = RESOURCES) -> str:
     """Return the text of a file. Raises OSError, UnicodeDecodeError, and BeyondLimits for a pipe or a large file."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     with os.fdopen(handle, "rb") as stream:
@@ -30,12 +30,12 @@ def read(path: str, limits: Limits = RESOURCES) -> str:
         return _decoded(stream, limits)
 
 
-def read_stdin(limits: Limits = RESOURCES) -> str:
+def read_stdin(limits: DocumentLimits = RESOURCES) -> str:
     """Return the text of standard input. Raises like `read`."""
     return _decoded(getattr(sys.stdin, "buffer", sys.stdin), limits)
 
 
-def _decoded(stream: t.Any, limits: Limits) -> str:
+def _decoded(stream: t.Any, limits: DocumentLimits) -> str:
     content = stream.read(limits.size + 1)
     if len(content) > limits.size:
         raise too_large(limits)

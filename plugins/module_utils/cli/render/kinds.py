@@ -9,7 +9,7 @@ import difflib
 import typing as t
 
 from ...base import naming
-from ...base.cidr import host
+from ...base.addresses import host
 from ...bgp import filters as bgp_filters
 from ...bgp.bird_state import BirdPeer
 from ...bgp.filter_rules import FilterFunction

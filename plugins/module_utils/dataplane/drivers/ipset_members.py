@@ -13,6 +13,7 @@ import socket
 import struct
 import typing as t
 
+from ...base.addresses import family_of
 from ..kernel import rtnetlink as rt
 
 _SUBSYSTEM = 6 << 8  # NFNL_SUBSYS_IPSET
@@ -41,7 +42,7 @@ def data(kind: str, member: str) -> tuple[int, bytes]:
     """IP version, and what is in the message. Raises ValueError."""
     network, comma, rest = member.partition(",")
     address, slash, length = network.partition("/")
-    version = 6 if ":" in address else 4
+    version = family_of(address)
     try:
         packed = socket.inet_pton(socket.AF_INET6 if version == 6 else socket.AF_INET, address)
     except OSError as error:

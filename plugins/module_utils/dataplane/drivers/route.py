@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import typing as t
 
+from ...base.addresses import family_of
 from ...state.node_state import ROUTE_PROTOCOL, ROUTE_PROTOCOL_NAME, TABLE_MAIN, TABLE_PROBE, Route
 from ..change import Change, Failures
 from ..kernel.port import (
@@ -73,7 +74,7 @@ def _wanted(desired: t.Iterable[Route]) -> dict[Key, RouteAttributes]:
     attributes = RouteAttributes()
     for route in desired:
         # Bulk comes in runs that differ in their destination alone.
-        family6 = ":" in route.destination
+        family6 = family_of(route.destination) == 6
         if (
             last is None
             or family6 != last_family6
@@ -92,12 +93,12 @@ def _wanted(desired: t.Iterable[Route]) -> dict[Key, RouteAttributes]:
 
 
 def place(route: Route) -> Key:
-    return route.table, route.destination, METRIC_IPV6 if ":" in route.destination else 0
+    return route.table, route.destination, METRIC_IPV6 if family_of(route.destination) == 6 else 0
 
 
 def attributes_of(route: Route) -> RouteAttributes:
     """As the kernel shows it."""
-    family6 = ":" in route.destination
+    family6 = family_of(route.destination) == 6
     link = route.type == "unicast" and route.gateway is None and not family6
     return RouteAttributes(
         type=route.type,
@@ -123,7 +124,7 @@ def observe(kernel: Kernel, desired: t.Sequence[Route]) -> dict[Key, RouteAttrib
         if attributes.table in tables
     }
     missing = {key for key in map(place, desired) if key not in observed}
-    for table, family in {(table, 6 if ":" in destination else 4) for table, destination, _metric in missing}:
+    for table, family in {(table, family_of(destination)) for table, destination, _metric in missing}:
         for destination, attributes in kernel.routes(table=table, family=family):
             key = (table, destination, attributes.metric)
             if key in missing:
@@ -170,7 +171,7 @@ def diff(desired: t.Iterable[Route], observed: t.Mapping[Key, RouteAttributes]) 
 
 def _in_the_way(destination: str, have: RouteAttributes) -> str:
     found = f"{destination} {text(have)} proto {protocol_name(have.protocol)}"
-    ip = "ip -6" if ":" in destination else "ip"
+    ip = "ip -6" if family_of(destination) == 6 else "ip"
     return (
         f"A route that is not ours has this destination already: {found}. It was not touched."
         f" Delete it ({ip} route del {destination} proto {have.protocol}) or stop what writes it, then run again."
@@ -204,7 +205,7 @@ def _reason(kernel: Kernel, operation: RouteOperation, error: KernelError) -> st
     wanted = operation.attributes
     said = f"The kernel said: {error.said}."
     if error.errno == errno.EEXIST:
-        family = 6 if ":" in operation.destination else 4
+        family = family_of(operation.destination)
         for destination, attributes in kernel.routes(table=wanted.table, family=family):
             if destination == operation.destination and attributes.metric == wanted.metric:
                 return _in_the_way(destination, attributes)

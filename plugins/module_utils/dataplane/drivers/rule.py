@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import typing as t
 
-from ...state.node_state import ROUTE_PROTOCOL, Rule
+from ...state.node_state import ROUTE_PROTOCOL, RoutingRule
 from ..change import Change, apply_each, refused
 from ..kernel.port import Kernel, KernelError, RuleEntry
 
@@ -19,7 +19,7 @@ from ..kernel.port import Kernel, KernelError, RuleEntry
 Key = tuple[int, int, int, int]
 
 
-def observe(kernel: Kernel, desired: t.Iterable[Rule]) -> dict[Key, RuleEntry]:
+def observe(kernel: Kernel, desired: t.Iterable[RoutingRule]) -> dict[Key, RuleEntry]:
     wanted = {_key(rule) for rule in desired}
     observed: dict[Key, RuleEntry] = {}
     for entry in (*kernel.rules(), *kernel.rules(6)):
@@ -31,7 +31,7 @@ def observe(kernel: Kernel, desired: t.Iterable[Rule]) -> dict[Key, RuleEntry]:
     return observed
 
 
-def _key(rule: Rule) -> Key:
+def _key(rule: RoutingRule) -> Key:
     return rule.priority, rule.fwmark, rule.table, rule.family
 
 
@@ -43,7 +43,7 @@ def _text(mark: int, table: int, family: int) -> str:
     return f"{'IPv6 ' if family == 6 else ''}fwmark {mark:#x} lookup {table}"
 
 
-def diff(desired: t.Iterable[Rule], observed: t.Mapping[Key, RuleEntry]) -> list[Change]:
+def diff(desired: t.Iterable[RoutingRule], observed: t.Mapping[Key, RuleEntry]) -> list[Change]:
     wanted = {_key(rule): rule for rule in desired}
     changes = [
         Change("rule", "+", str(key[0]), None, _text(*key[1:]), new=_entry(*key))

@@ -18,6 +18,7 @@ from __future__ import annotations
 import errno
 import typing as t
 
+from ...base.addresses import family_of
 from ...state.node_state import TunnelDevice
 from .. import hardening
 from ..change import Change, apply_each, refused
@@ -71,7 +72,7 @@ def observe(kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence
 
 def _addresses(kernel: Kernel, link: Link) -> list[Address]:
     """Those of the family that the tunnel carries, without what was advertised."""
-    if link.local is None or ":" not in link.local:
+    if link.local is None or family_of(link.local) == 4:
         return kernel.addresses(link.name)
     found = kernel.addresses(link.name, 6)
     return [address for address in found if address.scope != SCOPE_LINK and address.permanent]
@@ -101,7 +102,7 @@ def diff(desired: t.Iterable[TunnelDevice], observed: t.Mapping[str, Observed]) 
 
 def _present(device: TunnelDevice, have: t.Optional[Observed]) -> list[Change]:
     after = "  ".join(word for word in (_identity(device), f"mtu {device.mtu}", "up") if word)
-    length = 128 if ":" in device.local else 32
+    length = 128 if family_of(device.local) == 6 else 32
     address = Address(device.name, device.address, length) if device.address else None
     if have is None:
         changes = [Change("device", "+", device.name, None, after, new=device)]
@@ -294,7 +295,7 @@ def _record(kernel: Kernel, name: str, addresses: t.Iterable[str]) -> None:
 
 def _add_address(kernel: Kernel, address: Address, device: TunnelDevice) -> None:
     _record(kernel, device.name, [address.address])
-    if ":" in address.address:
+    if family_of(address.address) == 6:
         _turn_on(kernel, device.name)
     try:
         kernel.address_add(address)

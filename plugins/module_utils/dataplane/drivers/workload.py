@@ -31,6 +31,7 @@ import errno
 import re
 import typing as t
 
+from ...base.addresses import family_of
 from ...state.node_state import ROUTE_PROTOCOL, TABLE_MAIN, WorkloadEndpoint
 from .. import hardening
 from ..change import Change, apply_each
@@ -286,7 +287,7 @@ def expected_identity(endpoint: WorkloadEndpoint) -> str:
 
 def _has6(link: Link) -> bool:
     """Whether we gave it an IPv6 address once."""
-    return any(":" in address for address in _recorded(link))
+    return any(family_of(address) == 6 for address in _recorded(link))
 
 
 def _ends(link: Link, peer: Link) -> bool:
@@ -346,7 +347,7 @@ def missing_by_source(
             missing.append(RouteOperation("add" if have is None else "replace", destination, want))
     for address in endpoint.addresses:
         if (address, _SECOND_PRIORITY, table) not in there:
-            family = 6 if ":" in address else 4
+            family = family_of(address)
             missing.append(
                 RuleEntry(_SECOND_PRIORITY, table, protocol=ROUTE_PROTOCOL, plain=False, family=family, source=address)
             )
@@ -643,7 +644,7 @@ def _bring_by_source(inner: Kernel, endpoint: WorkloadEndpoint, families: t.Iter
 
 
 def inner_address(device: str, address: str) -> Address:
-    return Address(device, address, 128 if ":" in address else 32)
+    return Address(device, address, 128 if family_of(address) == 6 else 32)
 
 
 def turn_on_ipv6(inner: Kernel, device: str) -> None:

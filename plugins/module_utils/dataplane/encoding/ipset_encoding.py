@@ -15,6 +15,7 @@ import re
 import socket
 import typing as t
 
+from ...base.addresses import family_of
 from ...base.not_encodable import NotEncodable
 
 PROTOCOL = "ipset restore"
@@ -102,7 +103,7 @@ def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[s
     for value in left:
         if value in HALVES and form.lengths:
             halves = HALVES[value]
-            if (":" in value) == ipv6:
+            if (family_of(value) == 6) == ipv6:
                 found.update(halves)
                 continue
         member = _canonical(form, value, ipv6)

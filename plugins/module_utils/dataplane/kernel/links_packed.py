@@ -24,8 +24,8 @@ from .rtnetlink import (
     RTM_NEWADDR,
     RTM_NEWLINK,
     RTM_NEWRULE,
+    af_of,
     attribute,
-    family_of,
     packed_address,
 )
 
@@ -111,7 +111,7 @@ def group_delete(group: int) -> Packed:
 
 
 def _address(address: port.Address, index: int) -> bytes:
-    packed, family = packed_address(address.address), family_of(address.address)
+    packed, family = packed_address(address.address), af_of(address.address)
     flags = _IFA_F_NODAD if family == socket.AF_INET6 else 0
     head = _IFADDR.pack(family, address.prefix_length, flags, address.scope, index)
     return head + attribute(_IFA_LOCAL, packed) + attribute(_IFA_ADDRESS, packed)
@@ -129,7 +129,7 @@ def address_delete(address: port.Address, index: int) -> Packed:
 def rule_add(rule: port.RuleEntry) -> Packed:
     """For the packets from one address."""
     source = packed_address(rule.source)
-    body = _RULE.pack(family_of(rule.source), 0, 8 * len(source), 0, 0, _FR_ACT_TO_TBL, 0)
+    body = _RULE.pack(af_of(rule.source), 0, 8 * len(source), 0, 0, _FR_ACT_TO_TBL, 0)
     body += attribute(_FRA_SRC, source) + attribute(_FRA_PRIORITY, _U32.pack(rule.priority))
     body += attribute(_FRA_TABLE, _U32.pack(rule.table)) + attribute(_FRA_PROTOCOL, bytes((rule.protocol,)))
     return Packed(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, body)

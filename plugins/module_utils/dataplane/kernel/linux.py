@@ -21,6 +21,7 @@ import subprocess
 import threading
 import typing as t
 
+from ...base.addresses import family_of
 from ...base.not_encodable import NotEncodable
 from ..drivers import ipset_members
 from ..encoding import netns_encoding, sysctl_encoding
@@ -494,7 +495,7 @@ class LinuxKernel:
             if link.port is not None:
                 data.append(("IFLA_VXLAN_PORT", link.port))
             if link.local is not None:
-                data.append(("IFLA_VXLAN_LOCAL6" if ":" in link.local else "IFLA_VXLAN_LOCAL", link.local))
+                data.append(("IFLA_VXLAN_LOCAL6" if family_of(link.local) == 6 else "IFLA_VXLAN_LOCAL", link.local))
         elif link.kind == "ipip" and link.local is not None:
             data.append(("IFLA_IPIP_LOCAL", link.local))
         info: list[tuple[str, t.Any]] = [("IFLA_INFO_KIND", link.kind)]
@@ -609,13 +610,13 @@ class LinuxKernel:
 
     def neighbor_replace(self, entry: port.NeighborEntry) -> None:
         operation = f"set neighbour {entry.address} on {entry.device}"
-        header = {"family": rt.family_of(entry.address), "ifindex": self._index(entry.device, operation)}
+        header = {"family": rt.af_of(entry.address), "ifindex": self._index(entry.device, operation)}
         data = [("NDA_DST", entry.address), ("NDA_LLADDR", entry.mac)]
         self._neighbor(rt.RTM_NEWNEIGH, rt.NLM_F_CREATE | rt.NLM_F_REPLACE, header, data, operation)
 
     def neighbor_delete(self, entry: port.NeighborEntry) -> None:
         operation = f"delete neighbour {entry.address} from {entry.device}"
-        header = {"family": rt.family_of(entry.address), "ifindex": self._index(entry.device, operation)}
+        header = {"family": rt.af_of(entry.address), "ifindex": self._index(entry.device, operation)}
         self._neighbor(rt.RTM_DELNEIGH, 0, header, [("NDA_DST", entry.address)], operation)
 
     def _forwarding(self, kind: int, flags: int, entry: port.ForwardingEntry, operation: str) -> None:

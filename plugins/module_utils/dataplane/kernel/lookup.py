@@ -7,33 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ...base.addresses import network
 from .port import KernelRoute, RouteAttributes
-from .rtnetlink import packed_address
-
-
-class Network(t.NamedTuple):
-    """A CIDR as numbers: the bits of an address of its family, `10.244.0.0/16` without its host bits, 16."""
-
-    bits: int
-    number: int
-    length: int
-
-    def holds(self, other: Network) -> bool:
-        """Whether all of `other` lies in it."""
-        inner = self.bits == other.bits and other.length >= self.length
-        return inner and other.number >> (other.length - self.length) == self.number
-
-
-def network(cidr: str) -> Network:
-    address, _slash, length = cidr.partition("/")
-    packed = packed_address(address)
-    bits = 8 * len(packed)
-    return Network(bits, int.from_bytes(packed, "big") >> (bits - int(length or bits)), int(length or bits))
-
-
-def within(cidr: str, other: Network) -> bool:
-    """Whether a CIDR lies in a network of `network`."""
-    return other.holds(network(cidr))
 
 
 class Lookup:

@@ -17,6 +17,7 @@ import struct
 import threading
 import typing as t
 
+from ...base import addresses
 from . import port
 
 RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK = 16, 17, 18
@@ -68,14 +69,16 @@ class Message(t.NamedTuple):
     body: bytes
 
 
-def family_of(address: str) -> int:
-    """AF_INET or AF_INET6, of an address or a CIDR."""
-    return socket.AF_INET6 if ":" in address else socket.AF_INET
+def af_of(address: str) -> int:
+    """Return AF_INET or AF_INET6, for an address or a CIDR."""
+    return socket.AF_INET6 if addresses.family_of(address) == 6 else socket.AF_INET
 
 
 def packed_address(address: str) -> bytes:
     """4 or 16 bytes, in network order."""
-    return socket.inet_pton(socket.AF_INET6, address) if ":" in address else socket.inet_aton(address)
+    return (
+        socket.inet_pton(socket.AF_INET6, address) if addresses.family_of(address) == 6 else socket.inet_aton(address)
+    )
 
 
 def address_text(data: bytes) -> str:
@@ -500,7 +503,7 @@ _NOWHERE = frozenset({6, 7, 8, 9})
 def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.RouteAttributes]:
     """The kernel's own choice for a packet to `address`, of either family; None where it says that it cannot be
     reached."""
-    family = family_of(address)
+    family = af_of(address)
     body = RTMSG.pack(family, 8 * _SIZES[family], 0, 0, 0, 0, 0, 0, 0) + attribute(1, packed_address(address))
     try:
         answer = channel.get(RTM_GETROUTE, body, f"look up the route to {address}")
@@ -542,7 +545,7 @@ def write_routes(
     for position, (action, destination, wanted) in enumerate(operations):
         address, _slash, bits = destination.partition("/")
         # Bulk comes in runs that share their attributes; comparing by identity first saves hashing them.
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        family = af_of(address)
         if wanted is not last_attributes or bits != last_bits or action != last_action or family != last_family:
             key = (action, wanted, bits, family)
             if key in templates:
@@ -569,7 +572,7 @@ def write_routes(
 def route_message(operation: port.RouteOperation, indexes: t.Mapping[str, int]) -> tuple[int, int, bytes]:
     """Type, flags and body of the one message; its device must be in `indexes`."""
     address, _slash, bits = operation.destination.partition("/")
-    template = _encode_route(operation.action, operation.attributes, int(bits), indexes, family_of(address))
+    template = _encode_route(operation.action, operation.attributes, int(bits), indexes, af_of(address))
     if template is None:
         raise KeyError(operation.attributes.device)
     kind, flags = _ROUTE_ACTIONS[operation.action]

@@ -12,7 +12,7 @@ import typing as t
 
 from ... import resources
 from ...base import naming, selectors
-from ...base.assigned_ports import BGP_PORT
+from ...base.ports import BGP_PORT
 from ...bgp.bird_state import Bfd
 from ...bgp.peer_definition import PLAIN_MESH, PeerDefinition, Unasked
 from ...bgp.peer_extensions import BfdSwitch

@@ -19,7 +19,7 @@ from ...resources.errors import Refused
 from ...resources.fields import types_of
 from ...state.errors import FleetError, did_you_mean, within
 from . import bgp_secrets, flat_resource
-from .bgp_peer_lists import Entry
+from .bgp_peer_lists import PeerEntry
 
 
 class Times(t.NamedTuple):
@@ -62,7 +62,7 @@ class Peers:
         self.pools = pools
         self._read: dict[str, tuple[resources.BGPPeer, peer_extensions.PeerExtensions]] = {}
 
-    def read(self, entry: Entry) -> PeerDefinition:
+    def read(self, entry: PeerEntry) -> PeerDefinition:
         """Raises FleetError."""
         peer, extensions = self._resource(entry)
         given = PeerDefinition(peer, extensions, entry.members, entry.label)
@@ -70,7 +70,7 @@ class Peers:
         password = bgp_secrets.referred(peer.password, self.secrets, within(entry.label, "password"))
         return dataclasses.replace(given, password=password)
 
-    def _resource(self, entry: Entry) -> tuple[resources.BGPPeer, peer_extensions.PeerExtensions]:
+    def _resource(self, entry: PeerEntry) -> tuple[resources.BGPPeer, peer_extensions.PeerExtensions]:
         label = entry.label
         content = flat_resource.mapping(resources.BGPPeer, entry.content, label)
         key = json.dumps(content, sort_keys=True, default=str)

@@ -20,7 +20,7 @@ from ..host import Host
 FLEET, NODE = "calico_bgp_peers", "calico_node_bgp_peers"
 
 
-class Entry(t.NamedTuple):
+class PeerEntry(t.NamedTuple):
     """One entry of a list. `members`: the nodes whose list it stands in, None for that of the fleet."""
 
     content: t.Any
@@ -28,10 +28,10 @@ class Entry(t.NamedTuple):
     members: t.Optional[frozenset[str]] = None
 
 
-def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterator[Entry]:
+def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterator[PeerEntry]:
     """Those of the fleet first, then of the groups, then of the nodes. Raises FleetError."""
     for index, content in enumerate(get(FLEET)):
-        yield Entry(content, f"{FLEET}[{index}]")
+        yield PeerEntry(content, f"{FLEET}[{index}]")
     hosts = sorted(hosts, key=lambda host: host.name)
     members: dict[tuple[str, str], list[str]] = {}
     found: dict[tuple[str, str], tuple[t.Any, str]] = {}
@@ -45,7 +45,7 @@ def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterato
     order = sorted(found, key=lambda key: key[0] == NODE)
     for key in order:
         content, label = found[key]
-        yield Entry(content, label, frozenset(members[key]))
+        yield PeerEntry(content, label, frozenset(members[key]))
 
 
 def _lists(host: Host, groups: t.Collection[str]) -> t.Iterator[tuple[str, t.Sequence[t.Any], str]]:

@@ -23,7 +23,7 @@ _MISSING = object()
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class FleetSettings:
     bgp_enabled: bool
     as_number: int
     listen_port: int
@@ -43,7 +43,7 @@ class Settings:
 class Inventory:
     """What the variables say, checked against each other; without the blocks, which the lockfile decides."""
 
-    settings: Settings
+    settings: FleetSettings
     pools: tuple[resources.IPPool, ...]  # in order of the inventory
     nodes: t.Mapping[str, FleetNode]  # in order of names
     workloads: tuple[Workload, ...]
@@ -136,11 +136,11 @@ class _Reader:
         return variables.check(name, value)
 
 
-def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> Settings:
+def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> FleetSettings:
     for name in ("calico_lockfile", "calico_rebuild_lockfile"):
         reader.get(name)  # what only the controller needs is checked all the same
     released = tuple(str(entry) for entry in reader.get("calico_release_blocks"))
-    return Settings(
+    return FleetSettings(
         bgp_enabled=reader.get("calico_bgp_enabled"),
         as_number=reader.get("calico_bgp_as_number"),
         listen_port=reader.get("calico_bgp_listen_port"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
+from ...base.addresses import family_of
 from ...state.errors import FleetError
 from .. import variables
 from ..host import Host
@@ -33,7 +34,7 @@ def read(version: int, name: str, given: t.Any) -> tuple[str, int]:
     address, slash, length = value.partition("/")
     remedy = (
         f"Write the node's own address on the underlay with its prefix length, for example {EXAMPLES[version]}."
-        if (":" in address) == (version == 6)
+        if family_of(address) == version
         else f"Write one such as {EXAMPLES[version]}; one of IPv{10 - version} belongs in {VARIABLES[10 - version]}."
     )
     try:

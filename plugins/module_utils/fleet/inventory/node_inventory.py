@@ -10,7 +10,7 @@ import ipaddress
 import re
 import typing as t
 
-from ...base.cidr import number
+from ...base.addresses import number
 from ...state.errors import FleetError
 from .. import variables
 from ..host import Host

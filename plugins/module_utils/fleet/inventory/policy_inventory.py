@@ -104,9 +104,9 @@ class _Collected:
         self.nodes = nodes
         self.seen: dict[tuple[str, str, str], str] = {}
         self.policies: dict[str, tuple[Source, t.Union[resources.GlobalNetworkPolicy, resources.NetworkPolicy]]] = {}
-        self.tiers: dict[str, model.Tier] = {}
-        self.profiles: dict[str, model.Profile] = {}
-        self.network_sets: list[model.NetworkSet] = []
+        self.tiers: dict[str, model.PolicyTier] = {}
+        self.profiles: dict[str, model.PolicyProfile] = {}
+        self.network_sets: list[model.PolicyNetworkSet] = []
         self.host_endpoints: list[tuple[Source, Endpoint]] = []
 
     def add(self, source: Source) -> None:
@@ -116,7 +116,7 @@ class _Collected:
         try:
             resources.check_supported(resource)
             if isinstance(resource, resources.Tier):
-                self.tiers[resource.name] = model.Tier(resource.name, resource.order, resource.defaultAction)
+                self.tiers[resource.name] = model.PolicyTier(resource.name, resource.order, resource.defaultAction)
             elif isinstance(resource, (resources.GlobalNetworkPolicy, resources.NetworkPolicy)):
                 if not from_resources.is_deletion(resource):
                     self.policies[from_resources.policy_name(resource)] = (source, resource)

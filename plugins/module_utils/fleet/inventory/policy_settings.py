@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ...base.addresses import parse_cidr_or_address
-from ...base.assigned_ports import BGP_PORT
+from ...base.ports import BGP_PORT
 from ...policy import model
 from ...policy.chains import settings as chains
 from ...policy.chains.rules.marks import marks

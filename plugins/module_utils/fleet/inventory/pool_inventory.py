@@ -10,7 +10,7 @@ import typing as t
 
 from ... import resources
 from ...base import selectors
-from ...base.cidr import contains
+from ...base.addresses import contains
 from ...state.errors import FleetError
 from ...state.node_state import overhead
 from . import flat_resource, node_address

@@ -12,7 +12,7 @@ import typing as t
 
 from ... import resources
 from ...policy.from_resources import workload_endpoint
-from ...policy.model import EndpointPort
+from ...policy.model import DefinedPort
 from ...state.errors import FleetError, within
 from .. import variables
 from ..host import Host
@@ -57,7 +57,7 @@ class Workload:
     endpoint: str = "eth0"  # interface inside the namespace
     where: str = ""  # the variable it was written in
     profiles: t.Optional[tuple[str, ...]] = None  # None: those of all workloads that name none
-    ports: tuple[EndpointPort, ...] = ()
+    ports: tuple[DefinedPort, ...] = ()
     pool6: t.Optional[str] = None
     address6: t.Optional[str] = None
     families: tuple[int, ...] = (4,)  # IP versions of which it has an address
@@ -265,7 +265,7 @@ def _workload_families(
     return found
 
 
-def _ports(ports: t.Any, label: str) -> tuple[EndpointPort, ...]:
+def _ports(ports: t.Any, label: str) -> tuple[DefinedPort, ...]:
     """Named ports, as a WorkloadEndpoint has them."""
     if not ports:
         return ()

@@ -3,5 +3,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is allowed in an inventory and does not work, breaks easily or is hardly meant. Pure.
 
-Each file has the rules of one subject, functions from a Network to what is odd about it; `rules` names them all.
+Each file has the rules of one subject, functions from a LintedFleet to its issues; `rules` names them all.
 """

@@ -12,13 +12,13 @@ import typing as t
 from ...bgp import filters as bgp_filters
 from ...bgp.filter_rules import FilterRule
 from ..inventory import bgp_announcements, bgp_secrets
-from .finding import Odd
-from .network import Network, listed
+from .finding import Issue
+from .network import LintedFleet, listed
 
 _FILTERS = bgp_announcements.FILTERS
 
 
-def unused_filter(network: Network) -> t.Iterator[Odd]:
+def unused_filter(network: LintedFleet) -> t.Iterator[Issue]:
     """A BGPFilter that no BGPPeer names, or only peers of the family that it has no rule for."""
     used: dict[str, set[int]] = {}
     for given, local, _remote in network.meant:
@@ -40,10 +40,10 @@ def unused_filter(network: Network) -> t.Iterator[Odd]:
             remedy = f"Write importV{theirs} or exportV{theirs} rules."
         else:
             continue
-        yield Odd(f"{_FILTERS}[{index}]", name, what, remedy)
+        yield Issue(f"{_FILTERS}[{index}]", name, what, remedy)
 
 
-def unreached_rule(network: Network) -> t.Iterator[Odd]:
+def unreached_rule(network: LintedFleet) -> t.Iterator[Issue]:
     """A rule of a BGPFilter behind one that decides on all that it matches, or more."""
     for index, (name, resource) in enumerate(network.fleet.bgp.announcements.filters.items()):
         for function in bgp_filters.functions(resource):
@@ -53,7 +53,7 @@ def unreached_rule(network: Network) -> t.Iterator[Odd]:
                 covering = earlier.get(_ANYTHING, earlier.get(key))
                 if covering is not None:
                     field = f"{function.direction}V{function.family}"
-                    yield Odd(
+                    yield Issue(
                         f"{_FILTERS}[{index}].{field}[{number}]",
                         None,
                         f"of {name} is never reached: rule {covering + 1} matches all that it does.",
@@ -65,14 +65,14 @@ def unreached_rule(network: Network) -> t.Iterator[Odd]:
 _ANYTHING = FilterRule(accept=True)
 
 
-def unused_community(network: Network) -> t.Iterator[Odd]:
+def unused_community(network: LintedFleet) -> t.Iterator[Issue]:
     """A community in calico_bgp_communities that no prefix advertisement names."""
     lists = [network.variable(bgp_announcements.ADVERTISEMENTS) or ()]
     lists += [host.variables.get(bgp_announcements.NODE_ADVERTISEMENTS) or () for host in network.hosts]
     named = {one for entries in lists for entry in entries for one in entry.get("communities") or ()}
     for index, entry in enumerate(network.variable(bgp_announcements.COMMUNITIES) or ()):
         if network.speakers and entry.get("name") not in named:
-            yield Odd(
+            yield Issue(
                 f"{bgp_announcements.COMMUNITIES}[{index}].name",
                 entry.get("name"),
                 "is given to nothing that is announced.",
@@ -80,7 +80,7 @@ def unused_community(network: Network) -> t.Iterator[Odd]:
             )
 
 
-def of_no_block(network: Network) -> t.Iterator[Odd]:
+def of_no_block(network: LintedFleet) -> t.Iterator[Issue]:
     """A prefix advertisement whose range holds no block of any pool: its communities are given to nothing."""
     pools = [(ipaddress.ip_network(pool.cidr), pool.blockSize) for pool in network.fleet.pools]
     lists = [(bgp_announcements.ADVERTISEMENTS, "", network.variable(bgp_announcements.ADVERTISEMENTS) or ())]
@@ -91,7 +91,7 @@ def of_no_block(network: Network) -> t.Iterator[Odd]:
         for index, entry in enumerate(entries):
             given = ipaddress.ip_network(entry["cidr"], strict=False)
             if not any(given.overlaps(pool) and given.prefixlen <= size for pool, size in pools):
-                yield Odd(
+                yield Issue(
                     f"{variable}[{index}].cidr{owner}",
                     entry["cidr"],
                     "holds no block of any pool, and blocks are what is announced: nothing gets its communities.",
@@ -99,13 +99,13 @@ def of_no_block(network: Network) -> t.Iterator[Odd]:
                 )
 
 
-def unused_secret(network: Network) -> t.Iterator[Odd]:
+def unused_secret(network: LintedFleet) -> t.Iterator[Issue]:
     """A secret in calico_bgp_secrets that no session uses."""
     bgp = network.fleet.bgp
     used = {bgp.unasked.password, *(given.password for given, _local, _remote in network.meant)}
     for name in bgp_secrets.read(network.variable(bgp_secrets.VARIABLE) or {}):
         if name not in used:
-            yield Odd(
+            yield Issue(
                 f"{bgp_secrets.VARIABLE}.{name.replace(':', '.')}",
                 None,
                 "is a password that no session uses.",

@@ -14,7 +14,7 @@ from ...state.errors import shown
 ERROR, WARNING = "error", "warning"
 
 
-class Odd(t.NamedTuple):
+class Issue(t.NamedTuple):
     """`variable` is what to look for in the inventory (`calico_ip_pools[0].cidr`, `calico_node_address of node1`),
     `value` what stands there (None: nothing worth showing), `what` a sentence that goes on from there, `remedy` how to
     go on, as in a FleetError. `origin` is the file and line, where that does not follow from the variable."""
@@ -27,7 +27,7 @@ class Odd(t.NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
+class LintFinding:
     """`origin` is file and line, "" where they are not known."""
 
     severity: str
@@ -38,9 +38,16 @@ class Finding:
     remedy: str
 
     @classmethod
-    def of(cls, severity: str, rule: str, odd: Odd, origin: str) -> Finding:
-        value = "" if odd.value is None else f" {shown(odd.value)}"
-        return cls(severity, rule, odd.variable, odd.origin or origin, f"{odd.variable}{value} {odd.what}", odd.remedy)
+    def from_issue(cls, severity: str, rule: str, issue: Issue, origin: str) -> LintFinding:
+        value = "" if issue.value is None else f" {shown(issue.value)}"
+        return cls(
+            severity,
+            rule,
+            issue.variable,
+            issue.origin or origin,
+            f"{issue.variable}{value} {issue.what}",
+            issue.remedy,
+        )
 
     def __str__(self) -> str:
         where = f"{self.origin}: " if self.origin else ""

@@ -21,7 +21,7 @@ from ..inventory.node_inventory import FleetNode
 
 
 @dataclasses.dataclass(frozen=True)
-class Link:
+class UnderlayLink:
     """The device that carries a node's address, as gathered facts have it. `mtu` in bytes; `alone`: the address is an
     additional one with prefix length 32, as those that move between hosts."""
 
@@ -39,7 +39,7 @@ class Pair(t.NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Network:
+class LintedFleet:
     """`outside` are hosts of the inventory in neither group that have variables of a node. `ways` is {node: the address
     by which Ansible reaches it}, `links` {node: the device with its IPv4 address, None where none has it}, `links6` the
     same of IPv6, all only as far as they are known."""
@@ -48,8 +48,8 @@ class Network:
     hosts: t.Sequence[Host]
     outside: tuple[Host, ...] = ()
     ways: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    links: t.Mapping[str, t.Optional[Link]] = dataclasses.field(default_factory=dict)
-    links6: t.Mapping[str, t.Optional[Link]] = dataclasses.field(default_factory=dict)
+    links: t.Mapping[str, t.Optional[UnderlayLink]] = dataclasses.field(default_factory=dict)
+    links6: t.Mapping[str, t.Optional[UnderlayLink]] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def workload_nodes(self) -> tuple[FleetNode, ...]:
@@ -139,7 +139,7 @@ def address_of(node: str, family: int = 4) -> str:
     return node_address.label(family, node)
 
 
-def cluster_id_of(network: Network, node: str) -> str:
+def cluster_id_of(network: LintedFleet, node: str) -> str:
     """The variable that makes a node a reflector."""
     own = f"calico_node_route_reflector_cluster_id of {node}"
     return "group calico_rr" if network.speakers[node].reflector else own

@@ -8,18 +8,18 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from .finding import Odd
-from .network import Network, address_of, listed
+from .finding import Issue
+from .network import LintedFleet, address_of, listed
 
 _OWN = ("calico_node_address", "calico_node_address_ipv6", "calico_node_labels", "calico_node_workloads")
 
 
-def in_no_group(network: Network) -> t.Iterator[Odd]:
+def in_no_group(network: LintedFleet) -> t.Iterator[Issue]:
     """A host has variables of a node and is neither in calico_nodes nor in calico_rr."""
     for host in network.outside:
         variable = next((name for name in _OWN if name in host.variables), None)
         if variable is not None:
-            yield Odd(
+            yield Issue(
                 f"{variable} of {host.name}",
                 host.variables[variable],
                 f"has no effect: {host.name} is neither in group calico_nodes nor in calico_rr.",
@@ -27,7 +27,7 @@ def in_no_group(network: Network) -> t.Iterator[Odd]:
             )
 
 
-def subnets_disagree(network: Network) -> t.Iterator[Odd]:
+def subnets_disagree(network: LintedFleet) -> t.Iterator[Issue]:
     """Nodes of one network have different prefix lengths: they disagree about who is behind a router."""
     for family in (4, 6):
         subnets: dict[str, list[str]] = {}
@@ -38,14 +38,14 @@ def subnets_disagree(network: Network) -> t.Iterator[Odd]:
         yield from _overlapping(network, family, subnets)
 
 
-def _overlapping(network: Network, family: int, subnets: t.Mapping[str, t.Sequence[str]]) -> t.Iterator[Odd]:
+def _overlapping(network: LintedFleet, family: int, subnets: t.Mapping[str, t.Sequence[str]]) -> t.Iterator[Issue]:
     """`subnets`: {CIDR: nodes in it}, of one IP version."""
     make = ipaddress.IPv4Network if family == 4 else ipaddress.IPv6Network
     ordered = sorted((make(subnet), names) for subnet, names in subnets.items())
     for (wide, inside_wide), (narrow, inside_narrow) in zip(ordered, ordered[1:]):
         if wide.supernet_of(narrow):  # type: ignore[arg-type]
             one, other = inside_narrow[0], inside_wide[0]
-            yield Odd(
+            yield Issue(
                 address_of(one, family),
                 _written(network, one, family),
                 f"lies in {other}'s subnet {wide}, but {other} lies outside of {one}'s: they disagree "
@@ -54,17 +54,17 @@ def _overlapping(network: Network, family: int, subnets: t.Mapping[str, t.Sequen
             )
 
 
-def _written(network: Network, name: str, family: int) -> str:
+def _written(network: LintedFleet, name: str, family: int) -> str:
     node = network.fleet.nodes[name]
     return node.cidr if family == 4 else node.cidr6
 
 
-def alone_in_its_subnet(network: Network) -> t.Iterator[Odd]:
+def alone_in_its_subnet(network: LintedFleet) -> t.Iterator[Issue]:
     """An address with /32 beside a CrossSubnet pool: nobody is in the same subnet, and all is encapsulated."""
     crossing = next((pool.name for pool in network.fleet.pools if pool.encapsulation.endswith("CrossSubnet")), None)
     nodes = [node for node in network.workload_nodes if node.prefix == 32] if crossing else []
     if nodes:
-        yield Odd(
+        yield Issue(
             address_of(nodes[0].name),
             nodes[0].cidr,
             f"is a subnet of its own: pool {crossing} (CrossSubnet) encapsulates everything to and from "
@@ -73,14 +73,14 @@ def alone_in_its_subnet(network: Network) -> t.Iterator[Odd]:
         )
 
 
-def no_common_family(network: Network) -> t.Iterator[Odd]:
+def no_common_family(network: LintedFleet) -> t.Iterator[Issue]:
     """Some nodes have IPv4 alone and some IPv6 alone: between them there is neither a session nor a way."""
     alone: dict[int, list[str]] = {4: [], 6: []}
     for node in network.workload_nodes:
         if not (node.address and node.address6):
             alone[4 if node.address else 6].append(node.name)
     if alone[4] and alone[6]:
-        yield Odd(
+        yield Issue(
             address_of(alone[6][0]),
             None,
             f"is not set, and {listed(alone[4])} {'has' if len(alone[4]) == 1 else 'have'} no IPv6 address: workloads "
@@ -90,12 +90,12 @@ def no_common_family(network: Network) -> t.Iterator[Odd]:
         )
 
 
-def on_no_device(network: Network) -> t.Iterator[Odd]:
+def on_no_device(network: LintedFleet) -> t.Iterator[Issue]:
     """None of the host's devices has the node's address, as gathered facts have them."""
     for family, links in ((4, network.links), (6, network.links6)):
         for name, link in links.items():
             if link is None:
-                yield Odd(
+                yield Issue(
                     address_of(name, family),
                     _written(network, name, family),
                     f"is on no device of {name}, as gathered facts have them.",
@@ -103,11 +103,11 @@ def on_no_device(network: Network) -> t.Iterator[Odd]:
                 )
 
 
-def moves_between_hosts(network: Network) -> t.Iterator[Odd]:
+def moves_between_hosts(network: LintedFleet) -> t.Iterator[Issue]:
     """The node's address is an additional /32 of its device, as keepalived and its like set them."""
     for name, link in network.links.items():
         if link is not None and link.alone:
-            yield Odd(
+            yield Issue(
                 address_of(name),
                 _written(network, name, 4),
                 f"is an additional address of {link.name} with /32, as those that move between hosts.",
@@ -115,10 +115,10 @@ def moves_between_hosts(network: Network) -> t.Iterator[Odd]:
             )
 
 
-def no_spare_blocks(network: Network) -> t.Iterator[Odd]:
+def no_spare_blocks(network: LintedFleet) -> t.Iterator[Issue]:
     """calico_spare_blocks 0: agents can open no block between runs."""
     if network.fleet.settings.spare_blocks == 0:
-        yield Odd(
+        yield Issue(
             "calico_spare_blocks",
             0,
             "leaves agents no block to open: a node whose blocks are full attaches no workload until the next run.",

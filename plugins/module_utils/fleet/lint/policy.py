@@ -9,17 +9,17 @@ import typing as t
 
 from ...policy.from_resources import STAGED_PREFIX
 from . import policy_lint, probe_lint
-from .finding import Odd
-from .network import Network
+from .finding import Issue
+from .network import LintedFleet
 
 
-def odd_policy(network: Network) -> t.Iterator[Odd]:
+def odd_policy(network: LintedFleet) -> t.Iterator[Issue]:
     """Rules that are never reached, policies that nobody is asked about, names that look mistyped, hosts closed."""
     for found in _of_policy(network):
         yield _placed(network, found)
 
 
-def denies_probes(network: Network) -> t.Iterator[Odd]:
+def denies_probes(network: LintedFleet) -> t.Iterator[Issue]:
     """A HostEndpoint denies the probes by which nodes prove their paths."""
     told = {(one.kind, one.name) for one in _of_policy(network)}
     for found in probe_lint.findings(network.fleet):
@@ -27,14 +27,14 @@ def denies_probes(network: Network) -> t.Iterator[Odd]:
             yield _placed(network, found)
 
 
-def _of_policy(network: Network) -> list[policy_lint.Finding]:
+def _of_policy(network: LintedFleet) -> list[policy_lint.PolicyFinding]:
     parts = network.fleet.policy
     if parts is None:
         return []
     return policy_lint.findings(parts.policy.policy_set, [one for own in parts.own.values() for one in own])
 
 
-def _placed(network: Network, found: policy_lint.Finding) -> Odd:
+def _placed(network: LintedFleet, found: policy_lint.PolicyFinding) -> Issue:
     who = f"{found.kind} {found.name}"
     parts = network.fleet.policy
     # A policy of a staged kind is known by the kind and name of what it stands beside.
@@ -43,7 +43,7 @@ def _placed(network: Network, found: policy_lint.Finding) -> Odd:
     file = place[len("in ") :] if place.startswith("in ") else ""
     label = "" if file else place
     what, remedy = _sentences(found.text)
-    return Odd(label or who, None, f"({who}) {what}" if label else what, remedy, file)
+    return Issue(label or who, None, f"({who}) {what}" if label else what, remedy, file)
 
 
 def _sentences(text: str) -> tuple[str, str]:

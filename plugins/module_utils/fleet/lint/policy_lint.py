@@ -24,10 +24,10 @@ from ...policy.model import (
     Endpoint,
     Entity,
     NamedPortKey,
-    NetworkSet,
     Policy,
+    PolicyNetworkSet,
+    PolicyRule,
     PolicySet,
-    Rule,
 )
 from ...policy.sets.needed_sets import of_rules
 
@@ -39,7 +39,7 @@ _MANY = 1000
 _DIGITS = re.compile(r"\d+")
 
 
-class Finding(t.NamedTuple):
+class PolicyFinding(t.NamedTuple):
     """`kind` and `name` are those of the resource; `text` says what is odd about it and how to go on."""
 
     kind: str
@@ -47,25 +47,27 @@ class Finding(t.NamedTuple):
     text: str
 
 
-def findings(policy_set: PolicySet, endpoints: t.Sequence[Endpoint]) -> list[Finding]:
+def findings(policy_set: PolicySet, endpoints: t.Sequence[Endpoint]) -> list[PolicyFinding]:
     """In the order of evaluation. The work is linear in rules, endpoints and distinct selectors."""
-    bearers: list[t.Union[Endpoint, NetworkSet]] = [*endpoints, *policy_set.network_sets]
-    vocabulary = _Vocabulary(policy_set, bearers)
+    owners: list[t.Union[Endpoint, PolicyNetworkSet]] = [*endpoints, *policy_set.network_sets]
+    vocabulary = _Vocabulary(policy_set, owners)
     ports = {(port.name, port.protocol) for endpoint in endpoints for port in endpoint.ports}
     conditions = _Conditions()
-    found: list[Finding] = []
+    found: list[PolicyFinding] = []
     for policy in policy_set.policies:
         texts = [*_unreached_rules(policy, conditions), *_misspelt(policy, vocabulary), *_unknown_ports(policy, ports)]
-        found += [Finding(policy.kind, policy.name, text) for text in texts]
+        found += [PolicyFinding(policy.kind, policy.name, text) for text in texts]
     found += _unasked(policy_set)
     used = {policy.tier for policy in policy_set.policies}
     for tier in policy_set.tiers:
         if tier.name not in used and tier.name != "default":
-            found.append(Finding("Tier", tier.name, "has no policy and decides nothing. Remove it, or give it one."))
+            found.append(
+                PolicyFinding("Tier", tier.name, "has no policy and decides nothing. Remove it, or give it one.")
+            )
     return [*found, *_closed_hosts(policy_set, endpoints)]
 
 
-def _directions(policy: Policy) -> t.Iterator[tuple[str, tuple[Rule, ...]]]:
+def _directions(policy: Policy) -> t.Iterator[tuple[str, tuple[PolicyRule, ...]]]:
     return ((direction, policy.rules(direction)) for direction in (INGRESS, EGRESS) if direction in policy.types)
 
 
@@ -79,11 +81,11 @@ class _Conditions:
         self._numbers: dict[Entity, int] = {}
         self._wider: dict[Entity, tuple[int, ...]] = {}
 
-    def of(self, rule: Rule) -> _Key:
+    def of(self, rule: PolicyRule) -> _Key:
         """The key of exactly these conditions."""
         return next(self.covering(rule))
 
-    def covering(self, rule: Rule) -> t.Iterator[_Key]:
+    def covering(self, rule: PolicyRule) -> t.Iterator[_Key]:
         """Of rules with some of these conditions and no others; its own key first.
 
         A condition on ports or messages stands together with the protocol that has them.
@@ -132,7 +134,7 @@ def _unreached_rules(policy: Policy, conditions: _Conditions) -> t.Iterator[str]
                 earlier.setdefault(conditions.of(rule), number)
 
 
-def _unasked(policy_set: PolicySet) -> t.Iterator[Finding]:
+def _unasked(policy_set: PolicySet) -> t.Iterator[PolicyFinding]:
     """Policies of a tier behind one that decides on everything, for the same endpoints or for all."""
     ends: dict[tuple[t.Any, ...], str] = {}
     for policy in policy_set.policies:
@@ -140,7 +142,7 @@ def _unasked(policy_set: PolicySet) -> t.Iterator[Finding]:
             where = (policy.tier, direction, policy.do_not_track, policy.pre_dnat, policy.apply_on_forward)
             before = ends.get((*where, policy.selector)) or ends.get((*where, "all()"))
             if before and rules:
-                yield Finding(
+                yield PolicyFinding(
                     policy.kind,
                     policy.name,
                     f"is never asked about {direction}: {before}, before it in tier {policy.tier}, decides on "
@@ -152,8 +154,8 @@ def _unasked(policy_set: PolicySet) -> t.Iterator[Finding]:
                     ends[(*where, policy.selector)] = f"{policy.name}#{number} ({rules[number - 1].action})"
 
 
-def _decides_on_all(rule: Rule) -> bool:
-    return rule.action != LOG and rule == Rule(rule.action, annotations=rule.annotations)
+def _decides_on_all(rule: PolicyRule) -> bool:
+    return rule.action != LOG and rule == PolicyRule(rule.action, annotations=rule.annotations)
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -162,11 +164,11 @@ def _decides_on_all(rule: Rule) -> bool:
 class _Vocabulary:
     """All labels and their values that somebody in the inventory has."""
 
-    def __init__(self, policy_set: PolicySet, bearers: t.Iterable[t.Union[Endpoint, NetworkSet]]) -> None:
+    def __init__(self, policy_set: PolicySet, owners: t.Iterable[t.Union[Endpoint, PolicyNetworkSet]]) -> None:
         given = labels_by_profile(policy_set.profiles)
         self.values: dict[str, set[str]] = {}
-        for bearer in bearers:
-            for name, value in effective_labels(bearer.labels, bearer.profiles, given).items():
+        for owner in owners:
+            for name, value in effective_labels(owner.labels, owner.profiles, given).items():
                 self.values.setdefault(name, set()).add(value)
         self._known: dict[str, list[str]] = {}
 
@@ -237,7 +239,7 @@ def _unknown_ports(policy: Policy, ports: t.Collection[tuple[str, str]]) -> t.It
 # --- hosts ------------------------------------------------------------------------------------------------------------
 
 
-def _closed_hosts(policy_set: PolicySet, endpoints: t.Iterable[Endpoint]) -> t.Iterator[Finding]:
+def _closed_hosts(policy_set: PolicySet, endpoints: t.Iterable[Endpoint]) -> t.Iterator[PolicyFinding]:
     """HostEndpoints that nobody says anything about, as one sees them who has only just made them."""
     given = labels_by_profile(policy_set.profiles)
     for endpoint in endpoints:
@@ -246,7 +248,7 @@ def _closed_hosts(policy_set: PolicySet, endpoints: t.Iterable[Endpoint]) -> t.I
         labels = effective_labels(endpoint.labels, endpoint.profiles, given)
         applying = (one for one in policy_set.policies if not one.staged)
         if not any(selectors.parse(one.selector).matches(labels) for one in applying):
-            yield Finding(
+            yield PolicyFinding(
                 HOST_ENDPOINT,
                 endpoint.name,
                 f"has no profile and no policy applies to it: nothing but failsafe ports reaches {endpoint.node} "

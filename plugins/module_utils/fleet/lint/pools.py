@@ -8,14 +8,14 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from .finding import Odd
-from .network import Network, counted
+from .finding import Issue
+from .network import LintedFleet, counted
 
 #: Share of a pool's blocks from which on it is nearly full.
 NEARLY_ALL = 0.9
 
 
-def nearly_full(network: Network) -> t.Iterator[Odd]:
+def nearly_full(network: LintedFleet) -> t.Iterator[Issue]:
     """More than nine of ten blocks are granted or in quarantine."""
     granted: dict[str, int] = {}
     for part in network.fleet.allocation.nodes.values():
@@ -32,7 +32,7 @@ def nearly_full(network: Network) -> t.Iterator[Odd]:
             continue
         inside = f" ({quarantined} in quarantine)" if quarantined else ""
         release = ", or give free what is in quarantine with calico_release_blocks" if quarantined else ""
-        yield Odd(
+        yield Issue(
             f"{label}.cidr",
             pool.cidr,
             f"has {counted(blocks, 'block')}, of which {taken} {'is' if taken == 1 else 'are'} taken{inside}: a node "
@@ -41,11 +41,11 @@ def nearly_full(network: Network) -> t.Iterator[Odd]:
         )
 
 
-def for_nobody(network: Network) -> t.Iterator[Odd]:
+def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
     """The nodeSelector of a pool that is not disabled matches no node."""
     for label, pool in network.pools:
         if not pool.disabled and not network.selected(pool):
-            yield Odd(
+            yield Issue(
                 f"{label}.nodeSelector",
                 pool.nodeSelector,
                 f"matches no node, so that pool {pool.name} gives addresses to nobody.",
@@ -53,12 +53,12 @@ def for_nobody(network: Network) -> t.Iterator[Odd]:
             )
 
 
-def not_exported(network: Network) -> t.Iterator[Odd]:
+def not_exported(network: LintedFleet) -> t.Iterator[Issue]:
     """disableBGPExport on a pool that several nodes have blocks of: they cannot reach each other's."""
     for label, pool in network.pools:
         nodes = network.selected(pool) if pool.disableBGPExport and network.fleet.settings.bgp_enabled else []
         if len(nodes) > 1:
-            yield Odd(
+            yield Issue(
                 f"{label}.disableBGPExport",
                 True,
                 f"leaves {len(nodes)} nodes without routes to each other's workloads of pool {pool.name}: nobody is "
@@ -67,7 +67,7 @@ def not_exported(network: Network) -> t.Iterator[Odd]:
             )
 
 
-def over_management(network: Network) -> t.Iterator[Odd]:
+def over_management(network: LintedFleet) -> t.Iterator[Issue]:
     """A pool covers the address by which Ansible reaches a node."""
     ways = []
     for name, text in network.ways.items():
@@ -79,7 +79,7 @@ def over_management(network: Network) -> t.Iterator[Odd]:
         covered = ipaddress.ip_network(pool.cidr)
         inside = next(((name, way) for name, way in ways if way in covered), None)
         if inside:
-            yield Odd(
+            yield Issue(
                 f"{label}.cidr",
                 pool.cidr,
                 f"covers {inside[1]}, by which Ansible reaches {inside[0]} (ansible_host): a run would cut itself off.",
@@ -87,11 +87,11 @@ def over_management(network: Network) -> t.Iterator[Odd]:
             )
 
 
-def public_behind_nat(network: Network) -> t.Iterator[Odd]:
+def public_behind_nat(network: LintedFleet) -> t.Iterator[Issue]:
     """natOutgoing on a pool of public addresses: no one needs both, and the range may be mistyped."""
     for label, pool in network.pools:
         if pool.natOutgoing and ipaddress.ip_network(pool.cidr).is_global:
-            yield Odd(
+            yield Issue(
                 f"{label}.cidr",
                 pool.cidr,
                 "is a public range behind natOutgoing: its owners on the Internet cannot be reached from here.",

@@ -9,10 +9,10 @@ import typing as t
 
 from ...policy.explain.evaluator import DENIED, Evaluator
 from ...policy.explain.explanation import decided_by
-from ...policy.explain.packet_path import Host, Paths
+from ...policy.explain.packet_path import PathHost, Paths
 from ...policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow
 from ..fleet import TUNNEL_DEVICE, Fleet, tunnel_kind
-from .policy_lint import Finding
+from .policy_lint import PolicyFinding
 
 
 class _Echo(t.NamedTuple):
@@ -27,7 +27,7 @@ class _Echo(t.NamedTuple):
 _ECHOES = (_Echo(4, "ICMP", 8, "0.0.0.0/0"), _Echo(6, "ICMPv6", 128, "::/0"))  # RFC 792, RFC 4443
 
 
-def findings(fleet: Fleet) -> list[Finding]:
+def findings(fleet: Fleet) -> list[PolicyFinding]:
     """One for each HostEndpoint that denies a probe to its node, or from it, asked for one other node.
 
     Nothing for a node in audit mode. The work is linear in the number of nodes with HostEndpoints.
@@ -41,12 +41,14 @@ def findings(fleet: Fleet) -> list[Finding]:
     audited = fleet.policy.policy.audited
     heard = [one for one in endpoints if one.kind != HOST_ENDPOINT or one.node not in audited]
     evaluator = Evaluator(fleet.policy.policy_set, heard)
-    found: dict[tuple[str, str, str], Finding] = {}
+    found: dict[tuple[str, str, str], PolicyFinding] = {}
     for echo in _ECHOES:
         probed = _probed(fleet, echo.version)
         if len(probed) < 2:
             continue
-        hosts = [Host(name, ((device, (address,)),), ((echo.everything, device),)) for name, device, address in probed]
+        hosts = [
+            PathHost(name, ((device, (address,)),), ((echo.everything, device),)) for name, device, address in probed
+        ]
         paths = Paths(evaluator, hosts)
         for index, (name, _device, address) in enumerate(probed):
             if name not in protected:
@@ -74,8 +76,8 @@ def _probed(fleet: Fleet, version: int) -> list[tuple[str, str, str]]:
     return found
 
 
-def _finding(echo: _Echo, endpoint: Endpoint, node: str, peer: str, decided: str) -> Finding:
-    return Finding(
+def _finding(echo: _Echo, endpoint: Endpoint, node: str, peer: str, decided: str) -> PolicyFinding:
+    return PolicyFinding(
         HOST_ENDPOINT,
         endpoint.name,
         f"keeps {node} and {peer} from proving the path between them: {echo.protocol} echo between their tunnel "

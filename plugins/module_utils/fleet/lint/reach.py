@@ -12,11 +12,11 @@ from __future__ import annotations
 import typing as t
 
 from ...bgp.bird_state import BirdPeer
-from .finding import Odd
-from .network import Network, address_of, counted, listed
+from .finding import Issue
+from .network import LintedFleet, address_of, counted, listed
 
 
-def incomplete(network: Network) -> t.Iterator[Odd]:
+def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
     """Some nodes never hear of the blocks of others: no chain of sessions carries them."""
     for family in sorted({pool.version for pool in network.fleet.pools if not pool.disableBGPExport}):
         nodes = [node.name for node in network.workload_nodes if network.speakers.get(node.name)]
@@ -31,7 +31,7 @@ def incomplete(network: Network) -> t.Iterator[Odd]:
             name = max(lacking, key=lambda one: bin(everything & ~heard[one]).count("1"))
             missing = [other for other in nodes if not heard[name] & bit[other]]
             more = counted(len(lacking) - 1, "other node")
-            yield Odd(
+            yield Issue(
                 address_of(name),
                 None,
                 f"is that of a node that never hears of the blocks of {listed(missing)}: no chain of sessions carries "
@@ -40,7 +40,7 @@ def incomplete(network: Network) -> t.Iterator[Odd]:
             )
 
 
-def _has_sessions(network: Network, name: str, family: int) -> bool:
+def _has_sessions(network: LintedFleet, name: str, family: int) -> bool:
     """Of one without any another rule speaks."""
     return name in network.mesh or any(peer.family == family for peer in network.sessions[name])
 
@@ -54,7 +54,7 @@ class _Rib(t.NamedTuple):
     reflected: int = 0
 
 
-def heard_of(network: Network, family: int, bit: t.Mapping[str, int]) -> dict[str, int]:
+def heard_of(network: LintedFleet, family: int, bit: t.Mapping[str, int]) -> dict[str, int]:
     """{node: the origins that it hears of, itself among them}"""
     ribs = {name: _Rib(bit.get(name, 0), 0) for name in network.speakers}
     ways = [
@@ -80,7 +80,7 @@ def heard_of(network: Network, family: int, bit: t.Mapping[str, int]) -> dict[st
             return {name: rib.free | rib.inner | rib.reflected for name, rib in ribs.items()}
 
 
-def _tell(network: Network, ribs: dict[str, _Rib], name: str, peer: BirdPeer, own_bit: int) -> None:
+def _tell(network: LintedFleet, ribs: dict[str, _Rib], name: str, peer: BirdPeer, own_bit: int) -> None:
     """`name` tells its peer its own blocks; a reflector what others announced as well, to each as BGP lets it."""
     own, theirs = network.speakers[name], network.speakers[peer.node]
     back = network.back(name, peer)

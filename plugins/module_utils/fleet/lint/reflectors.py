@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import typing as t
 
-from .finding import Odd
-from .network import Network, cluster_id_of, counted, listed
+from .finding import Issue
+from .network import LintedFleet, cluster_id_of, counted, listed
 
 #: Nodes of a full mesh from which on route reflectors pay off; Calico's documents say so as well.
 LARGE = 100
 
 
-def without_clients(network: Network) -> t.Iterator[Odd]:
+def without_clients(network: LintedFleet) -> t.Iterator[Issue]:
     """A reflector that no node or router is a client of."""
     for name, clients in network.reflectors.items():
         if not clients:
-            yield Odd(
+            yield Issue(
                 cluster_id_of(network, name),
                 None,
                 f"makes {name} a route reflector, and it reflects for nobody.",
@@ -28,12 +28,12 @@ def without_clients(network: Network) -> t.Iterator[Odd]:
             )
 
 
-def only_one(network: Network) -> t.Iterator[Odd]:
+def only_one(network: LintedFleet) -> t.Iterator[Issue]:
     """One reflector for the whole fleet: when it is down no node hears of another's blocks."""
     working = [name for name, clients in network.reflectors.items() if clients]
     if len(working) == 1 and not network.mesh:
         name = working[0]
-        yield Odd(
+        yield Issue(
             cluster_id_of(network, name),
             None,
             f"makes {name} the only route reflector: while it is down no new block reaches another node, and after the "
@@ -43,7 +43,7 @@ def only_one(network: Network) -> t.Iterator[Odd]:
         )
 
 
-def one_of_several(network: Network) -> t.Iterator[Odd]:
+def one_of_several(network: LintedFleet) -> t.Iterator[Issue]:
     """A node that only one of several reflectors reflects for."""
     working = [name for name, clients in network.reflectors.items() if clients]
     if len(working) < 2:
@@ -55,7 +55,7 @@ def one_of_several(network: Network) -> t.Iterator[Odd]:
         if len(serving) == 1 and not others and name not in network.mesh:
             hearing.setdefault(serving.pop(), []).append(name)
     for reflector, nodes in hearing.items():
-        yield Odd(
+        yield Issue(
             cluster_id_of(network, reflector),
             None,
             f"has {reflector} reflect for {listed(nodes)}, whom no other one reflects for: while it is down "
@@ -65,7 +65,7 @@ def one_of_several(network: Network) -> t.Iterator[Odd]:
         )
 
 
-def apart_in_one_cluster(network: Network) -> t.Iterator[Odd]:
+def apart_in_one_cluster(network: LintedFleet) -> t.Iterator[Issue]:
     """Reflectors of one cluster id with different clients: neither passes on what the other reflected (RFC 4456)."""
     clusters: dict[str, dict[frozenset[str], str]] = {}
     for name, clients in network.reflectors.items():
@@ -79,7 +79,7 @@ def apart_in_one_cluster(network: Network) -> t.Iterator[Odd]:
             )
             if apart:
                 theirs, other = apart
-                yield Odd(
+                yield Issue(
                     "calico_rr_cluster_id" if network.speakers[name].reflector else cluster_id_of(network, name),
                     cluster,
                     f"is the cluster id of {other} and of {name}, which have different clients: neither passes on what "
@@ -91,11 +91,11 @@ def apart_in_one_cluster(network: Network) -> t.Iterator[Odd]:
                 break
 
 
-def beside_the_mesh(network: Network) -> t.Iterator[Odd]:
+def beside_the_mesh(network: LintedFleet) -> t.Iterator[Issue]:
     """The mesh is left on beside reflectors: every node keeps its sessions with all others."""
     reflecting = [name for name, clients in network.reflectors.items() if clients & _addresses(network)]
     if len(network.mesh) > 1 and reflecting:
-        yield Odd(
+        yield Issue(
             "calico_bgp_node_to_node_mesh",
             True,
             f"keeps {len(network.mesh)} nodes in a full mesh although {listed(reflecting)} "
@@ -104,15 +104,15 @@ def beside_the_mesh(network: Network) -> t.Iterator[Odd]:
         )
 
 
-def _addresses(network: Network) -> set[str]:
+def _addresses(network: LintedFleet) -> set[str]:
     return {address for name in network.mesh for dummy, address, number in network.speakers[name].ends}
 
 
-def mesh_too_large(network: Network) -> t.Iterator[Odd]:
+def mesh_too_large(network: LintedFleet) -> t.Iterator[Issue]:
     """A mesh of more than 100 nodes: sessions grow with the square of them."""
     settings, nodes = network.fleet.settings, len(network.fleet.nodes)
     if settings.bgp_enabled and network.fleet.bgp.unasked.mesh and nodes > LARGE:
-        yield Odd(
+        yield Issue(
             "calico_bgp_node_to_node_mesh",
             None,
             f"means {nodes - 1} sessions on each of {nodes} nodes, {nodes * (nodes - 1) // 2} in all.",

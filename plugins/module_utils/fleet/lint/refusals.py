@@ -18,7 +18,7 @@ from ..host import Host, origin
 from ..inventory import inventory, node_address
 from ..inventory.inventory import Inventory
 from ..inventory.policy_sources import Document
-from .finding import ERROR, Finding
+from .finding import ERROR, LintFinding
 
 #: Each costs another reading of the inventory.
 MOST = 20
@@ -51,10 +51,10 @@ def read(
     return None, tuple(errors)
 
 
-def finding(error: FleetError) -> Finding:
+def finding(error: FleetError) -> LintFinding:
     """An error as the rules' findings are."""
     bare = FleetError(error.variable, error.value, error.rule, "")
-    return Finding(ERROR, RULE, error.variable, error.origin, str(bare).rstrip(), error.remedy)
+    return LintFinding(ERROR, RULE, error.variable, error.origin, str(bare).rstrip(), error.remedy)
 
 
 class _Rest:

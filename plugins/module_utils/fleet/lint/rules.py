@@ -10,60 +10,60 @@ import typing as t
 from ...state.errors import FleetError, did_you_mean
 from ..host import Host, origin
 from . import announcements, placement, policy, pools, reach, reflectors, sessions, timers, underlay
-from .finding import ERROR, WARNING, Finding, Odd
-from .network import Network
+from .finding import ERROR, WARNING, Issue, LintFinding
+from .network import LintedFleet
 
 
-class Rule(t.NamedTuple):
+class LintRule(t.NamedTuple):
     """`check` tells what it means in the first line of its documentation."""
 
     name: str
     severity: str
-    check: t.Callable[[Network], t.Iterable[Odd]]
+    check: t.Callable[[LintedFleet], t.Iterable[Issue]]
 
 
-RULES: tuple[Rule, ...] = (
-    Rule("host-in-no-group", WARNING, placement.in_no_group),
-    Rule("subnets-disagree", ERROR, placement.subnets_disagree),
-    Rule("subnet-of-its-own", WARNING, placement.alone_in_its_subnet),
-    Rule("no-common-family", WARNING, placement.no_common_family),
-    Rule("address-on-no-device", ERROR, placement.on_no_device),
-    Rule("address-moves", WARNING, placement.moves_between_hosts),
-    Rule("no-spare-blocks", WARNING, placement.no_spare_blocks),
-    Rule("pool-over-management", ERROR, pools.over_management),
-    Rule("pool-for-nobody", WARNING, pools.for_nobody),
-    Rule("pool-not-exported", WARNING, pools.not_exported),
-    Rule("pool-nearly-full", WARNING, pools.nearly_full),
-    Rule("pool-public-behind-nat", WARNING, pools.public_behind_nat),
-    Rule("mtu-above-link", ERROR, underlay.above_the_link),
-    Rule("node-without-session", ERROR, sessions.missing),
-    Rule("blocks-do-not-arrive", ERROR, reach.incomplete),
-    Rule("reflector-without-clients", WARNING, reflectors.without_clients),
-    Rule("single-reflector", WARNING, reflectors.only_one),
-    Rule("one-reflector-of-several", WARNING, reflectors.one_of_several),
-    Rule("cluster-id-apart", ERROR, reflectors.apart_in_one_cluster),
-    Rule("mesh-beside-reflectors", WARNING, reflectors.beside_the_mesh),
-    Rule("mesh-too-large", WARNING, reflectors.mesh_too_large),
-    Rule("peer-for-nobody", WARNING, sessions.for_nobody),
-    Rule("peer-of-no-host", WARNING, sessions.of_no_host),
-    Rule("as-number-of-another", ERROR, sessions.wrong_as),
-    Rule("own-as-refused", ERROR, sessions.own_as_refused),
-    Rule("session-one-sided", ERROR, sessions.one_sided),
-    Rule("passwords-differ", ERROR, sessions.different_passwords),
-    Rule("ttl-too-small", ERROR, sessions.ttl_too_small),
-    Rule("tunnel-behind-router", ERROR, underlay.tunnel_behind_a_router),
-    Rule("hold-below-keepalive", WARNING, timers.hold_below_keepalive),
-    Rule("timers-too-short", WARNING, timers.too_short),
-    Rule("restart-time-too-short", WARNING, timers.restart_too_short),
-    Rule("bfd-on-one-side", WARNING, sessions.bfd_on_one_side),
-    Rule("bfd-too-quick", WARNING, timers.bfd_too_quick),
-    Rule("filter-unused", WARNING, announcements.unused_filter),
-    Rule("filter-rule-unreached", WARNING, announcements.unreached_rule),
-    Rule("community-unused", WARNING, announcements.unused_community),
-    Rule("advertisement-of-no-block", WARNING, announcements.of_no_block),
-    Rule("secret-unused", WARNING, announcements.unused_secret),
-    Rule("odd-policy", WARNING, policy.odd_policy),
-    Rule("probes-denied", WARNING, policy.denies_probes),
+RULES: tuple[LintRule, ...] = (
+    LintRule("host-in-no-group", WARNING, placement.in_no_group),
+    LintRule("subnets-disagree", ERROR, placement.subnets_disagree),
+    LintRule("subnet-of-its-own", WARNING, placement.alone_in_its_subnet),
+    LintRule("no-common-family", WARNING, placement.no_common_family),
+    LintRule("address-on-no-device", ERROR, placement.on_no_device),
+    LintRule("address-moves", WARNING, placement.moves_between_hosts),
+    LintRule("no-spare-blocks", WARNING, placement.no_spare_blocks),
+    LintRule("pool-over-management", ERROR, pools.over_management),
+    LintRule("pool-for-nobody", WARNING, pools.for_nobody),
+    LintRule("pool-not-exported", WARNING, pools.not_exported),
+    LintRule("pool-nearly-full", WARNING, pools.nearly_full),
+    LintRule("pool-public-behind-nat", WARNING, pools.public_behind_nat),
+    LintRule("mtu-above-link", ERROR, underlay.above_the_link),
+    LintRule("node-without-session", ERROR, sessions.missing),
+    LintRule("blocks-do-not-arrive", ERROR, reach.incomplete),
+    LintRule("reflector-without-clients", WARNING, reflectors.without_clients),
+    LintRule("single-reflector", WARNING, reflectors.only_one),
+    LintRule("one-reflector-of-several", WARNING, reflectors.one_of_several),
+    LintRule("cluster-id-apart", ERROR, reflectors.apart_in_one_cluster),
+    LintRule("mesh-beside-reflectors", WARNING, reflectors.beside_the_mesh),
+    LintRule("mesh-too-large", WARNING, reflectors.mesh_too_large),
+    LintRule("peer-for-nobody", WARNING, sessions.for_nobody),
+    LintRule("peer-of-no-host", WARNING, sessions.of_no_host),
+    LintRule("as-number-of-another", ERROR, sessions.wrong_as),
+    LintRule("own-as-refused", ERROR, sessions.own_as_refused),
+    LintRule("session-one-sided", ERROR, sessions.one_sided),
+    LintRule("passwords-differ", ERROR, sessions.different_passwords),
+    LintRule("ttl-too-small", ERROR, sessions.ttl_too_small),
+    LintRule("tunnel-behind-router", ERROR, underlay.tunnel_behind_a_router),
+    LintRule("hold-below-keepalive", WARNING, timers.hold_below_keepalive),
+    LintRule("timers-too-short", WARNING, timers.too_short),
+    LintRule("restart-time-too-short", WARNING, timers.restart_too_short),
+    LintRule("bfd-on-one-side", WARNING, sessions.bfd_on_one_side),
+    LintRule("bfd-too-quick", WARNING, timers.bfd_too_quick),
+    LintRule("filter-unused", WARNING, announcements.unused_filter),
+    LintRule("filter-rule-unreached", WARNING, announcements.unreached_rule),
+    LintRule("community-unused", WARNING, announcements.unused_community),
+    LintRule("advertisement-of-no-block", WARNING, announcements.of_no_block),
+    LintRule("secret-unused", WARNING, announcements.unused_secret),
+    LintRule("odd-policy", WARNING, policy.odd_policy),
+    LintRule("probes-denied", WARNING, policy.denies_probes),
 )
 
 
@@ -81,14 +81,14 @@ def named(names: t.Any) -> frozenset[str]:
     return frozenset(names or ())
 
 
-def findings(network: Network, ignored: t.Collection[str] = ()) -> list[Finding]:
+def findings(network: LintedFleet, ignored: t.Collection[str] = ()) -> list[LintFinding]:
     """Errors first, then in the order of RULES. The work is linear in the number of hosts."""
     by_name = {host.name: host for host in (*network.hosts, *network.outside)}
     found = [
-        Finding.of(rule.severity, rule.name, odd, _place(odd.variable, network.hosts, by_name))
+        LintFinding.from_issue(rule.severity, rule.name, issue, _place(issue.variable, network.hosts, by_name))
         for rule in RULES
         if rule.name not in ignored
-        for odd in rule.check(network)
+        for issue in rule.check(network)
     ]
     return sorted(found, key=lambda finding: finding.severity != ERROR)
 

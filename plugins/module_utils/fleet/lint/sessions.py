@@ -10,11 +10,11 @@ import typing as t
 from ...bgp.peer_definition import PeerDefinition
 from ...bgp.speaker import Speaker, lies_in
 from ...state.errors import within
-from .finding import Odd
-from .network import Network, Pair, address_of, listed
+from .finding import Issue
+from .network import LintedFleet, Pair, address_of, listed
 
 
-def missing(network: Network) -> t.Iterator[Odd]:
+def missing(network: LintedFleet) -> t.Iterator[Issue]:
     """A node without any BGP session."""
     if len(network.speakers) < 2:
         return
@@ -25,7 +25,7 @@ def missing(network: Network) -> t.Iterator[Odd]:
     ]
     if alone:
         others = f" (so {'is' if len(alone) == 2 else 'are'} {listed(alone[1:])})" if len(alone) > 1 else ""
-        yield Odd(
+        yield Issue(
             address_of(alone[0]),
             None,
             f"is that of a node without any BGP session{others}: nobody hears of its blocks.",
@@ -33,7 +33,7 @@ def missing(network: Network) -> t.Iterator[Odd]:
         )
 
 
-def for_nobody(network: Network) -> t.Iterator[Odd]:
+def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
     """A BGPPeer whose nodeSelector or peerSelector matches no node."""
     for given, local, remote in network.meant:
         peer = given.peer
@@ -44,7 +44,7 @@ def for_nobody(network: Network) -> t.Iterator[Odd]:
             field, what, value = "peerSelector", "matches no node to peer with", peer.peerSelector
         else:
             continue
-        yield Odd(
+        yield Issue(
             within(given.where, field),
             value,
             f"{what}, so that this BGPPeer makes no session.",
@@ -52,7 +52,7 @@ def for_nobody(network: Network) -> t.Iterator[Odd]:
         )
 
 
-def of_no_host(network: Network) -> t.Iterator[Odd]:
+def of_no_host(network: LintedFleet) -> t.Iterator[Issue]:
     """peerIP lies in a subnet of the nodes, with their own AS number, and is nobody's: mistyped, or left over."""
     subnets = {subnet for one in network.speakers.values() for subnet in (one.subnet, one.subnet6)}
     owned = {address for one in network.speakers.values() for dummy, address, number in one.ends}
@@ -62,7 +62,7 @@ def of_no_host(network: Network) -> t.Iterator[Odd]:
         address = given.address.address
         inner = any(given.peer.asNumber == (given.peer.localASNumber or one.as_number) for one in local)
         if inner and address not in owned and any(lies_in(address, subnet) for subnet in subnets):
-            yield Odd(
+            yield Issue(
                 within(given.where, "peerIP"),
                 given.peer.peerIP,
                 f"lies in a subnet of the nodes and has their AS number {given.peer.asNumber}, but is no host's.",
@@ -70,7 +70,7 @@ def of_no_host(network: Network) -> t.Iterator[Odd]:
             )
 
 
-def wrong_as(network: Network) -> t.Iterator[Odd]:
+def wrong_as(network: LintedFleet) -> t.Iterator[Issue]:
     """A BGPPeer gives a node of the fleet another AS number than it has: the session is refused."""
     by_address = {address: one for one in network.speakers.values() for dummy, address, number in one.ends}
     for given, _local, _remote in network.meant:
@@ -78,7 +78,7 @@ def wrong_as(network: Network) -> t.Iterator[Odd]:
         if speaker is None or given.address is None or given.address.port not in (0, speaker.listen_port):
             continue  # nobody's, or another program on that host
         if given.peer.asNumber not in (None, 0, speaker.as_number) and not _as_other(network, given, speaker):
-            yield Odd(
+            yield Issue(
                 within(given.where, "asNumber"),
                 given.peer.asNumber,
                 f"is not that of {speaker.name}, whose address {given.peer.peerIP} is: it has {speaker.as_number} and "
@@ -87,17 +87,17 @@ def wrong_as(network: Network) -> t.Iterator[Odd]:
             )
 
 
-def _as_other(network: Network, given: PeerDefinition, speaker: Speaker) -> bool:
+def _as_other(network: LintedFleet, given: PeerDefinition, speaker: Speaker) -> bool:
     """Whether the node says itself, towards those, that it has that AS number."""
     return any(peer.local_as == given.peer.asNumber for peer in network.sessions[speaker.name])
 
 
-def one_sided(network: Network) -> t.Iterator[Odd]:
+def one_sided(network: LintedFleet) -> t.Iterator[Issue]:
     """A node has a session with another one, which has none with it and refuses it."""
     found = [pair for pair in network.pairs if pair.there is None]
     if found:
         node, here, dummy = found[0]
-        yield Odd(
+        yield Issue(
             address_of(node),
             None,
             f"is that of a node that peers with {here.node} ({here.address}), which does not peer with it and refuses "
@@ -106,12 +106,12 @@ def one_sided(network: Network) -> t.Iterator[Odd]:
         )
 
 
-def different_passwords(network: Network) -> t.Iterator[Odd]:
+def different_passwords(network: LintedFleet) -> t.Iterator[Issue]:
     """The two ends of a session have different passwords, or only one has one."""
     found = [pair for pair in network.pairs if pair.there is not None and pair.here.password != pair.there.password]
     if found:
         node, here, there = found[0]
-        yield Odd(
+        yield Issue(
             address_of(node),
             None,
             f"is that of a node that has {_secured(here.password)} for its session with {here.node}, which has "
@@ -124,7 +124,7 @@ def _secured(password: str) -> str:
     return f"the password {password}" if password else "no password"
 
 
-def bfd_on_one_side(network: Network) -> t.Iterator[Odd]:
+def bfd_on_one_side(network: LintedFleet) -> t.Iterator[Issue]:
     """Only one end of a session has BFD, which so never starts."""
     found = [
         pair for pair in network.pairs if pair.there is not None and (pair.here.bfd is None) != (pair.there.bfd is None)
@@ -132,7 +132,7 @@ def bfd_on_one_side(network: Network) -> t.Iterator[Odd]:
     if found:
         node, here, dummy = found[0]
         has, lacks = (node, here.node) if here.bfd is not None else (here.node, node)
-        yield Odd(
+        yield Issue(
             address_of(node),
             None,
             f"is that of a node whose session with {here.node} has BFD at {has} and not at {lacks}{_more(found)}: "
@@ -145,7 +145,7 @@ def _more(found: t.Sequence[Pair]) -> str:
     return f" (and {len(found) - 1} more like it)" if len(found) > 1 else ""
 
 
-def ttl_too_small(network: Network) -> t.Iterator[Odd]:
+def ttl_too_small(network: LintedFleet) -> t.Iterator[Issue]:
     """ttlSecurity 1 for a peer that is not in the node's own subnet: its packets have passed a router."""
     for given, local, dummy in network.meant:
         if given.address is None or given.peer.ttlSecurity != 1:
@@ -157,7 +157,7 @@ def ttl_too_small(network: Network) -> t.Iterator[Odd]:
             if not any(lies_in(address, subnet) for subnet in (one.subnet, one.subnet6, source))
         ]
         if far:
-            yield Odd(
+            yield Issue(
                 within(given.where, "ttlSecurity"),
                 1,
                 f"takes packets of neighbours alone, and {given.peer.peerIP} is in no subnet of {listed(far)}: the "
@@ -166,7 +166,7 @@ def ttl_too_small(network: Network) -> t.Iterator[Odd]:
             )
 
 
-def own_as_refused(network: Network) -> t.Iterator[Odd]:
+def own_as_refused(network: LintedFleet) -> t.Iterator[Issue]:
     """Nodes of one AS that meet by eBGP alone: each drops the other's routes for its own AS number in their path."""
     meeting: dict[int, list[str]] = {}
     for name, found in network.sessions.items():
@@ -185,7 +185,7 @@ def own_as_refused(network: Network) -> t.Iterator[Odd]:
             given = any(
                 "calico_node_bgp_as_number" in host.variables for host in network.hosts if host.name == nodes[0]
             )
-            yield Odd(
+            yield Issue(
                 variable if given else "calico_bgp_as_number",
                 as_number,
                 f"is the AS number of {listed(nodes)}, which have eBGP sessions alone: each finds its own number in "

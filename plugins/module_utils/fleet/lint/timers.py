@@ -10,8 +10,8 @@ import typing as t
 from ...bgp.bird_state import Bfd
 from ...resources.durations import parse_duration
 from ...state.errors import within
-from .finding import Odd
-from .network import Network
+from .finding import Issue
+from .network import LintedFleet
 
 #: seconds. Below them sessions are reset by load alone (projectcalico/calico#7086).
 SHORTEST_HOLD, SHORTEST_KEEPALIVE = 9, 3
@@ -31,7 +31,7 @@ class _Times(t.NamedTuple):
     bfd: t.Optional[Bfd]
 
 
-def _times(network: Network) -> t.Iterator[_Times]:
+def _times(network: LintedFleet) -> t.Iterator[_Times]:
     """Of all sessions, then of each BGPPeer that has any of its own."""
     bgp = network.fleet.bgp
     if network.speakers:
@@ -50,11 +50,11 @@ def _times(network: Network) -> t.Iterator[_Times]:
             )
 
 
-def hold_below_keepalive(network: Network) -> t.Iterator[Odd]:
+def hold_below_keepalive(network: LintedFleet) -> t.Iterator[Issue]:
     """A hold time of less than three keepalive times: one lost packet may end the session (RFC 4271)."""
     for one in _times(network):
         if one.hold < 3 * one.keepalive:
-            yield Odd(
+            yield Issue(
                 one.hold_field,
                 None,
                 f"makes the hold time {one.hold} s with keepalives every {one.keepalive} s: one that is lost ends the "
@@ -63,12 +63,12 @@ def hold_below_keepalive(network: Network) -> t.Iterator[Odd]:
             )
 
 
-def too_short(network: Network) -> t.Iterator[Odd]:
+def too_short(network: LintedFleet) -> t.Iterator[Issue]:
     """A hold time below 9 s or a keepalive time below 3 s, without BFD: busy hosts lose sessions."""
     for one in _times(network):
         if one.bfd is None and (one.hold < SHORTEST_HOLD or one.keepalive < SHORTEST_KEEPALIVE):
             short = one.hold < SHORTEST_HOLD
-            yield Odd(
+            yield Issue(
                 one.hold_field if short else one.keepalive_field,
                 None,
                 f"makes the {'hold' if short else 'keepalive'} time {one.hold if short else one.keepalive} s: a host "
@@ -78,7 +78,7 @@ def too_short(network: Network) -> t.Iterator[Odd]:
             )
 
 
-def bfd_too_quick(network: Network) -> t.Iterator[Odd]:
+def bfd_too_quick(network: LintedFleet) -> t.Iterator[Issue]:
     """BFD intervals below 50 ms: a busy host is taken for a dead one."""
     bgp = network.fleet.bgp
     found = [("calico_bgp_bfd", bgp.unasked.bfd)] if network.speakers else []
@@ -86,7 +86,7 @@ def bfd_too_quick(network: Network) -> t.Iterator[Odd]:
     for variable, bfd in found:
         quickest = min(bfd.min_rx, bfd.min_tx) if bfd is not None else QUICKEST_BFD
         if quickest < QUICKEST_BFD:
-            yield Odd(
+            yield Issue(
                 variable,
                 None,
                 f"has an interval of {quickest} ms: a host that is busy for a moment is taken for a dead one.",
@@ -94,7 +94,7 @@ def bfd_too_quick(network: Network) -> t.Iterator[Odd]:
             )
 
 
-def restart_too_short(network: Network) -> t.Iterator[Odd]:
+def restart_too_short(network: LintedFleet) -> t.Iterator[Issue]:
     """Routes of a BIRD that restarts are kept for less than 10 s: shorter than that may take."""
     found: list[tuple[str, t.Optional[float]]] = []
     if network.speakers:
@@ -105,7 +105,7 @@ def restart_too_short(network: Network) -> t.Iterator[Odd]:
         found.append((within(given.where, "maxRestartTime"), parse_duration(text) if text else None))
     for variable, seconds in found:
         if seconds is not None and seconds < RESTART:
-            yield Odd(
+            yield Issue(
                 variable,
                 f"{seconds:g}",
                 f"has peers drop the routes of a BIRD that restarts after {seconds:g} s, which is less than a restart "

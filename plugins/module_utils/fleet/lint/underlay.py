@@ -8,11 +8,11 @@ from __future__ import annotations
 import typing as t
 
 from ...bgp.speaker import Speaker, lies_in
-from .finding import Odd
-from .network import Network, listed
+from .finding import Issue
+from .network import LintedFleet, listed
 
 
-def tunnel_behind_a_router(network: Network) -> t.Iterator[Odd]:
+def tunnel_behind_a_router(network: LintedFleet) -> t.Iterator[Issue]:
     """A tunnelled pool whose blocks a node hears by eBGP routers alone, which put their own address as next hop."""
     for given, local, remote in network.meant:
         far = given.address
@@ -25,7 +25,7 @@ def tunnel_behind_a_router(network: Network) -> t.Iterator[Odd]:
             crossing = pool.encapsulation.endswith("CrossSubnet")
             nodes = [one.name for one in hearing if not (crossing and lies_in(far.address, one.subnet_of(far.family)))]
             if nodes:
-                yield Odd(
+                yield Issue(
                     given.where,
                     None,
                     f"brings {listed(nodes)} the blocks of other nodes with {given.peer.peerIP} as next hop, and pool "
@@ -36,7 +36,7 @@ def tunnel_behind_a_router(network: Network) -> t.Iterator[Odd]:
                 )
 
 
-def _hears_by_routers_alone(network: Network, speaker: Speaker, as_number: t.Optional[int]) -> bool:
+def _hears_by_routers_alone(network: LintedFleet, speaker: Speaker, as_number: t.Optional[int]) -> bool:
     """Whether blocks come over eBGP with routers: with a session to other nodes their own announcements are nearer."""
     sessions = network.sessions[speaker.name]
     if speaker.name in network.mesh or any(peer.node for peer in sessions) or as_number == speaker.as_number:
@@ -45,7 +45,7 @@ def _hears_by_routers_alone(network: Network, speaker: Speaker, as_number: t.Opt
     return own_as_too or bool(network.as_numbers - {speaker.as_number})
 
 
-def above_the_link(network: Network) -> t.Iterator[Odd]:
+def above_the_link(network: LintedFleet) -> t.Iterator[Issue]:
     """calico_underlay_mtu is larger than that of a node's own device, as gathered facts have it."""
     mtu = network.fleet.settings.underlay_mtu
     links = {*network.links.items(), *network.links6.items()}
@@ -53,7 +53,7 @@ def above_the_link(network: Network) -> t.Iterator[Odd]:
     if small:
         least, dummy, device = min(small)
         nodes = listed(sorted(node for found, node, dummy in small if found == least))
-        yield Odd(
+        yield Issue(
             "calico_underlay_mtu",
             mtu,
             f"is more than {device} of {nodes} carries ({least}): larger packets vanish.",

@@ -18,11 +18,12 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...base.addresses import family_of
 from ...dataplane.kernel.port import Connection, Kernel
 from ...policy.chains.rules.marks import marks
 from ...policy.explain.evaluator import DENIED, Evaluator
-from ...policy.explain.packet_path import Host, Paths
-from ...policy.model import Endpoint, Policy, PolicySet, Profile
+from ...policy.explain.packet_path import PathHost, Paths
+from ...policy.model import Endpoint, Policy, PolicyProfile, PolicySet
 from ...state.attachment import with_workloads
 from ...state.node_policy_tables import all_endpoints, chain_settings
 from ...state.node_state import NodeState
@@ -129,7 +130,7 @@ class _Judge:
 
 
 @dataclasses.dataclass(frozen=True)
-class _RoutedHost(Host):
+class _RoutedHost(PathHost):
     """By which interface an address is reached is what the kernel says."""
 
     kernel: t.Optional[Kernel] = None
@@ -144,13 +145,13 @@ class _RoutedHost(Host):
 
 def _is_multicast(address: str) -> bool:
     """Broadcast included. Addresses are as inet_ntop(3) writes them."""
-    return address.startswith("ff") if ":" in address else int(address.partition(".")[0]) >= _MULTICAST
+    return address.startswith("ff") if family_of(address) == 6 else int(address.partition(".")[0]) >= _MULTICAST
 
 
 def _asks_for_source_ports(policy_set: PolicySet) -> bool:
     """Untracked policy spares what looks like a failsafe's reply, by its source port."""
     if any(policy.do_not_track for policy in policy_set.policies):
         return True
-    owners: list[t.Union[Policy, Profile]] = [*policy_set.policies, *policy_set.profiles]
+    owners: list[t.Union[Policy, PolicyProfile]] = [*policy_set.policies, *policy_set.profiles]
     rules = (rule for owner in owners for rule in (*owner.ingress, *owner.egress))
     return any(rule.source.ports or rule.source.not_ports for rule in rules)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ...base.cidr import host as one_address
+from ...base.addresses import host as one_address
 from ...dataplane.change import Change
 from ...dataplane.kernel.port import Kernel
 from ...policy.explain.evaluator import DENIED, Evaluator
 from ...policy.explain.explanation import decided_by
-from ...policy.explain.packet_path import Host, path
+from ...policy.explain.packet_path import PathHost, path
 from ...policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow
 from ...state.node_policy_tables import all_endpoints, chain_settings
 from ...state.node_state import NodeState
@@ -46,7 +46,7 @@ def cut(
     interfaces = tuple((name, tuple(addresses)) for name, addresses in held.items())
     found: dict[tuple[str, str], Change] = {}
     for session in sessions:
-        host = Host(state.node, interfaces, _route(kernel, session.client))
+        host = PathHost(state.node, interfaces, _route(kernel, session.client))
         if session.server not in host.addresses:  # not by this host's own stack: nothing is known of it
             continue
         flow = Flow(PROTOCOL_NUMBERS["tcp"], session.client, session.server, session.client_port, session.server_port)

@@ -13,7 +13,16 @@ import difflib
 import typing as t
 
 from ...dataplane.change import Change
-from ...policy.model import DEFAULT_TIER, EGRESS, HOST_ENDPOINT, INGRESS, Endpoint, NetworkSet, Policy, Profile
+from ...policy.model import (
+    DEFAULT_TIER,
+    EGRESS,
+    HOST_ENDPOINT,
+    INGRESS,
+    Endpoint,
+    Policy,
+    PolicyNetworkSet,
+    PolicyProfile,
+)
 from ...policy.rule_words import rule_count, rule_text
 from ...policy.sets import ip_sets
 from ...state.policy_state import ALLOW_ALL, PolicySettings, PolicyState
@@ -135,13 +144,13 @@ def _policy(policy: Policy) -> t.Iterator[str]:
             yield from (f"{direction.lower()}  {rule_text(rule)}" for rule in policy.rules(direction))
 
 
-def _profile(profile: Profile) -> t.Iterator[str]:
+def _profile(profile: PolicyProfile) -> t.Iterator[str]:
     yield from (f"label {key}={value}" for key, value in profile.labels)
     for direction in (INGRESS, EGRESS):
         yield from (f"{direction.lower()}  {rule_text(rule)}" for rule in profile.rules(direction))
 
 
-def _network_set(network_set: NetworkSet) -> _Text:
+def _network_set(network_set: PolicyNetworkSet) -> _Text:
     count = len(network_set.nets)
     labels = [f"label {key}={value}" for key, value in network_set.labels]
     return _Text(f"{count} net{'' if count == 1 else 's'}", (*labels, *(f"net {net}" for net in network_set.nets)))

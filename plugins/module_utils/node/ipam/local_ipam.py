@@ -17,6 +17,7 @@ import threading
 import typing as t
 
 from ...base import naming
+from ...base.addresses import family_of
 from ...ipam import consistency
 from ...ipam.allocations import (
     COOLDOWN,
@@ -150,7 +151,7 @@ class LocalIpam:
             },
         )
         tunnels = {
-            tunnel_handle(device.kind + ("6" if ":" in device.address else ""), state.node): device.address
+            tunnel_handle(device.kind + ("6" if family_of(device.address) == 6 else ""), state.node): device.address
             for device in state.devices
             if device.address is not None
         }

@@ -19,6 +19,8 @@ import struct
 import time
 import typing as t
 
+from ...base.addresses import family_of
+
 # linux/in6.h, linux/in.h and asm-generic/socket.h; the socket module has them only in part.
 _IP_MTU_DISCOVER = 10
 _IP_PMTUDISC_PROBE = 3  # sets DF and does not go by a path MTU that was learnt before
@@ -66,7 +68,7 @@ _ICMPV6 = _Icmp(socket.AF_INET6, 40, 24, 128, 129, (1, 2, 3), {  # RFC 4443
 
 
 def _icmp_of(address: str) -> _Icmp:
-    return _ICMPV6 if ":" in address else _ICMP
+    return _ICMPV6 if family_of(address) == 6 else _ICMP
 
 
 class Target(t.NamedTuple):

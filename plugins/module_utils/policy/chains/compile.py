@@ -8,13 +8,13 @@ from __future__ import annotations
 import typing as t
 
 from ..node_policy import LocalEndpoint, NodePolicy
-from ..sets.ip_sets import IpSet, is_of
+from ..sets.ip_sets import PolicyIpSet, is_of
 from . import filter_table
-from .memory import Memory
 from .node_chains import NodeChains, member_sets, sorted_out
 from .raw_and_mangle import mangle_table, raw_table
+from .result_cache import ResultCache
 from .rules.marks import marks
-from .settings import Settings
+from .settings import ChainSettings
 from .tables import Table, Tables
 from .workload_groups import Group, Groups
 
@@ -24,16 +24,16 @@ class Compiler:
     is the same object then. Workloads that come to groups and leave them change sets alone, and cost no more than that.
     """
 
-    def __init__(self, settings: Settings, family: int) -> None:
+    def __init__(self, settings: ChainSettings, family: int) -> None:
         """Raises ValueError when the mark mask of `settings` is too narrow."""
         self.settings = settings
         self.family = family
         self._marks = marks(settings.mark_mask)
         self._groups = Groups()
-        self._of_chains, self._of_sets = Memory(), Memory()
+        self._of_chains, self._of_sets = ResultCache(), ResultCache()
         self._made_of: t.Any = None  # all that the chains depend on
         self._tables: t.Mapping[str, Table] = {}
-        self._nets: tuple[IpSet, ...] = ()
+        self._nets: tuple[PolicyIpSet, ...] = ()
 
     def compile(self, node: NodePolicy) -> Tables:
         """Raises KeyError when an endpoint names a policy that `node` does not have."""
@@ -61,6 +61,6 @@ class Compiler:
         self._nets = chains.sets()
 
 
-def compile_node(node: NodePolicy, settings: Settings, family: int) -> Tables:
+def compile_node(node: NodePolicy, settings: ChainSettings, family: int) -> Tables:
     """Once, from nothing. Raises as Compiler does."""
     return Compiler(settings, family).compile(node)

@@ -13,7 +13,7 @@ import typing as t
 
 from .. import model
 from ..node_policy import LocalEndpoint, NodePolicy, TierPolicies
-from .policy_chains import Writer
+from .policy_chains import RuleWriter
 from .rules import log_prefix, names
 from .rules.log_prefix import Reason
 from .rules.rule import (
@@ -21,7 +21,7 @@ from .rules.rule import (
     ESTABLISHED,
     INVALID,
     RETURN,
-    Rule,
+    IptablesRule,
     clear_marks,
     jump,
     marked,
@@ -37,77 +37,79 @@ Profiles = t.Optional[tuple[str, ...]]
 class EndpointChains:
     """Writes the chains of endpoints of one node, for one table."""
 
-    def __init__(self, writer: Writer, node: NodePolicy) -> None:
+    def __init__(self, writer: RuleWriter, node: NodePolicy) -> None:
         self.writer = writer
         self.marks = writer.marks
         self.node = node
 
     # --- one per kind of chain
 
-    def workload(self, tiers: tuple[TierPolicies, ...], profiles: tuple[str, ...], direction: str) -> list[Rule]:
+    def workload(
+        self, tiers: tuple[TierPolicies, ...], profiles: tuple[str, ...], direction: str
+    ) -> list[IptablesRule]:
         """What comes here is neither established nor invalid: `cali-from-workload` saw to that."""
-        return [Rule((), clear_marks(self.marks.verdict)), *self._decide(tiers, direction, profiles, True)]
+        return [IptablesRule((), clear_marks(self.marks.verdict)), *self._decide(tiers, direction, profiles, True)]
 
-    def host(self, endpoint: LocalEndpoint, direction: str) -> list[Rule]:
+    def host(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
         """What the host itself receives or sends."""
         return [
             *self._tracked(direction),
             *self._failsafes(direction),
-            Rule((), clear_marks(self.marks.verdict)),
+            IptablesRule((), clear_marks(self.marks.verdict)),
             *self._decide(endpoint.tiers, direction, endpoint.profiles, True),
         ]
 
-    def forward(self, endpoint: LocalEndpoint, direction: str) -> list[Rule]:
+    def forward(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
         """What is forwarded: allowed unless a policy with applyOnForward says otherwise."""
         return [
             *self._tracked(direction),
-            Rule((), clear_marks(self.marks.verdict)),
+            IptablesRule((), clear_marks(self.marks.verdict)),
             *self._decide(endpoint.forward, direction, None, True),
-            Rule((), set_marks(self.marks.accept)),
+            IptablesRule((), set_marks(self.marks.accept)),
         ]
 
-    def pre_dnat(self, endpoint: LocalEndpoint) -> list[Rule]:
+    def pre_dnat(self, endpoint: LocalEndpoint) -> list[IptablesRule]:
         """What comes in, before DNAT. What is not decided goes on, to be judged by the other chains."""
         return [
             *self._tracked(model.INGRESS),
             *self._failsafes(model.INGRESS),
-            Rule((), clear_marks(self.marks.verdict)),
+            IptablesRule((), clear_marks(self.marks.verdict)),
             *self._decide(endpoint.pre_dnat, model.INGRESS, None, False),
         ]
 
-    def untracked(self, endpoint: LocalEndpoint, direction: str) -> list[Rule]:
+    def untracked(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
         """Before connection tracking. What is not decided goes on."""
         return [
             *self._failsafes(direction),
-            Rule((), clear_marks(self.marks.verdict)),
+            IptablesRule((), clear_marks(self.marks.verdict)),
             *self._decide(endpoint.untracked, direction, None, False),
         ]
 
     # --- what they have in common
 
-    def accept(self, *matching: str) -> t.Iterator[Rule]:
+    def accept(self, *matching: str) -> t.Iterator[IptablesRule]:
         """What policy has nothing more to say about: accepted, or so marked where rules of others are to see it."""
         if self.writer.settings.allow_action == RETURN_ACTION:
-            yield Rule(matching, set_marks(self.marks.accept))
-            yield Rule(matching, RETURN)
+            yield IptablesRule(matching, set_marks(self.marks.accept))
+            yield IptablesRule(matching, RETURN)
         else:
-            yield Rule(matching, ACCEPT)
+            yield IptablesRule(matching, ACCEPT)
 
-    def drop_invalid(self, direction: str) -> t.Iterator[Rule]:
+    def drop_invalid(self, direction: str) -> t.Iterator[IptablesRule]:
         if self.writer.settings.drop_invalid:
             reason = Reason(log_prefix.DENY, direction, log_prefix.HOST, 0, log_prefix.INVALID_STATE)
             yield from self.writer.drop_unasked((INVALID,), reason)
 
-    def _tracked(self, direction: str) -> t.Iterator[Rule]:
+    def _tracked(self, direction: str) -> t.Iterator[IptablesRule]:
         yield from self.accept(ESTABLISHED)
         yield from self.drop_invalid(direction)
 
-    def _failsafes(self, direction: str) -> t.Iterator[Rule]:
-        yield Rule((), jump(names.FAILSAFE_IN if direction == model.INGRESS else names.FAILSAFE_OUT))
+    def _failsafes(self, direction: str) -> t.Iterator[IptablesRule]:
+        yield IptablesRule((), jump(names.FAILSAFE_IN if direction == model.INGRESS else names.FAILSAFE_OUT))
 
     def _decide(
         self, tiers: tuple[TierPolicies, ...], direction: str, profiles: Profiles, last: bool
-    ) -> t.Iterator[Rule]:
+    ) -> t.Iterator[IptablesRule]:
         """`last`: no other hook decides after this one, so tiers have their default actions here. `profiles`: None at
         hooks where these are not asked.
         """
@@ -122,15 +124,15 @@ class EndpointChains:
 
     def _tier(
         self, tier: TierPolicies, policies: list[model.Policy], direction: str, asked: bool, last: bool
-    ) -> t.Iterator[Rule]:
+    ) -> t.Iterator[IptablesRule]:
         marks = self.marks
         if asked:
-            yield Rule((), clear_marks(marks.passed | marks.staged))
+            yield IptablesRule((), clear_marks(marks.passed | marks.staged))
         fresh = True
         for policy in policies:
-            yield Rule(() if fresh else (undecided(marks),), jump(names.policy_chain(policy.name, direction)))
+            yield IptablesRule(() if fresh else (undecided(marks),), jump(names.policy_chain(policy.name, direction)))
             fresh = fresh and policy.staged
-        yield Rule((marked(marks.accept),), RETURN)
+        yield IptablesRule((marked(marks.accept),), RETURN)
         if not last or tier.default_action != model.DENY:
             return
         reason = Reason(log_prefix.DENY, direction, log_prefix.TIER, 0, tier.tier)
@@ -139,7 +141,7 @@ class EndpointChains:
         else:
             yield from self.writer.deny((unmarked(marks.passed),), reason)
 
-    def _by_profiles(self, profiles: tuple[str, ...], direction: str) -> t.Iterator[Rule]:
+    def _by_profiles(self, profiles: tuple[str, ...], direction: str) -> t.Iterator[IptablesRule]:
         accepted = self.marks.accept
         for index, name in enumerate(profiles):
             matching = (unmarked(accepted),) if index else ()
@@ -147,7 +149,7 @@ class EndpointChains:
                 reason = Reason(log_prefix.DENY, direction, log_prefix.PROFILE, 0, name)
                 yield from self.writer.deny(matching, reason)
                 break
-            yield Rule(matching, jump(names.profile_chain(name, direction)))
+            yield IptablesRule(matching, jump(names.profile_chain(name, direction)))
         if profiles:
-            yield Rule((marked(accepted),), RETURN)
+            yield IptablesRule((marked(accepted),), RETURN)
         yield from self.writer.deny((), Reason(log_prefix.DENY, direction, log_prefix.NO_PROFILE, 0, ""))

@@ -16,11 +16,11 @@ from ...base import iptables_encoding as encoding
 from ..model import Failsafe
 from ..sets.ip_sets import is_of
 from .rules import names
-from .rules.rule import ACCEPT, Chains, Rule
-from .settings import Settings
+from .rules.rule import ACCEPT, Chains, IptablesRule
+from .settings import ChainSettings
 
 
-def chains(settings: Settings, family: int, both_ways: bool = False) -> Chains:
+def chains(settings: ChainSettings, family: int, both_ways: bool = False) -> Chains:
     """`both_ways`: with replies, by source port, as needed before connection tracking."""
     incoming = list(_rules(settings.failsafe_inbound, family, "dport", "-s"))
     outgoing = list(_rules(settings.failsafe_outbound, family, "dport", "-d"))
@@ -30,10 +30,10 @@ def chains(settings: Settings, family: int, both_ways: bool = False) -> Chains:
     return {names.FAILSAFE_IN: tuple(incoming), names.FAILSAFE_OUT: tuple(outgoing)}
 
 
-def _rules(failsafes: t.Iterable[Failsafe], family: int, port: str, side: str) -> t.Iterator[Rule]:
+def _rules(failsafes: t.Iterable[Failsafe], family: int, port: str, side: str) -> t.Iterator[IptablesRule]:
     for failsafe in failsafes:
         if failsafe.net and not is_of(family, failsafe.net):
             continue
         net = (f"{side} {encoding.cidr(failsafe.net)}",) if failsafe.net else ()
         protocol = encoding.word(failsafe.protocol)
-        yield Rule((f"-p {protocol}", *net, f"-m {protocol} --{port} {failsafe.port}"), ACCEPT)
+        yield IptablesRule((f"-p {protocol}", *net, f"-m {protocol} --{port} {failsafe.port}"), ACCEPT)

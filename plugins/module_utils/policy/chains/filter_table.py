@@ -27,7 +27,7 @@ from .rules.rule import (
     ESTABLISHED,
     RETURN,
     Chains,
-    Rule,
+    IptablesRule,
     clear_marks,
     comes_in_by,
     connection_marked,
@@ -40,7 +40,7 @@ from .rules.rule import (
     state,
     unmarked,
 )
-from .tables import FILTER, Hook, Table
+from .tables import FILTER, HookRule, Table
 
 #: ICMPv6 without which IPv6 does not work: MLD (130 to 132), router solicitation (133), neighbours (135, 136).
 _NEIGHBOR_DISCOVERY = (130, 131, 132, 133, 135, 136)
@@ -56,72 +56,72 @@ def table(node: NodeChains) -> Table:
         names.WORKLOAD_TO_HOST: tuple(_workload_to_host(node, write)),
     }
     hooks = [
-        Hook("INPUT", Rule((), jump("cali-INPUT"))),
-        Hook("FORWARD", Rule((), jump("cali-FORWARD"))),
+        HookRule("INPUT", IptablesRule((), jump("cali-INPUT"))),
+        HookRule("FORWARD", IptablesRule((), jump("cali-FORWARD"))),
     ]
     if node.settings.allow_action == settings.ACCEPT:
         # At the end, so that rules of others can still deny what policy allows.
-        hooks.append(Hook("FORWARD", Rule((marked(node.marks.accept),), ACCEPT), last=True))
+        hooks.append(HookRule("FORWARD", IptablesRule((marked(node.marks.accept),), ACCEPT), last=True))
     for direction in DIRECTIONS:
         _workloads(node, write, direction, chains)
     if node.hosts:
-        hooks.append(Hook("OUTPUT", Rule((), jump("cali-OUTPUT"))))
+        hooks.append(HookRule("OUTPUT", IptablesRule((), jump("cali-OUTPUT"))))
         chains["cali-OUTPUT"] = tuple(_output(node, write))
         _hosts(node, write, chains)
     return node.table(write, hooks, chains)
 
 
-def _input(node: NodeChains, write: EndpointChains) -> t.Iterator[Rule]:
+def _input(node: NodeChains, write: EndpointChains) -> t.Iterator[IptablesRule]:
     yield from _cut(node, write, INGRESS)
     for matching in _encapsulations(node):
         to_host = "-m addrtype --dst-type LOCAL"
-        yield Rule((*matching, in_set(name_of(node.family, ALL_HOSTS), "src"), to_host), ACCEPT)
-        yield Rule((*matching, to_host), DROP)
+        yield IptablesRule((*matching, in_set(name_of(node.family, ALL_HOSTS), "src"), to_host), ACCEPT)
+        yield IptablesRule((*matching, to_host), DROP)
     for interface in node.workload_interfaces:
-        yield Rule((comes_in_by(interface),), goto(names.WORKLOAD_TO_HOST))
+        yield IptablesRule((comes_in_by(interface),), goto(names.WORKLOAD_TO_HOST))
     if node.hosts:
         yield from write.accept(marked(node.marks.accept))
-        yield Rule((), clear_marks(node.marks.every))
-        yield Rule((), jump(names.FROM_HOST_ENDPOINT))
+        yield IptablesRule((), clear_marks(node.marks.every))
+        yield IptablesRule((), jump(names.FROM_HOST_ENDPOINT))
         yield from write.accept(marked(node.marks.accept))
 
 
-def _cut(node: NodeChains, write: EndpointChains, direction: str) -> t.Iterator[Rule]:
+def _cut(node: NodeChains, write: EndpointChains, direction: str) -> t.Iterator[IptablesRule]:
     """Both ways: deleted, a connection would come about again by what its other end sends, where policy allows that."""
     if node.settings.cut_marked_flows:
         reason = Reason(log_prefix.DENY, direction, log_prefix.HOST, 0, log_prefix.CUT)
         yield from write.writer.drop_unasked((connection_marked(node.marks.cut),), reason)
 
 
-def _forward(node: NodeChains, write: EndpointChains) -> t.Iterator[Rule]:
+def _forward(node: NodeChains, write: EndpointChains) -> t.Iterator[IptablesRule]:
     yield from _cut(node, write, INGRESS)
     # raw and mangle may have accepted the packet, and left other marks as well.
-    clear = Rule((), clear_marks(node.marks.every & ~node.marks.accept))
+    clear = IptablesRule((), clear_marks(node.marks.every & ~node.marks.accept))
     if node.hosts:
         yield clear
-        yield Rule((unmarked(node.marks.accept),), jump(names.FROM_HOST_FORWARD))
+        yield IptablesRule((unmarked(node.marks.accept),), jump(names.FROM_HOST_FORWARD))
     for by, chain in ((comes_in_by, names.FROM_WORKLOAD), (goes_out_by, names.TO_WORKLOAD)):
         for interface in node.workload_interfaces:
             if node.settings.allow_action == settings.ACCEPT:
                 # That chain would say the same; most packets need not go there.
-                yield Rule((by(interface), ESTABLISHED), ACCEPT)
-            yield Rule((by(interface),), jump(chain))
+                yield IptablesRule((by(interface), ESTABLISHED), ACCEPT)
+            yield IptablesRule((by(interface),), jump(chain))
     if node.hosts:
-        yield Rule((), jump(names.TO_HOST_FORWARD))
+        yield IptablesRule((), jump(names.TO_HOST_FORWARD))
         yield clear
 
 
-def _output(node: NodeChains, write: EndpointChains) -> t.Iterator[Rule]:
+def _output(node: NodeChains, write: EndpointChains) -> t.Iterator[IptablesRule]:
     yield from _cut(node, write, EGRESS)
     yield from write.accept(marked(node.marks.accept))
     for interface in node.workload_interfaces:
-        yield Rule((goes_out_by(interface),), RETURN)
+        yield IptablesRule((goes_out_by(interface),), RETURN)
     for matching in _encapsulations(node):
         to_fleet = in_set(name_of(node.family, ALL_HOSTS), "dst")
-        yield Rule((*matching, to_fleet, "-m addrtype --src-type LOCAL"), ACCEPT)
-    yield Rule((), clear_marks(node.marks.every))
-    yield Rule((state("DNAT"),), set_marks(node.marks.pending))
-    yield Rule((unmarked(node.marks.pending),), jump(names.TO_HOST_ENDPOINT))
+        yield IptablesRule((*matching, to_fleet, "-m addrtype --src-type LOCAL"), ACCEPT)
+    yield IptablesRule((), clear_marks(node.marks.every))
+    yield IptablesRule((state("DNAT"),), set_marks(node.marks.pending))
+    yield IptablesRule((unmarked(node.marks.pending),), jump(names.TO_HOST_ENDPOINT))
     yield from write.accept(marked(node.marks.accept))
 
 
@@ -131,19 +131,19 @@ def _encapsulations(node: NodeChains) -> t.Iterator[tuple[str, ...]]:
             yield ("-p 4",) if one.kind == settings.IPIP else ("-p udp", f"-m udp --dport {one.port}")
 
 
-def _workload_to_host(node: NodeChains, write: EndpointChains) -> t.Iterator[Rule]:
+def _workload_to_host(node: NodeChains, write: EndpointChains) -> t.Iterator[IptablesRule]:
     yield from write.accept(ESTABLISHED)
     if node.family == 6:
         for kind in _NEIGHBOR_DISCOVERY:
-            yield Rule(("-p 58", f"-m icmp6 --icmpv6-type {kind}"), ACCEPT)
-    yield Rule((), jump(names.FROM_WORKLOAD))
+            yield IptablesRule(("-p 58", f"-m icmp6 --icmpv6-type {kind}"), ACCEPT)
+    yield IptablesRule((), jump(names.FROM_WORKLOAD))
     action = node.settings.default_endpoint_to_host_action
     if action == settings.DROP:
         yield from write.writer.drop_unasked(
             (), Reason(log_prefix.DENY, EGRESS, log_prefix.HOST, 0, log_prefix.ENDPOINT_TO_HOST)
         )
     else:
-        yield Rule((), _TO_HOST[action])
+        yield IptablesRule((), _TO_HOST[action])
 
 
 def _workloads(node: NodeChains, write: EndpointChains, direction: str, chains: Chains) -> None:
@@ -155,7 +155,7 @@ def _workloads(node: NodeChains, write: EndpointChains, direction: str, chains: 
     chains[first] = (
         *write.accept(ESTABLISHED),
         *write.drop_invalid(direction),
-        Rule((), goto(root)),
+        IptablesRule((), goto(root)),
     )
 
     def chain_of_group(group: str) -> str:

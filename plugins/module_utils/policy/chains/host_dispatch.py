@@ -14,7 +14,7 @@ import typing as t
 from .. import model
 from ..node_policy import LocalEndpoint
 from .rules import names
-from .rules.rule import RETURN, Rule, comes_in_by, goes_out_by, goto
+from .rules.rule import RETURN, IptablesRule, comes_in_by, goes_out_by, goto
 
 LOOPBACK = "lo"
 
@@ -25,16 +25,16 @@ def dispatch(
     *,
     forward: bool = False,
     not_by_wildcard: t.Iterable[str] = (),
-) -> tuple[Rule, ...]:
+) -> tuple[IptablesRule, ...]:
     """`not_by_wildcard`: interfaces that "*" leaves out, besides the loopback."""
     by = comes_in_by if direction == model.INGRESS else goes_out_by
-    rules: list[Rule] = []
-    wildcard: list[Rule] = []
+    rules: list[IptablesRule] = []
+    wildcard: list[IptablesRule] = []
     for endpoint in endpoints:
         chain = names.host_chain(endpoint.interface, direction, forward)
         if endpoint.interface == model.WILDCARD:
-            wildcard = [Rule((by(interface),), RETURN) for interface in (LOOPBACK, *not_by_wildcard)]
-            wildcard.append(Rule((), goto(chain)))
+            wildcard = [IptablesRule((by(interface),), RETURN) for interface in (LOOPBACK, *not_by_wildcard)]
+            wildcard.append(IptablesRule((), goto(chain)))
         else:
-            rules.append(Rule((by(endpoint.interface),), goto(chain)))
+            rules.append(IptablesRule((by(endpoint.interface),), goto(chain)))
     return (*rules, *wildcard)

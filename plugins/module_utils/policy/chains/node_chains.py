@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model import EGRESS, HOST_ENDPOINT, INGRESS, Policy, Profile
+from ..model import EGRESS, HOST_ENDPOINT, INGRESS, Policy, PolicyProfile
 from ..node_policy import LocalEndpoint, NodePolicy
 from ..sets import ip_sets
-from ..sets.ip_sets import IpSet
+from ..sets.ip_sets import PolicyIpSet
 from . import workload_groups
 from .endpoint_chains import EndpointChains
-from .memory import Memory
-from .policy_chains import PolicyChain, Writer, marking_chains
+from .policy_chains import PolicyChain, RuleWriter, marking_chains
+from .result_cache import ResultCache
 from .rules import names
 from .rules.marks import Marks
-from .rules.rule import Chains, Rule
-from .settings import Settings
-from .tables import Hook, Table, reachable, targets
+from .rules.rule import Chains, IptablesRule
+from .settings import ChainSettings
+from .tables import HookRule, Table, reachable, targets
 from .workload_groups import Group
 
 DIRECTIONS = (INGRESS, EGRESS)
@@ -33,10 +33,10 @@ class NodeChains:
         node: NodePolicy,
         hosts: t.Sequence[LocalEndpoint],
         groups: t.Mapping[str, Group],
-        settings: Settings,
+        settings: ChainSettings,
         marks: Marks,
         family: int,
-        memory: Memory,
+        memory: ResultCache,
     ) -> None:
         self.node = node
         self.settings = settings
@@ -48,11 +48,11 @@ class NodeChains:
         self.workload_interfaces = tuple(f"{prefix}+" for prefix in settings.interface_prefixes)
         self._marking = marking_chains(marks)
         self._memory = memory
-        self._sets: dict[str, IpSet] = {}
+        self._sets: dict[str, PolicyIpSet] = {}
         # What chains of endpoints depend on besides the endpoint's own lists.
         self._staged = frozenset(name for name, policy in node.policies.items() if policy.staged)
         self._profiles = frozenset(node.profiles)
-        self._owners: dict[str, tuple[t.Union[Policy, Profile], str]] = {}
+        self._owners: dict[str, tuple[t.Union[Policy, PolicyProfile], str]] = {}
         for direction in DIRECTIONS:
             for policy in node.policies.values():
                 self._owners[names.policy_chain(policy.name, direction)] = (policy, direction)
@@ -60,33 +60,33 @@ class NodeChains:
                 self._owners[names.profile_chain(profile.name, direction)] = (profile, direction)
 
     def writer(self, table: str) -> EndpointChains:
-        return EndpointChains(Writer(self.settings, self.marks, self.family, table), self.node)
+        return EndpointChains(RuleWriter(self.settings, self.marks, self.family, table), self.node)
 
-    def table(self, write: EndpointChains, hooks: t.Sequence[Hook], chains: Chains) -> Table:
+    def table(self, write: EndpointChains, hooks: t.Sequence[HookRule], chains: Chains) -> Table:
         """With `chains`, and those of policies and profiles, as far as `hooks` lead to them."""
 
-        def other(name: str) -> tuple[Rule, ...]:
+        def other(name: str) -> tuple[IptablesRule, ...]:
             return self._marking[name] if name in self._marking else self._of_owner(write.writer, name)
 
-        def targets_of(name: str, rules: tuple[Rule, ...]) -> tuple[str, ...]:
+        def targets_of(name: str, rules: tuple[IptablesRule, ...]) -> tuple[str, ...]:
             key = ("targets", write.writer.table, name)
             return self._memory.recall(key, rules, lambda: targets(rules))
 
         return Table(write.writer.table, reachable(hooks, chains, other, targets_of), tuple(hooks))
 
-    def workload_chain(self, write: EndpointChains, group: Group, direction: str) -> tuple[Rule, ...]:
+    def workload_chain(self, write: EndpointChains, group: Group, direction: str) -> tuple[IptablesRule, ...]:
         """That of a group of workloads. It is named after the group's lists, so these need no comparing."""
 
-        def made() -> tuple[Rule, ...]:
+        def made() -> tuple[IptablesRule, ...]:
             return tuple(write.workload(group.tiers, group.profiles, direction))
 
         return self._memory.recall(("workloads", group.id, direction), (self._staged, self._profiles), made)
 
-    def sets(self) -> tuple[IpSet, ...]:
+    def sets(self) -> tuple[PolicyIpSet, ...]:
         """Lists of CIDRs that the rules made so far refer to."""
         return tuple(self._sets.values())
 
-    def _of_owner(self, writer: Writer, name: str) -> tuple[Rule, ...]:
+    def _of_owner(self, writer: RuleWriter, name: str) -> tuple[IptablesRule, ...]:
         owner, direction = self._owners[name]
 
         def made() -> PolicyChain:
@@ -99,10 +99,12 @@ class NodeChains:
         return chain.rules
 
 
-def member_sets(node: NodePolicy, groups: t.Mapping[str, Group], family: int, memory: Memory) -> t.Iterator[IpSet]:
+def member_sets(
+    node: NodePolicy, groups: t.Mapping[str, Group], family: int, memory: ResultCache
+) -> t.Iterator[PolicyIpSet]:
     """The sets that have members: of selectors, named ports and groups of workloads."""
 
-    def recall(name: str, make: t.Callable[[str, int, t.Any], IpSet], members: t.Any) -> IpSet:
+    def recall(name: str, make: t.Callable[[str, int, t.Any], PolicyIpSet], members: t.Any) -> PolicyIpSet:
         return memory.recall(name, members, lambda: make(name, family, members))
 
     for selector, members in node.selector_members.items():

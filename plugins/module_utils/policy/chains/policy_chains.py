@@ -14,28 +14,28 @@ import typing as t
 
 from .. import model
 from ..sets import ip_sets
-from ..sets.ip_sets import IpSet
+from ..sets.ip_sets import PolicyIpSet
 from .rules import log_prefix, names
 from .rules.log_prefix import Reason
 from .rules.marks import Marks
-from .rules.rule import DROP, REJECT, Chains, Rule, clear_marks, goto, log, marked, set_marks
+from .rules.rule import DROP, REJECT, Chains, IptablesRule, clear_marks, goto, log, marked, set_marks
 from .rules.rule_conditions import Conditions, conditions
 from .settings import REJECT as REJECT_ACTION
-from .settings import Settings
+from .settings import ChainSettings
 from .tables import FILTER
 
 
 class PolicyChain(t.NamedTuple):
     """`sets`: of the lists of CIDRs that its rules have. Those of selectors and named ports are the node's."""
 
-    rules: tuple[Rule, ...]
-    sets: tuple[IpSet, ...]
+    rules: tuple[IptablesRule, ...]
+    sets: tuple[PolicyIpSet, ...]
 
 
-class Writer:
+class RuleWriter:
     """Writes rules for one table and IP version, as the settings say."""
 
-    def __init__(self, settings: Settings, marks: Marks, family: int, table: str) -> None:
+    def __init__(self, settings: ChainSettings, marks: Marks, family: int, table: str) -> None:
         self.settings = settings
         self.marks = marks
         self.family = family
@@ -45,34 +45,36 @@ class Writer:
     def drop(self) -> str:
         return REJECT if self.settings.deny_action == REJECT_ACTION and self.table == FILTER else DROP
 
-    def deny(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[Rule]:
+    def deny(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
         """A packet that policy denies is logged and dropped; in audit mode logged and accepted."""
         if self.settings.audit:
             yield from self.note(matching, reason._replace(verdict=log_prefix.AUDIT))
-            yield Rule(matching, goto(names.ALLOWED))
+            yield IptablesRule(matching, goto(names.ALLOWED))
         else:
             yield from self.note(matching, reason)
-            yield Rule(matching, self.drop)
+            yield IptablesRule(matching, self.drop)
 
-    def drop_unasked(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[Rule]:
+    def drop_unasked(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
         """A packet that no policy can allow."""
         yield from self.note(matching, reason)
-        yield Rule(matching, DROP)
+        yield IptablesRule(matching, DROP)
 
-    def note(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[Rule]:
+    def note(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
         if self.settings.nflog_group:
-            yield Rule(matching, log(self.settings.nflog_group, log_prefix.prefix(reason)))
+            yield IptablesRule(matching, log(self.settings.nflog_group, log_prefix.prefix(reason)))
 
     def policy(self, policy: model.Policy, direction: str) -> PolicyChain:
         """Its chain. A staged policy decides nothing: what it denies is logged, and the packet goes on."""
         return self._chain(policy.rules(direction), direction, log_prefix.POLICY, policy.name, policy.staged)
 
-    def profile(self, profile: model.Profile, direction: str) -> PolicyChain:
+    def profile(self, profile: model.PolicyProfile, direction: str) -> PolicyChain:
         return self._chain(profile.rules(direction), direction, log_prefix.PROFILE, profile.name, False)
 
-    def _chain(self, rules: tuple[model.Rule, ...], direction: str, kind: str, name: str, staged: bool) -> PolicyChain:
-        written: list[Rule] = []
-        sets: dict[str, IpSet] = {}
+    def _chain(
+        self, rules: tuple[model.PolicyRule, ...], direction: str, kind: str, name: str, staged: bool
+    ) -> PolicyChain:
+        written: list[IptablesRule] = []
+        sets: dict[str, PolicyIpSet] = {}
         for number, rule in enumerate(rules, 1):
             found = conditions(rule, self.family)
             if found is not None:
@@ -83,31 +85,31 @@ class Writer:
                     sets[set_name] = ip_sets.addresses(set_name, self.family, nets)
         return PolicyChain(tuple(written), tuple(sets.values()))
 
-    def _rule(self, action: str, found: Conditions, reason: Reason, staged: bool) -> t.Iterator[Rule]:
+    def _rule(self, action: str, found: Conditions, reason: Reason, staged: bool) -> t.Iterator[IptablesRule]:
         matching = found.all_of
         if found.any_of:
             bits = (self.marks.first, self.marks.second)[: len(found.any_of)]
-            yield Rule((), clear_marks(sum(bits)))
+            yield IptablesRule((), clear_marks(sum(bits)))
             for bit, alternatives in zip(bits, found.any_of):
                 for alternative in alternatives:
-                    yield Rule(alternative, set_marks(bit))
+                    yield IptablesRule(alternative, set_marks(bit))
             matching = (*matching, marked(sum(bits)))
         if action == model.LOG:
             yield from self.note(matching, reason._replace(verdict=log_prefix.LOG))
         elif staged:
             if action == model.DENY:
                 yield from self.note(matching, reason._replace(verdict=log_prefix.AUDIT))
-            yield Rule(matching, goto(names.STAGED))
+            yield IptablesRule(matching, goto(names.STAGED))
         elif action == model.DENY:
             yield from self.deny(matching, reason)
         else:
-            yield Rule(matching, goto(names.PASSED if action == model.PASS else names.ALLOWED))
+            yield IptablesRule(matching, goto(names.PASSED if action == model.PASS else names.ALLOWED))
 
 
 def marking_chains(marks: Marks) -> Chains:
     """Where rules that decide go."""
     return {
-        names.ALLOWED: (Rule((), set_marks(marks.accept)),),
-        names.PASSED: (Rule((), set_marks(marks.passed)),),
-        names.STAGED: (Rule((), set_marks(marks.staged)),),
+        names.ALLOWED: (IptablesRule((), set_marks(marks.accept)),),
+        names.PASSED: (IptablesRule((), set_marks(marks.passed)),),
+        names.STAGED: (IptablesRule((), set_marks(marks.staged)),),
     }

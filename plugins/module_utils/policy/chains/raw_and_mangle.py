@@ -15,7 +15,7 @@ from .rules.rule import (
     NOTRACK,
     RETURN,
     Chains,
-    Rule,
+    IptablesRule,
     clear_marks,
     comes_in_by,
     jump,
@@ -23,7 +23,7 @@ from .rules.rule import (
     marked_at_all,
     state,
 )
-from .tables import MANGLE, RAW, Hook, Table
+from .tables import MANGLE, RAW, HookRule, Table
 
 
 def raw_table(node: NodeChains) -> Table:
@@ -35,16 +35,16 @@ def raw_table(node: NodeChains) -> Table:
     write = node.writer(RAW)
     hosts = [one for one in node.hosts if one.untracked and one.interface != WILDCARD]
     # To write a mark costs more than to see that there is none, and this is asked of every packet of the host.
-    clear = Rule((marked_at_all(node.marks.every),), clear_marks(node.marks.every))
+    clear = IptablesRule((marked_at_all(node.marks.every),), clear_marks(node.marks.every))
     accepted = (marked(node.marks.accept),)
-    accept = (Rule(accepted, NOTRACK), Rule(accepted, ACCEPT))
+    accept = (IptablesRule(accepted, NOTRACK), IptablesRule(accepted, ACCEPT))
     incoming = [clear, *source_checks.rules(write.writer, node.workload_interfaces)]
     chains: Chains = source_checks.chains(write.writer, node.workload_interfaces)
-    hooks = [Hook("PREROUTING", Rule((), jump("cali-PREROUTING")))]
+    hooks = [HookRule("PREROUTING", IptablesRule((), jump("cali-PREROUTING")))]
     if hosts:
-        incoming += [Rule((), jump(names.FROM_HOST_ENDPOINT)), *accept]
-        hooks.append(Hook("OUTPUT", Rule((), jump("cali-OUTPUT"))))
-        chains["cali-OUTPUT"] = (clear, Rule((), jump(names.TO_HOST_ENDPOINT)), *accept)
+        incoming += [IptablesRule((), jump(names.FROM_HOST_ENDPOINT)), *accept]
+        hooks.append(HookRule("OUTPUT", IptablesRule((), jump("cali-OUTPUT"))))
+        chains["cali-OUTPUT"] = (clear, IptablesRule((), jump(names.TO_HOST_ENDPOINT)), *accept)
         chains[names.FROM_HOST_ENDPOINT] = host_dispatch.dispatch(hosts, INGRESS)
         chains[names.TO_HOST_ENDPOINT] = host_dispatch.dispatch(hosts, EGRESS)
         chains.update(failsafes.chains(node.settings, node.family, both_ways=True))
@@ -61,26 +61,26 @@ def mangle_table(node: NodeChains) -> Table:
     For the latter the table filter sees the interface of before DNAT. It leaves the packet to POSTROUTING, marked.
     """
     write = node.writer(MANGLE)
-    hooks: list[Hook] = []
+    hooks: list[HookRule] = []
     chains: Chains = failsafes.chains(node.settings, node.family)
     before_dnat = [one for one in node.hosts if one.pre_dnat]
     if before_dnat:
-        hooks.append(Hook("PREROUTING", Rule((), jump("cali-PREROUTING"))))
+        hooks.append(HookRule("PREROUTING", IptablesRule((), jump("cali-PREROUTING"))))
         accept = tuple(write.accept(marked(node.marks.accept)))
-        dispatch = (Rule((), jump(names.FROM_HOST_ENDPOINT)),)
+        dispatch = (IptablesRule((), jump(names.FROM_HOST_ENDPOINT)),)
         chains["cali-PREROUTING"] = (*write.accept(ESTABLISHED), *accept, *dispatch, *accept)
         # A HostEndpoint without such policies keeps its interface from the wildcard all the same.
         others = [one.interface for one in node.hosts if not one.pre_dnat and one.interface != WILDCARD]
         chains[names.FROM_HOST_ENDPOINT] = (
-            *(Rule((comes_in_by(interface),), RETURN) for interface in others),
+            *(IptablesRule((comes_in_by(interface),), RETURN) for interface in others),
             *host_dispatch.dispatch(before_dnat, INGRESS),
         )
         for one in before_dnat:
             chains[names.host_chain(one.interface, INGRESS)] = tuple(write.pre_dnat(one))
     if node.hosts:
-        hooks.append(Hook("POSTROUTING", Rule((), jump("cali-POSTROUTING"))))
+        hooks.append(HookRule("POSTROUTING", IptablesRule((), jump("cali-POSTROUTING"))))
         turned = (marked(node.marks.pending), state("DNAT"))
-        chains["cali-POSTROUTING"] = (Rule(turned, jump(names.TO_HOST_ENDPOINT)),)
+        chains["cali-POSTROUTING"] = (IptablesRule(turned, jump(names.TO_HOST_ENDPOINT)),)
         chains[names.TO_HOST_ENDPOINT] = host_dispatch.dispatch(
             node.hosts, EGRESS, not_by_wildcard=node.workload_interfaces
         )

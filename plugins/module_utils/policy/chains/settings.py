@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ...base.assigned_ports import VXLAN_PORT
+from ...base.ports import VXLAN_PORT
 from ..model import Failsafe
 from .rules.marks import DEFAULT_MASK
 
@@ -46,7 +46,7 @@ class Encapsulation(t.NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class ChainSettings:
     """Names and values are those of a FelixConfiguration, where it has them.
 
     `interface_prefixes`: host ends of workloads begin with one of these. `default_endpoint_to_host_action`: "Drop",

@@ -20,10 +20,10 @@ import typing as t
 
 from ..model import EGRESS
 from ..sets.ip_sets import LOCAL_BLOCKS, name_of
-from .policy_chains import Writer
+from .policy_chains import RuleWriter
 from .rules import log_prefix, names
 from .rules.log_prefix import Reason
-from .rules.rule import DROP, RETURN, Chains, Rule, comes_in_by, goto, in_set
+from .rules.rule import DROP, RETURN, Chains, IptablesRule, comes_in_by, goto, in_set
 
 #: The source of the packet is not reached by the interface that it came in by.
 _FORGED = "-m rpfilter --validmark --invert"
@@ -38,7 +38,7 @@ _LIMIT = "-m limit --limit 2/second --limit-burst 5"
 _DIGITS = "0123456789abcdef"
 
 
-def chains(write: Writer, interfaces: t.Iterable[str]) -> Chains:
+def chains(write: RuleWriter, interfaces: t.Iterable[str]) -> Chains:
     """Return the chains that `rules` leads to. `interfaces` as iptables writes them (`cali+`)."""
     found: Chains = {
         names.SPOOFED: _dropped(write, log_prefix.SPOOFED),
@@ -50,50 +50,50 @@ def chains(write: Writer, interfaces: t.Iterable[str]) -> Chains:
     return found
 
 
-def rules(write: Writer, interfaces: t.Iterable[str]) -> t.Iterator[Rule]:
+def rules(write: RuleWriter, interfaces: t.Iterable[str]) -> t.Iterator[IptablesRule]:
     """Yield the rules of cali-PREROUTING: no packet from a workload comes behind them."""
     for interface in interfaces:
-        yield Rule((comes_in_by(interface),), goto(names.WORKLOAD_SOURCES))
+        yield IptablesRule((comes_in_by(interface),), goto(names.WORKLOAD_SOURCES))
     yield from _of_local_blocks(write)
 
 
-def _of_local_blocks(write: Writer) -> t.Iterator[Rule]:
+def _of_local_blocks(write: RuleWriter) -> t.Iterator[IptablesRule]:
     if write.family in write.settings.local_blocks:
-        yield Rule((in_set(name_of(write.family, LOCAL_BLOCKS), "src"), _FORGED), goto(names.SPOOFED))
+        yield IptablesRule((in_set(name_of(write.family, LOCAL_BLOCKS), "src"), _FORGED), goto(names.SPOOFED))
 
 
-def _of_workloads(write: Writer) -> t.Iterator[Rule]:
+def _of_workloads(write: RuleWriter) -> t.Iterator[IptablesRule]:
     settings = write.settings
     if settings.workload_source_spoofing:
         # A workload that may send as anybody still does not send as another workload of this node.
         yield from _of_local_blocks(write)
     elif write.family == 6 or not settings.rp_filter:
-        yield Rule((_FORGED,), goto(names.SPOOFED))
+        yield IptablesRule((_FORGED,), goto(names.SPOOFED))
     if not settings.allow_vxlan_from_workloads:
         for port in settings.vxlan_ports:
-            yield Rule(("-p udp", f"-m udp --dport {port}"), goto(names.ENCAPSULATED))
+            yield IptablesRule(("-p udp", f"-m udp --dport {port}"), goto(names.ENCAPSULATED))
     if not settings.allow_ipip_from_workloads:
-        yield Rule(("-p 4",), goto(names.ENCAPSULATED))
+        yield IptablesRule(("-p 4",), goto(names.ENCAPSULATED))
     if write.family == 6:
-        yield Rule(("-s fe80::/10",), goto(names.LINK_LOCAL))
+        yield IptablesRule(("-s fe80::/10",), goto(names.LINK_LOCAL))
 
 
-def _link_local(interfaces: t.Iterable[str]) -> t.Iterator[Rule]:
+def _link_local(interfaces: t.Iterable[str]) -> t.Iterator[IptablesRule]:
     """Limit what makes neighbour entries; rpfilter lets every link-local source through.
 
     Interfaces are told apart by the first digit of their names, which are digests. One that has used up its share takes
     nothing from the others but the common rest, which is for interfaces with other names.
     """
     for kind in _OF_ROUTERS:
-        yield Rule(("-p 58", f"-m icmp6 --icmpv6-type {kind}"), DROP)
+        yield IptablesRule(("-p 58", f"-m icmp6 --icmpv6-type {kind}"), DROP)
     for kind in _HARMLESS:
-        yield Rule(("-p 58", f"-m icmp6 --icmpv6-type {kind}"), RETURN)
+        yield IptablesRule(("-p 58", f"-m icmp6 --icmpv6-type {kind}"), RETURN)
     for interface in interfaces:
         for digit in _DIGITS:
-            yield Rule((comes_in_by(f"{interface[:-1]}{digit}+"), _LIMIT), RETURN)
-    yield Rule((_LIMIT,), RETURN)
-    yield Rule((), DROP)
+            yield IptablesRule((comes_in_by(f"{interface[:-1]}{digit}+"), _LIMIT), RETURN)
+    yield IptablesRule((_LIMIT,), RETURN)
+    yield IptablesRule((), DROP)
 
 
-def _dropped(write: Writer, name: str) -> tuple[Rule, ...]:
+def _dropped(write: RuleWriter, name: str) -> tuple[IptablesRule, ...]:
     return tuple(write.drop_unasked((), Reason(log_prefix.DENY, EGRESS, log_prefix.HOST, 0, name)))

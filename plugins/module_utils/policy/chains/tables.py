@@ -8,17 +8,17 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..sets.ip_sets import IpSet
-from .rules.rule import Chains, Rule
+from ..sets.ip_sets import PolicyIpSet
+from .rules.rule import Chains, IptablesRule
 
 RAW, MANGLE, FILTER = "raw", "mangle", "filter"
 
 
-class Hook(t.NamedTuple):
+class HookRule(t.NamedTuple):
     """A rule of ours in a chain of the kernel's: first in it, or with `last` at its end."""
 
     chain: str
-    rule: Rule
+    rule: IptablesRule
     last: bool = False
 
 
@@ -28,7 +28,7 @@ class Table:
 
     name: str
     chains: Chains
-    hooks: tuple[Hook, ...]
+    hooks: tuple[HookRule, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Tables:
 
     family: int
     tables: t.Mapping[str, Table]
-    sets: tuple[IpSet, ...]
+    sets: tuple[PolicyIpSet, ...]
 
     def count(self) -> int:
         """Rules, those in the kernel's chains included."""
@@ -48,21 +48,21 @@ class Tables:
         )
 
 
-def targets(rules: t.Iterable[Rule]) -> tuple[str, ...]:
+def targets(rules: t.Iterable[IptablesRule]) -> tuple[str, ...]:
     """The chains of ours that rules lead to."""
     return tuple({target for rule in rules for target in rule.targets()})
 
 
 def reachable(
-    hooks: t.Iterable[Hook],
-    chains: t.Mapping[str, tuple[Rule, ...]],
-    other: t.Callable[[str], tuple[Rule, ...]],
-    targets_of: t.Callable[[str, tuple[Rule, ...]], tuple[str, ...]],
+    hooks: t.Iterable[HookRule],
+    chains: t.Mapping[str, tuple[IptablesRule, ...]],
+    other: t.Callable[[str], tuple[IptablesRule, ...]],
+    targets_of: t.Callable[[str, tuple[IptablesRule, ...]], tuple[str, ...]],
 ) -> Chains:
     """The chains that `hooks` lead to, sorted: from `chains`, and what is not there from `other`. `targets_of` says
     where the rules of a chain lead.
     """
-    found: dict[str, tuple[Rule, ...]] = {}
+    found: dict[str, tuple[IptablesRule, ...]] = {}
     waiting = list(targets(hook.rule for hook in hooks))
     while waiting:
         name = waiting.pop()

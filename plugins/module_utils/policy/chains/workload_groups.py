@@ -22,7 +22,7 @@ import typing as t
 from ..node_policy import LocalEndpoint, TierPolicies
 from ..sets import ip_sets
 from .rules.names import chain_name
-from .rules.rule import Rule, goto, in_set
+from .rules.rule import IptablesRule, goto, in_set
 
 FAN_OUT = 16
 
@@ -101,8 +101,8 @@ def chains(
     side: str,
     family: int,
     chain_of_group: t.Callable[[str], str],
-    otherwise: tuple[Rule, ...],
-) -> dict[str, tuple[Rule, ...]]:
+    otherwise: tuple[IptablesRule, ...],
+) -> dict[str, tuple[IptablesRule, ...]]:
     """The chains of one direction, `root` and those below; `side`: "src" or "dst" of the packet is the workload."""
 
     def name(suffix: str) -> str:
@@ -111,7 +111,7 @@ def chains(
     return {
         name(suffix): (
             *(
-                Rule(
+                IptablesRule(
                     (in_set(ip_sets.workloads_set(looked_up, family), f"{side},{side}"),),
                     goto(chain_of_group(looked_up) if leads_to is None else name(leads_to)),
                 )
@@ -125,14 +125,14 @@ def chains(
 
 def by_interface(
     by_id: t.Mapping[str, Group], by: t.Callable[[str], str], chain_of_group: t.Callable[[str], str]
-) -> t.Iterator[Rule]:
+) -> t.Iterator[IptablesRule]:
     """Yield a rule for each workload that leads what its interface carries to its group's chain, whatever the address.
 
     For workloads that route, behind the lookups by address: a packet meets as many of them as there are workloads.
     """
     for group in by_id.values():
         for interface in dict.fromkeys(interface for _address, interface in group.members):
-            yield Rule((by(interface),), goto(chain_of_group(group.id)))
+            yield IptablesRule((by(interface),), goto(chain_of_group(group.id)))
 
 
 def members(by_id: t.Mapping[str, Group], dispatch: Dispatch) -> t.Iterator[tuple[str, tuple[tuple[str, str], ...]]]:

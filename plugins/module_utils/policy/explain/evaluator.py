@@ -20,9 +20,9 @@ import typing as t
 
 from ...base import selectors
 from ..hooks import FORWARD, NORMAL, applies_at
-from ..index.address_index import Bearers
+from ..index.address_index import AddressIndex
 from ..index.labels import Labels, effective_labels, labels_by_profile
-from ..model import ALLOW, DENY, LOG, Endpoint, Flow, Policy, PolicySet, Rule
+from ..model import ALLOW, DENY, LOG, Endpoint, Flow, Policy, PolicyRule, PolicySet
 from ..rule_match import mismatch
 
 #: Verdict.action. "none": nothing at this hook decides, and the packet goes on to the next.
@@ -30,7 +30,7 @@ ALLOWED, DENIED, UNDECIDED = "allow", "deny", "none"
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class EvaluationStep:
     """One thing that was looked at.
 
     `tier` and `policy`, or `profile`, say where; of a tier's default action `policy` is empty, of the end of all both
@@ -53,14 +53,14 @@ class Verdict:
     """`action` is "allow", "deny" or "none"; `trace` is never empty, and its last step is the one that decided."""
 
     action: str
-    trace: tuple[Step, ...]
+    trace: tuple[EvaluationStep, ...]
 
     @property
-    def decided_by(self) -> Step:
+    def decided_by(self) -> EvaluationStep:
         return self.trace[-1]
 
     @property
-    def would_deny(self) -> tuple[Step, ...]:
+    def would_deny(self) -> tuple[EvaluationStep, ...]:
         """Where staged policies that were reached would have denied the flow."""
         return tuple(step for step in self.trace if step.staged and step.matched and step.action == DENY)
 
@@ -77,7 +77,7 @@ class Evaluator:
         self.policy_set = policy_set
         self.endpoints = tuple(endpoints)
         self.enforce_staged = enforce_staged
-        self.bearers = Bearers(policy_set, self.endpoints)
+        self.addresses = AddressIndex(policy_set, self.endpoints)
         self._given = labels_by_profile(policy_set.profiles)
         self._profiles = {profile.name: profile for profile in policy_set.profiles}
         self._selected: dict[tuple[str, str], tuple[Policy, ...]] = {}
@@ -102,7 +102,7 @@ class Evaluator:
         A staged policy decides nothing. A tier to which only such apply has no default action either, but what no rule
         of theirs matches is noted as what they would deny.
         """
-        trace: list[Step] = []
+        trace: list[EvaluationStep] = []
         for tier in self.policy_set.tiers:
             applying = [
                 policy
@@ -113,7 +113,7 @@ class Evaluator:
             staged_decided = False
             for policy in applying:
                 staged = policy.staged and not self.enforce_staged
-                where = Step(tier=tier.name, policy=policy.name, staged=staged)
+                where = EvaluationStep(tier=tier.name, policy=policy.name, staged=staged)
                 found = self._first_match(policy.rules(direction), flow, where, trace)
                 if not staged and found:
                     action = found
@@ -123,7 +123,7 @@ class Evaluator:
             # At the other hooks there is more policy to come, which has its own say.
             if applying and not action and hook in (NORMAL, FORWARD) and (enforced or not staged_decided):
                 reason = "no policy of the tier that applies decides"
-                trace.append(Step(tier.default_action, True, reason, tier=tier.name, staged=not enforced))
+                trace.append(EvaluationStep(tier.default_action, True, reason, tier=tier.name, staged=not enforced))
                 action = tier.default_action if enforced else ""
             if action == ALLOW:
                 return Verdict(ALLOWED, tuple(trace))
@@ -132,29 +132,31 @@ class Evaluator:
         if hook == NORMAL:
             return self._by_profiles(endpoint, direction, flow, trace)
         if hook == FORWARD:
-            trace.append(Step(ALLOW, True, "what is forwarded is allowed unless a policy denies it"))
+            trace.append(EvaluationStep(ALLOW, True, "what is forwarded is allowed unless a policy denies it"))
             return Verdict(ALLOWED, tuple(trace))
-        trace.append(Step("", True, f"no {hook} policy decides"))
+        trace.append(EvaluationStep("", True, f"no {hook} policy decides"))
         return Verdict(UNDECIDED, tuple(trace))
 
-    def _by_profiles(self, endpoint: Endpoint, direction: str, flow: Flow, trace: list[Step]) -> Verdict:
+    def _by_profiles(self, endpoint: Endpoint, direction: str, flow: Flow, trace: list[EvaluationStep]) -> Verdict:
         for name in endpoint.profiles:
             if name not in self._profiles:
-                trace.append(Step(DENY, True, "the profile does not exist", profile=name))
+                trace.append(EvaluationStep(DENY, True, "the profile does not exist", profile=name))
                 return Verdict(DENIED, tuple(trace))
-            action = self._first_match(self._profiles[name].rules(direction), flow, Step(profile=name), trace)
+            action = self._first_match(self._profiles[name].rules(direction), flow, EvaluationStep(profile=name), trace)
             if action in (ALLOW, DENY):
                 return Verdict(ALLOWED if action == ALLOW else DENIED, tuple(trace))
         reason = "no profile allows it" if endpoint.profiles else "the endpoint has no profile"
-        trace.append(Step(DENY, True, reason))
+        trace.append(EvaluationStep(DENY, True, reason))
         return Verdict(DENIED, tuple(trace))
 
-    def _first_match(self, rules: tuple[Rule, ...], flow: Flow, where: Step, trace: list[Step]) -> str:
+    def _first_match(
+        self, rules: tuple[PolicyRule, ...], flow: Flow, where: EvaluationStep, trace: list[EvaluationStep]
+    ) -> str:
         """The action of the first rule that matches and is no Log, "" if none does. Adds to `trace` what it tries."""
         if not rules:
             trace.append(dataclasses.replace(where, reason="has no rules in this direction"))
         for number, rule in enumerate(rules, 1):
-            reason = mismatch(rule, flow, self.bearers)
+            reason = mismatch(rule, flow, self.addresses)
             trace.append(dataclasses.replace(where, action=rule.action, matched=not reason, reason=reason, rule=number))
             if not reason and rule.action != LOG:
                 return rule.action

@@ -19,7 +19,7 @@ import typing as t
 from ..hooks import FORWARD, NORMAL, applies_at
 from ..model import ALLOW, DENY, LOG, Endpoint, Flow, Policy
 from ..rule_match import mismatch
-from .evaluator import ALLOWED, DENIED, Evaluator, Step, Verdict
+from .evaluator import ALLOWED, DENIED, EvaluationStep, Evaluator, Verdict
 from .packet_path import Path, Stage
 
 
@@ -46,11 +46,11 @@ def explain(
         lines.append(f"other  {count} polic{'y does' if count == 1 else 'ies do'} not apply (verbose: which, and why)")
     lines += way
     lines += [f"hint   {hint}" for stage in path.stages for hint in _hints(stage, flow, evaluator)]
-    bearers = dict.fromkeys(
-        bearer.name for address in (flow.source, flow.destination) for bearer in evaluator.bearers.of(address)
+    owners = dict.fromkeys(
+        owner.name for address in (flow.source, flow.destination) for owner in evaluator.addresses.of(address)
     )
     since: dict[str, list[str]] = {}
-    for name in bearers:
+    for name in owners:
         if knowledge and name in knowledge:
             since.setdefault(knowledge[name], []).append(name)
     return lines + [f"known  {', '.join(names)}: {text}" for text, names in since.items()]
@@ -113,7 +113,7 @@ def _decider(verdict: Verdict) -> str:
     return f"{_name(step)} (tier {step.tier})" if step.policy else _name(step)
 
 
-def _name(step: Step) -> str:
+def _name(step: EvaluationStep) -> str:
     """`default/no-ssh#1`, `profile open#1`, `the default of tier platform`, `default`."""
     rule = f"#{step.rule}" if step.rule else ""
     if step.policy:
@@ -139,7 +139,7 @@ class _Row(t.NamedTuple):
 
 
 def _rows(stage: Stage, path: Path) -> t.Iterator[_Row]:
-    def owner(step: Step) -> tuple[str, str, str]:
+    def owner(step: EvaluationStep) -> tuple[str, str, str]:
         return step.tier, step.policy, step.profile
 
     # What ends without a decision goes on with the next stage.
@@ -153,7 +153,7 @@ def _rows(stage: Stage, path: Path) -> t.Iterator[_Row]:
         yield _Row(name, _direction(stage), texts)
 
 
-def _text(step: Step, among_others: bool) -> str:
+def _text(step: EvaluationStep, among_others: bool) -> str:
     if not step.matched and not step.rule:
         return step.reason
     if not step.matched:
@@ -231,7 +231,7 @@ def _later_allowing(stage: Stage, endpoint: Endpoint, flow: Flow, evaluator: Eva
             continue
         if not applies_at(policy, stage.direction, stage.hook, endpoint):
             continue
-        matching = (rule for rule in policy.rules(stage.direction) if not mismatch(rule, flow, evaluator.bearers))
+        matching = (rule for rule in policy.rules(stage.direction) if not mismatch(rule, flow, evaluator.addresses))
         action = next((rule.action for rule in matching if rule.action != LOG), "")
         if action == ALLOW and decided_by.action == DENY:
             same_tier = policy.tier == decided_by.tier

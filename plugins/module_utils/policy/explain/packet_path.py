@@ -19,10 +19,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..chains.settings import DROP, IPIP, Settings
+from ...base.addresses import cidr
+from ..chains.settings import DROP, IPIP, ChainSettings
 from ..hooks import FORWARD, NORMAL, PRE_DNAT, UNTRACKED
 from ..host_endpoints import endpoint_of, governing
-from ..index.address_index import cidr, contains
 from ..model import (
     ALLOW,
     DENY,
@@ -37,7 +37,7 @@ from ..model import (
     Flow,
     protocol_number,
 )
-from .evaluator import ALLOWED, DENIED, UNDECIDED, Evaluator, Step, Verdict
+from .evaluator import ALLOWED, DENIED, UNDECIDED, EvaluationStep, Evaluator, Verdict
 
 _IPIP = 4  # the protocol's number
 #: ICMPv6 without which there is no IPv6: multicast listeners, router solicitation, neighbours (Felix, cali-wl-to-host).
@@ -45,7 +45,7 @@ _ALWAYS_FROM_WORKLOADS = frozenset({130, 131, 132, 133, 135, 136})
 
 
 @dataclasses.dataclass(frozen=True)
-class Host:
+class PathHost:
     """A node. `interfaces` are its own, each with its addresses; `routes` say which of them leads where, the longest
     prefix first of all ("0.0.0.0/0" for the rest).
     """
@@ -60,7 +60,7 @@ class Host:
 
     def interface_to(self, address: str) -> str:
         """The interface that leads to an address, "" if none is known to."""
-        leading = [(cidr(net).length, interface) for net, interface in self.routes if contains(net, address)]
+        leading = [(cidr(net).length, interface) for net, interface in self.routes if cidr(net).contains(cidr(address))]
         return max(leading)[1] if leading else ""
 
 
@@ -92,9 +92,9 @@ class _Denied(Exception):
 
 def path(
     evaluator: Evaluator,
-    hosts: t.Iterable[Host],
+    hosts: t.Iterable[PathHost],
     flow: Flow,
-    settings: t.Optional[Settings] = None,
+    settings: t.Optional[ChainSettings] = None,
     nodes: t.Collection[str] = (),
     before_dnat: t.Optional[Flow] = None,
 ) -> Path:
@@ -112,12 +112,12 @@ class Paths:
     def __init__(
         self,
         evaluator: Evaluator,
-        hosts: t.Iterable[Host],
-        settings: t.Optional[Settings] = None,
+        hosts: t.Iterable[PathHost],
+        settings: t.Optional[ChainSettings] = None,
         nodes: t.Collection[str] = (),
     ) -> None:
         self.evaluator = evaluator
-        self.settings = settings or Settings()
+        self.settings = settings or ChainSettings()
         self.nodes = nodes
         self._hosts = {host.name: host for host in hosts}
         self._places: dict[str, _Place] = {}
@@ -169,7 +169,7 @@ class _Asked:
         self.stages: list[Stage] = []
         self._governed = paths.governed
 
-    def at(self, host: Host, source: _Place, destination: _Place, flow: Flow, arriving: Flow) -> None:
+    def at(self, host: PathHost, source: _Place, destination: _Place, flow: Flow, arriving: Flow) -> None:
         """All that `host` asks."""
         governed = self._governed[host.name]
         from_here, to_here = source.host == host.name, destination.host == host.name
@@ -202,7 +202,7 @@ class _Asked:
                 self._ask(host, goes_out, EGRESS, FORWARD, flow)
 
     def _before_routing(
-        self, host: Host, untracked: t.Optional[Endpoint], pre_dnat: t.Optional[Endpoint], flow: Flow
+        self, host: PathHost, untracked: t.Optional[Endpoint], pre_dnat: t.Optional[Endpoint], flow: Flow
     ) -> bool:
         """Whether policy before routing allows the flow, so that no later policy for the host is asked."""
         failsafe = self._failsafe(INGRESS, flow)
@@ -211,7 +211,7 @@ class _Asked:
                 return True
         return bool(pre_dnat and not failsafe and self._ask(host, pre_dnat, INGRESS, PRE_DNAT, flow))
 
-    def _unless_encapsulated(self, host: Host, flow: Flow) -> None:
+    def _unless_encapsulated(self, host: PathHost, flow: Flow) -> None:
         """Deny what a workload encapsulates: the host drops it before it asks any policy."""
         settings = self.settings
         ipip = flow.protocol == _IPIP and not settings.allow_ipip_from_workloads
@@ -219,7 +219,7 @@ class _Asked:
         if ipip or vxlan:
             self._host_says(host, EGRESS, DENIED, "workloads may not send encapsulated packets")
 
-    def _from_workload(self, host: Host, workload: Endpoint, flow: Flow, to_host: bool) -> None:
+    def _from_workload(self, host: PathHost, workload: Endpoint, flow: Flow, to_host: bool) -> None:
         if to_host and flow.protocol == PROTOCOL_NUMBERS["icmpv6"] and flow.icmp_type in _ALWAYS_FROM_WORKLOADS:
             self._host_says(host, EGRESS, ALLOWED, "IPv6 does not work without these messages")
             return
@@ -229,7 +229,7 @@ class _Asked:
             verdict = DENIED if action == DROP else ALLOWED
             self._host_says(host, INGRESS, verdict, f"defaultEndpointToHostAction is {action}")
 
-    def _into_host(self, host: Host, endpoint: t.Optional[Endpoint], flow: Flow, accepted: bool) -> None:
+    def _into_host(self, host: PathHost, endpoint: t.Optional[Endpoint], flow: Flow, accepted: bool) -> None:
         if self._is_tunnel(flow):
             known = flow.source in self.nodes
             reason = "the sender of an encapsulated packet is " + ("a node" if known else "no node of the fleet")
@@ -237,7 +237,7 @@ class _Asked:
         elif endpoint and not accepted:
             self._ask_unless_failsafe(host, endpoint, INGRESS, flow)
 
-    def _out_of_host(self, host: Host, endpoint: t.Optional[Endpoint], flow: Flow) -> None:
+    def _out_of_host(self, host: PathHost, endpoint: t.Optional[Endpoint], flow: Flow) -> None:
         if not endpoint:
             return
         if not self._failsafe(EGRESS, flow) and not self._failsafe(INGRESS, _reply(flow)):
@@ -248,7 +248,7 @@ class _Asked:
         else:
             self._ask_unless_failsafe(host, endpoint, EGRESS, flow)
 
-    def _ask_unless_failsafe(self, host: Host, endpoint: Endpoint, direction: str, flow: Flow) -> None:
+    def _ask_unless_failsafe(self, host: PathHost, endpoint: Endpoint, direction: str, flow: Flow) -> None:
         failsafe = self._failsafe(direction, flow)
         if failsafe:
             reason = f"{failsafe.protocol} port {failsafe.port} is a failsafe"
@@ -266,7 +266,7 @@ class _Asked:
         for failsafe in self.settings.failsafe_inbound if inbound else self.settings.failsafe_outbound:
             wanted = (protocol_number(failsafe.protocol), failsafe.port)
             if wanted == (flow.protocol, flow.destination_port):
-                if not failsafe.net or contains(failsafe.net, other):
+                if not failsafe.net or cidr(failsafe.net).contains(cidr(other)):
                     return failsafe
         return None
 
@@ -277,7 +277,7 @@ class _Asked:
             if tunnel.ip_version == flow.ip_version
         )
 
-    def _ask(self, host: Host, endpoint: Endpoint, direction: str, hook: str, flow: Flow) -> bool:
+    def _ask(self, host: PathHost, endpoint: Endpoint, direction: str, hook: str, flow: Flow) -> bool:
         """Whether policy at this hook lets the flow pass; False where it has nothing to say."""
         verdict = self.evaluator.verdict(endpoint, direction, flow, hook)
         if verdict.action != UNDECIDED or len(verdict.trace) > 1:
@@ -286,17 +286,17 @@ class _Asked:
             raise _Denied
         return verdict.action != UNDECIDED
 
-    def _host_says(self, host: Host, direction: str, action: str, reason: str) -> None:
+    def _host_says(self, host: PathHost, direction: str, action: str, reason: str) -> None:
         self._say(host, None, direction, action, reason)
 
-    def _say(self, host: Host, endpoint: t.Optional[Endpoint], direction: str, action: str, reason: str) -> None:
-        step = Step(ALLOW if action == ALLOWED else DENY, True, reason)
+    def _say(self, host: PathHost, endpoint: t.Optional[Endpoint], direction: str, action: str, reason: str) -> None:
+        step = EvaluationStep(ALLOW if action == ALLOWED else DENY, True, reason)
         self.stages.append(Stage(host.name, direction, NORMAL, Verdict(action, (step,)), endpoint))
         if action == DENIED:
             raise _Denied
 
 
-def _leading_to(address: str, host: Host, governed: t.Mapping[str, Endpoint]) -> t.Optional[Endpoint]:
+def _leading_to(address: str, host: PathHost, governed: t.Mapping[str, Endpoint]) -> t.Optional[Endpoint]:
     """The HostEndpoint of the interface by which a host reaches an address."""
     return endpoint_of(host.interface_to(address), governed) if governed else None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ...base.naming import NAMESPACE_LABEL
-from ..model import Profile
+from ..model import PolicyProfile
 
 Labels = t.Mapping[str, str]
 #: (name, value) of each, in the order of their names.
@@ -39,7 +39,7 @@ def namespaced_labels(own: t.Mapping[str, str], namespace: str, service_account:
     return tuple(sorted(labels.items()))
 
 
-def labels_by_profile(profiles: t.Iterable[Profile]) -> dict[str, Labels]:
+def labels_by_profile(profiles: t.Iterable[PolicyProfile]) -> dict[str, Labels]:
     """Return {profile: the labels that it gives to those that list it}."""
     return {profile.name: dict(profile.labels) for profile in profiles}
 

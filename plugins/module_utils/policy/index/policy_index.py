@@ -17,10 +17,10 @@ from ..model import (
     INGRESS,
     WORKLOAD_ENDPOINT,
     Endpoint,
-    NetworkSet,
     Policy,
+    PolicyNetworkSet,
+    PolicyProfile,
     PolicySet,
-    Profile,
     SetKey,
 )
 from ..node_policy import LocalEndpoint, NodePolicy, TierPolicies
@@ -31,7 +31,7 @@ from .label_index import LabelIndex, Match
 
 _NETWORK_SET = "NetworkSet"
 
-V = t.TypeVar("V", NetworkSet, Profile)
+V = t.TypeVar("V", PolicyNetworkSet, PolicyProfile)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,7 @@ class PolicyIndex:
         # As of the last commit.
         self._endpoints: dict[str, LocalEndpoint] = {}
         self._policies: RulesInUse[Policy] = RulesInUse()
-        self._profiles: RulesInUse[Profile] = RulesInUse()
+        self._profiles: RulesInUse[PolicyProfile] = RulesInUse()
 
     def update_endpoint(self, endpoint: Endpoint) -> None:
         """It is there and like this."""

@@ -20,15 +20,15 @@ from .labels import NAMESPACE_PREFIX, SERVICE_ACCOUNT_LABEL, SERVICE_ACCOUNT_PRE
 _ALL = selectors.All()
 
 
-def in_namespace(namespace: str) -> selectors.Node:
+def in_namespace(namespace: str) -> selectors.Expression:
     """What is in this namespace."""
     return selectors.LabelEquals(NAMESPACE_LABEL, namespace)
 
 
-def of_namespaces(text: str) -> selectors.Node:
+def of_namespaces(text: str) -> selectors.Expression:
     """What is in a namespace that `text` selects; all() is all that is in some, global() what is in none."""
 
-    def replacement(leaf: selectors.Leaf) -> selectors.Node:
+    def replacement(leaf: selectors.Leaf) -> selectors.Expression:
         if isinstance(leaf, selectors.Global):
             return selectors.Not(selectors.Has(NAMESPACE_LABEL))
         return _prefixed(leaf, NAMESPACE_PREFIX, NAMESPACE_LABEL)
@@ -40,10 +40,10 @@ class _OfOthers(Exception):
     """A leaf that is not about namespaces."""
 
 
-def namespaces_of(node: selectors.Node) -> str:
+def namespaces_of(node: selectors.Expression) -> str:
     """The namespaceSelector that `of_namespaces` made this of, "" if it made none of it."""
 
-    def replacement(leaf: selectors.Leaf) -> selectors.Node:
+    def replacement(leaf: selectors.Leaf) -> selectors.Expression:
         label = leaf.label if isinstance(leaf, (selectors.Has, selectors.Comparison, selectors.Membership)) else ""
         if leaf == selectors.Has(NAMESPACE_LABEL):
             return _ALL
@@ -59,7 +59,7 @@ def namespaces_of(node: selectors.Node) -> str:
         return ""
 
 
-def of_service_accounts(text: str) -> selectors.Node:
+def of_service_accounts(text: str) -> selectors.Expression:
     """What runs as a service account that `text` selects."""
     return selectors.replace_leaves(
         selectors.parse(text).root, lambda leaf: _prefixed(leaf, SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNT_LABEL)
@@ -86,7 +86,7 @@ def of_entity(entity: EntityRule, namespace: str) -> str:
     return all_of(parts) if parts else ""
 
 
-def all_of(parts: t.Sequence[selectors.Node]) -> str:
+def all_of(parts: t.Sequence[selectors.Expression]) -> str:
     """The canonical text of what all parts select; all() among others adds nothing."""
     needed = [part for part in parts if part != _ALL]
     if not needed:
@@ -98,7 +98,7 @@ def _selects(accounts: t.Optional[ServiceAccountMatch]) -> bool:
     return accounts is not None and bool(accounts.selector or accounts.names)
 
 
-def _prefixed(leaf: selectors.Leaf, prefix: str, label_of_all: str) -> selectors.Node:
+def _prefixed(leaf: selectors.Leaf, prefix: str, label_of_all: str) -> selectors.Expression:
     if isinstance(leaf, (selectors.Has, selectors.Comparison, selectors.Membership)):
         return dataclasses.replace(leaf, label=prefix + leaf.label)
     return selectors.Has(label_of_all)

@@ -13,6 +13,7 @@ import base64
 import hashlib
 import typing as t
 
+from ...base.addresses import family_of
 from ..model import NamedPortKey
 
 NAME_LIMIT = 31
@@ -28,7 +29,7 @@ LOCAL_BLOCKS = "local-blocks"
 _HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}
 
 
-class IpSet(t.NamedTuple):
+class PolicyIpSet(t.NamedTuple):
     """`family` is "inet" or "inet6"; `members` are as `ipset save` prints them, sorted."""
 
     name: str
@@ -64,28 +65,28 @@ def workloads_set(group: str, family: int) -> str:
 
 def is_of(family: int, address: str) -> bool:
     """Whether an address or CIDR is of IP version `family`."""
-    return (":" in address) == (family == 6)
+    return family_of(address) == family
 
 
-def addresses(name: str, family: int, members: t.Iterable[str]) -> IpSet:
+def addresses(name: str, family: int, members: t.Iterable[str]) -> PolicyIpSet:
     """A set of the addresses and CIDRs among `members` that are of this family."""
     found: set[str] = set()
     for member in members:
         if is_of(family, member):
             found.update(_HALVES.get(member, (member,)))
-    return IpSet(name, ADDRESSES, _inet(family), tuple(sorted(found)))
+    return PolicyIpSet(name, ADDRESSES, _inet(family), tuple(sorted(found)))
 
 
-def addresses_and_ports(name: str, family: int, members: tuple[str, t.Iterable[tuple[str, int]]]) -> IpSet:
+def addresses_and_ports(name: str, family: int, members: tuple[str, t.Iterable[tuple[str, int]]]) -> PolicyIpSet:
     """`members`: a protocol, and the pairs for it."""
     protocol, pairs = members
     found = {f"{address},{protocol}:{port}" for address, port in pairs if is_of(family, address)}
-    return IpSet(name, ADDRESS_AND_PORT, _inet(family), tuple(sorted(found)))
+    return PolicyIpSet(name, ADDRESS_AND_PORT, _inet(family), tuple(sorted(found)))
 
 
-def addresses_and_interfaces(name: str, family: int, members: t.Iterable[tuple[str, str]]) -> IpSet:
+def addresses_and_interfaces(name: str, family: int, members: t.Iterable[tuple[str, str]]) -> PolicyIpSet:
     found = {f"{address},{interface}" for address, interface in members if is_of(family, address)}
-    return IpSet(name, ADDRESS_AND_INTERFACE, _inet(family), tuple(sorted(found)))
+    return PolicyIpSet(name, ADDRESS_AND_INTERFACE, _inet(family), tuple(sorted(found)))
 
 
 def _inet(family: int) -> str:

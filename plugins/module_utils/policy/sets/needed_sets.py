@@ -8,7 +8,18 @@ from __future__ import annotations
 import collections
 import typing as t
 
-from ..model import EGRESS, INGRESS, Entity, NamedPort, NamedPortKey, Policy, Profile, Protocol, Rule, SetKey
+from ..model import (
+    EGRESS,
+    INGRESS,
+    Entity,
+    NamedPort,
+    NamedPortKey,
+    Policy,
+    PolicyProfile,
+    PolicyRule,
+    Protocol,
+    SetKey,
+)
 
 
 def named_port_key(port: NamedPort, protocol: t.Optional[Protocol], entity: Entity) -> NamedPortKey:
@@ -18,7 +29,7 @@ def named_port_key(port: NamedPort, protocol: t.Optional[Protocol], entity: Enti
     return NamedPortKey(port.name, str(protocol or "tcp"), entity.selector)
 
 
-def of_rule(rule: Rule) -> t.Iterator[SetKey]:
+def of_rule(rule: PolicyRule) -> t.Iterator[SetKey]:
     """All that this rule needs; some may come twice."""
     for entity in (rule.source, rule.destination):
         if entity.selector:
@@ -30,13 +41,13 @@ def of_rule(rule: Rule) -> t.Iterator[SetKey]:
                 yield named_port_key(port, rule.protocol, entity)
 
 
-def of_rules(owner: t.Union[Policy, Profile]) -> frozenset[SetKey]:
+def of_rules(owner: t.Union[Policy, PolicyProfile]) -> frozenset[SetKey]:
     """All that a policy's or profile's rules need, in those directions in which they are in force."""
     directions = owner.types if isinstance(owner, Policy) else (INGRESS, EGRESS)
     return frozenset(key for direction in directions for rule in owner.rules(direction) for key in of_rule(rule))
 
 
-V = t.TypeVar("V", Policy, Profile)
+V = t.TypeVar("V", Policy, PolicyProfile)
 
 
 class Settled(t.NamedTuple):

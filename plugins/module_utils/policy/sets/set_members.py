@@ -9,7 +9,8 @@ import collections
 import dataclasses
 import typing as t
 
-from ..model import Endpoint, NamedPortKey, NetworkSet, SetKey
+from ...base.addresses import family_of
+from ..model import Endpoint, NamedPortKey, PolicyNetworkSet, SetKey
 
 #: An address without prefix length or a CIDR; in the set of a named port an address with a port.
 Member = t.Union[str, tuple[str, int]]
@@ -23,9 +24,9 @@ class MemberChange:
     removed: frozenset[Member] = frozenset()
 
 
-def contribution(owner: t.Union[Endpoint, NetworkSet], key: SetKey) -> frozenset[Member]:
+def contribution(owner: t.Union[Endpoint, PolicyNetworkSet], key: SetKey) -> frozenset[Member]:
     """What an endpoint or network set brings to a set whose selector matches it."""
-    if isinstance(owner, NetworkSet):
+    if isinstance(owner, PolicyNetworkSet):
         return frozenset() if isinstance(key, NamedPortKey) else frozenset(map(without_needless_length, owner.nets))
     if isinstance(key, NamedPortKey):
         ports = {port.port for port in owner.ports if (port.name, port.protocol) == (key.name, key.protocol)}
@@ -36,7 +37,7 @@ def contribution(owner: t.Union[Endpoint, NetworkSet], key: SetKey) -> frozenset
 def without_needless_length(net: str) -> str:
     """A range of one as its address: in a set both are the same member."""
     address, dummy, length = net.partition("/")
-    return address if length == ("128" if ":" in address else "32") else net
+    return address if length == ("128" if family_of(address) == 6 else "32") else net
 
 
 class SetMembers:

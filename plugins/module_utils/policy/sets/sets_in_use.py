@@ -9,7 +9,7 @@ import collections
 import typing as t
 
 from ..index.label_index import LabelIndex, Match
-from ..model import Endpoint, NamedPortKey, NetworkSet, Profile, SetKey
+from ..model import Endpoint, NamedPortKey, PolicyNetworkSet, PolicyProfile, SetKey
 from .set_members import MemberChange, SetMembers, contribution
 
 #: Kind and name.
@@ -20,14 +20,14 @@ class SetsInUse:
     """The sets that rules in use need, filled by endpoints of all nodes and by network sets."""
 
     def __init__(self) -> None:
-        self._owners: dict[Id, t.Union[Endpoint, NetworkSet]] = {}
+        self._owners: dict[Id, t.Union[Endpoint, PolicyNetworkSet]] = {}
         self._index: LabelIndex[Id] = LabelIndex()  # rules' selectors over all owners
         self._members = SetMembers()
         self._users: collections.Counter[SetKey] = collections.Counter()
         self._filled_by: dict[str, dict[SetKey, None]] = {}  # selector -> sets
         self._taken: frozenset[SetKey] = frozenset()
 
-    def update_owner(self, key: Id, owner: t.Union[Endpoint, NetworkSet]) -> None:
+    def update_owner(self, key: Id, owner: t.Union[Endpoint, PolicyNetworkSet]) -> None:
         if self._owners.get(key) == owner:
             return
         self._withdraw(key)
@@ -49,7 +49,7 @@ class SetsInUse:
     def _sets_of(self, key: Id) -> list[SetKey]:
         return [set_key for selector in self._index.selectors(key) for set_key in self._filled_by[selector]]
 
-    def update_profile(self, profile: Profile) -> None:
+    def update_profile(self, profile: PolicyProfile) -> None:
         self._follow(self._index.update_profile(profile.name, dict(profile.labels)))
 
     def remove_profile(self, name: str) -> None:

@@ -11,7 +11,7 @@ import re
 import typing as t
 
 from ...base.addresses import Address, parse_address
-from ...base.assigned_ports import BGP_PORT
+from ...base.ports import BGP_PORT
 from ..errors import Refused
 from ..fields import (
     ADDRESS,
@@ -23,10 +23,10 @@ from ..fields import (
     NAME,
     NETWORK,
     TEXT,
-    Choice,
     Fields,
     Integer,
     Items,
+    OneOf,
     SelectorText,
     Text,
     field,
@@ -130,14 +130,14 @@ class BGPConfiguration(Resource):
     asNumber: int = field(AS_NUMBER, DEFAULT_AS_NUMBER)
     nodeToNodeMeshEnabled: bool = field(FLAG, True)
     listenPort: int = field(Integer(0, 65535, BGP_PORT), BGP_PORT)
-    logSeverityScreen: str = field(Choice(("Debug", "Info", "Warning", "Error", "Fatal"), "Info"), "Info")
-    bindMode: str = field(Choice(("None", "NodeIP"), "None"), "None")
+    logSeverityScreen: str = field(OneOf(("Debug", "Info", "Warning", "Error", "Fatal"), "Info"), "Info")
+    bindMode: str = field(OneOf(("None", "NodeIP"), "None"), "None")
     communities: tuple[Community, ...] = field(Items(Fields(Community)), ())
     prefixAdvertisements: tuple[PrefixAdvertisement, ...] = field(Items(Fields(PrefixAdvertisement)), ())
     serviceClusterIPs: tuple[ServiceIPBlock, ...] = field(_SERVICE_BLOCKS, ())
     serviceExternalIPs: tuple[ServiceIPBlock, ...] = field(_SERVICE_BLOCKS, ())
     serviceLoadBalancerIPs: tuple[ServiceIPBlock, ...] = field(_SERVICE_BLOCKS, ())
-    serviceLoadBalancerAggregation: str = field(Choice(("Enabled", "Disabled"), "Enabled"), "Enabled")
+    serviceLoadBalancerAggregation: str = field(OneOf(("Enabled", "Disabled"), "Enabled"), "Enabled")
     nodeMeshPassword: t.Optional[BGPPassword] = field(Fields(BGPPassword))
     nodeMeshMaxRestartTime: str = field(DURATION, "")
     ignoredInterfaces: tuple[str, ...] = field(Items(_INTERFACE_PATTERN), ())
@@ -200,15 +200,15 @@ class BGPPeer(Resource):
     peerSelector: str = field(SelectorText(), "")
     localWorkloadSelector: str = field(SelectorText(), "")
     keepOriginalNextHop: bool = field(FLAG, False)
-    nextHopMode: t.Optional[str] = field(Choice(("Auto", "Self", "Keep")))
+    nextHopMode: t.Optional[str] = field(OneOf(("Auto", "Self", "Keep")))
     password: t.Optional[BGPPassword] = field(Fields(BGPPassword))
-    sourceAddress: str = field(Choice(("UseNodeIP", "None"), "UseNodeIP"), "UseNodeIP")
+    sourceAddress: str = field(OneOf(("UseNodeIP", "None"), "UseNodeIP"), "UseNodeIP")
     maxRestartTime: str = field(DURATION, "")
     numAllowedLocalASNumbers: t.Optional[int] = field(Integer(-(2**31), 2**31 - 1))
     ttlSecurity: t.Optional[int] = field(Integer(0, 255))
     reachableBy: str = field(ADDRESS, "")
     filters: tuple[str, ...] = field(Items(NAME), ())
-    reversePeering: str = field(Choice(("Auto", "Manual"), "Auto"), "Auto")
+    reversePeering: str = field(OneOf(("Auto", "Manual"), "Auto"), "Auto")
 
     def checked(self) -> BGPPeer:
         self._exclude("node", "nodeSelector")

@@ -15,7 +15,7 @@ import typing as t
 
 from ...base.addresses import BITS, parse_cidr_or_address
 from ..errors import Refused
-from ..fields import AS_NUMBER, Choice, Fields, Filled, Integer, Items, Text, field
+from ..fields import AS_NUMBER, Fields, Filled, Integer, Items, OneOf, Text, field
 from ..resource import Resource
 from .bgp import COMMUNITY_REMEDY, is_community
 
@@ -144,14 +144,14 @@ class BGPFilterRule:
 
     cidr: str = field(_network(4, "10.1.0.0/16"), "")
     prefixLength: t.Optional[PrefixLength] = field(Fields(PrefixLength))
-    matchOperator: str = field(Choice(("Equal", "NotEqual", "In", "NotIn"), ""), "")
-    source: str = field(Choice(("RemotePeers",), ""), "")
+    matchOperator: str = field(OneOf(("Equal", "NotEqual", "In", "NotIn"), ""), "")
+    source: str = field(OneOf(("RemotePeers",), ""), "")
     interface: str = field(_INTERFACE, "")
-    peerType: str = field(Choice(("eBGP", "iBGP"), ""), "")
+    peerType: str = field(OneOf(("eBGP", "iBGP"), ""), "")
     communities: t.Optional[CommunityMatch] = field(Fields(CommunityMatch))
     asPathPrefix: tuple[int, ...] = field(Items(AS_NUMBER), ())
     priority: t.Optional[int] = field(_Whole(1, MAX_PRIORITY))
-    action: str = field(Choice(("Accept", "Reject")), "")
+    action: str = field(OneOf(("Accept", "Reject")), "")
     operations: tuple[Operation, ...] = field(Items(Fields(Operation)), ())
 
     def checked(self) -> BGPFilterRule:

@@ -10,9 +10,9 @@ import dataclasses
 import typing as t
 
 from ...base import selectors
-from ...base.addresses import Cidr, parse_cidr
+from ...base.addresses import Cidr, family_of, parse_cidr
 from ..errors import Refused, ResourceError
-from ..fields import FLAG, Choice, Document, Integer, Items, SelectorText, Text, field, nearest
+from ..fields import FLAG, Document, Integer, Items, OneOf, SelectorText, Text, field, nearest
 from ..resource import Resource
 
 _MODES = ("Always", "CrossSubnet", "Never")
@@ -42,20 +42,20 @@ class IPPool(Resource):
 
     cidr: str = field(Text(), "")
     blockSize: int = field(Integer(), 0)
-    ipipMode: str = field(Choice(_MODES, "Never"), "Never")
-    vxlanMode: str = field(Choice(_MODES, "Never"), "Never")
+    ipipMode: str = field(OneOf(_MODES, "Never"), "Never")
+    vxlanMode: str = field(OneOf(_MODES, "Never"), "Never")
     natOutgoing: bool = field(FLAG, False)
     nodeSelector: str = field(SelectorText("all()"), "all()")
     namespaceSelector: str = field(SelectorText(), "")
     disabled: bool = field(FLAG, False)
     disableBGPExport: bool = field(FLAG, False)
-    allowedUses: tuple[str, ...] = field(Items(Choice(USES)), USES)
-    assignmentMode: str = field(Choice(("Automatic", "Manual"), "Automatic"), "Automatic")
+    allowedUses: tuple[str, ...] = field(Items(OneOf(USES)), USES)
+    assignmentMode: str = field(OneOf(("Automatic", "Manual"), "Automatic"), "Automatic")
 
     @property
     def version(self) -> int:
         """4 or 6."""
-        return 6 if ":" in self.cidr else 4
+        return family_of(self.cidr)
 
     @property
     def selector(self) -> selectors.Selector:

@@ -14,7 +14,7 @@ import re
 import typing as t
 
 from ..errors import Refused
-from ..fields import FLAG, NUMBER, SUBDOMAIN, Choice, Items, Text, field, is_label
+from ..fields import FLAG, NUMBER, SUBDOMAIN, Items, OneOf, Text, field, is_label
 from ..policy_selectors import EndpointSelector
 from ..resource import NamespacedResource, Resource
 from ..rules import RULES, Rule, each_rule
@@ -22,9 +22,9 @@ from .tier import DEFAULT_TIER, TIER_NAME_REMEDY, TIER_NAME_RULE, is_tier_name
 
 POLICY_TYPES = ("Ingress", "Egress")
 
-_TYPES = Items(Choice(POLICY_TYPES))
+_TYPES = Items(OneOf(POLICY_TYPES))
 _TIER = Text(is_tier_name, TIER_NAME_RULE, TIER_NAME_REMEDY)
-_HINTS = Items(Choice(("AssumeNeededOnEveryNode",)))
+_HINTS = Items(OneOf(("AssumeNeededOnEveryNode",)))
 #: Policies that Calico makes of those of Kubernetes and OpenStack.
 _CONVERTED = re.compile(rf"(knp|ossg)\.default\.({SUBDOMAIN.pattern})", re.ASCII)
 

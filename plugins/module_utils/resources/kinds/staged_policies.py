@@ -13,11 +13,11 @@ import dataclasses
 import typing as t
 
 from ..errors import Refused
-from ..fields import Choice, field
+from ..fields import OneOf, field
 from .policies import GlobalNetworkPolicy, NetworkPolicy
 
 SET, DELETE = "Set", "Delete"
-_ACTION = Choice((SET, DELETE), SET)
+_ACTION = OneOf((SET, DELETE), SET)
 #: What a staged deletion may have as well.
 _OF_DELETION = ("metadata", "tier", "stagedAction")
 

@@ -13,7 +13,7 @@ import dataclasses
 import typing as t
 
 from ..errors import Refused
-from ..fields import NUMBER, Choice, field, is_label
+from ..fields import NUMBER, OneOf, field, is_label
 from ..resource import Resource
 
 DEFAULT_TIER = "default"
@@ -30,7 +30,7 @@ class Tier(Resource):
     KIND: t.ClassVar[str] = "Tier"
 
     order: float = field(NUMBER, DEFAULT_TIER_ORDER)
-    defaultAction: str = field(Choice(("Deny", "Pass"), "Deny"), "Deny")
+    defaultAction: str = field(OneOf(("Deny", "Pass"), "Deny"), "Deny")
 
     def checked(self) -> Tier:
         if self.name == DEFAULT_TIER:

@@ -16,7 +16,7 @@ import typing as t
 
 from ...base import addresses
 from ...policy.index.labels import namespaced_labels
-from ...policy.model import PROTOCOLS_WITH_PORTS, WORKLOAD_ENDPOINT, Endpoint, EndpointPort
+from ...policy.model import PROTOCOLS_WITH_PORTS, WORKLOAD_ENDPOINT, DefinedPort, Endpoint
 from ...resources.errors import Refused
 from ...resources.fields import FILLED_NAME
 from ...resources.metadata import LABELS, NAME_LIMIT
@@ -189,7 +189,7 @@ def _profile(data: t.Any) -> str:
     raise _Refusal(f"{shown(data)} is not the name of a profile.")
 
 
-def _port(data: t.Any) -> EndpointPort:
+def _port(data: t.Any) -> DefinedPort:
     if not isinstance(data, t.Mapping) or set(data) != {"name", "protocol", "port"}:
         raise _Refusal("one of its ports is not a name, a protocol and a port.")
     name, protocol, port = data["name"], data["protocol"], data["port"]
@@ -201,7 +201,7 @@ def _port(data: t.Any) -> EndpointPort:
         raise _Refusal(f"{shown(protocol)} is not a protocol that has ports.")
     if not isinstance(port, int) or isinstance(port, bool) or not 1 <= port <= MAX_PORT:
         raise _Refusal(f"{shown(port)} is not a port.")
-    return EndpointPort(str.__str__(name), str.__str__(protocol), int.__int__(port))
+    return DefinedPort(str.__str__(name), str.__str__(protocol), int.__int__(port))
 
 
 def _list(data: t.Mapping[str, t.Any], field: str, most: int) -> t.Sequence[t.Any]:

@@ -24,7 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.c
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
-    Ipam,
+    NodeIpam,
     NodeState,
     Pool,
     Route,
@@ -157,7 +157,7 @@ class PodmanNode:
             node=f"node{self.index}",
             address=f"{self.address}/24",
             pools=(Pool("default-pool", "10.244.0.0/16", 26, "None", workload_mtu=1450),),
-            ipam=Ipam(1, (Block(self.block, "default-pool"),)),
+            ipam=NodeIpam(1, (Block(self.block, "default-pool"),)),
             routes=(
                 Route(self.block, "blackhole"),
                 *(Route(other.block, device="eth0", gateway=other.address) for other in others),

@@ -18,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.alloca
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
-    Ipam,
+    NodeIpam,
     NodeState,
     Pool,
     Route,
@@ -34,7 +34,7 @@ STATE = NodeState(
     node="node1",
     address="10.10.1.11/24",
     pools=(Pool("default-pool", "10.244.0.0/16", 26, "None", workload_mtu=1450),),
-    ipam=Ipam(1, (Block(BLOCK, "default-pool"),)),
+    ipam=NodeIpam(1, (Block(BLOCK, "default-pool"),)),
     routes=(Route(BLOCK, "blackhole"),),
     sysctls=(Sysctl("net/ipv4/ip_forward", "1"),),
 )

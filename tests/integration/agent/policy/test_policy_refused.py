@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Rule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import PolicyRule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     IpSet,
     NodeState,
@@ -41,7 +41,7 @@ def with_bad_db(*documents: Document) -> NodeState:
     policies = []
     for one in policy_set.policies:
         if one.name == "db":
-            one = dataclasses.replace(one, ingress=(Rule("Allow", protocol=300), *one.ingress))
+            one = dataclasses.replace(one, ingress=(PolicyRule("Allow", protocol=300), *one.ingress))
         policies.append(one)
     changed = dataclasses.replace(policy_set, policies=tuple(policies))
     return dataclasses.replace(state, policy=dataclasses.replace(state.policy, policy_set=changed))

@@ -23,7 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.d
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import units
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import Guard
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import NodePolicyTables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Hook,
     IpSet,
@@ -64,7 +64,7 @@ class Node:
 
     def told(self, *others: Endpoint) -> list[str]:
         """Bring the firewall to a state with policy, where other nodes say that they have these endpoints."""
-        return self.bring(Guard().with_policy(STATE, (), others))
+        return self.bring(NodePolicyTables().with_policy(STATE, (), others))
 
     def firewall(self) -> dict[str, list[str]]:
         """All sets and rules, without counters."""
@@ -233,7 +233,7 @@ def test_an_interface_with_a_rule_in_its_name_is_no_rule(node: Node) -> None:
     Precedent: CWE-88.
     Result: the rule's chain is set aside, and the kernel has no rule with the text.
     """
-    state = Guard().with_policy(STATE, (), (OTHER,))
+    state = NodePolicyTables().with_policy(STATE, (), (OTHER,))
     assert node.bring(state) == []
     policy = t.cast(t.Any, STATE.policy)
     for name in ("eth1 -j ACCEPT", "eth1\n-A INPUT -j ACCEPT", '"eth1" -j ACCEPT', "-j ACCEPT"):
@@ -241,7 +241,7 @@ def test_an_interface_with_a_rule_in_its_name_is_no_rule(node: Node) -> None:
             dataclasses.replace(one, interface=name) if one.kind == "HostEndpoint" else one for one in policy.endpoints
         )
         attacked = dataclasses.replace(STATE, policy=dataclasses.replace(policy, endpoints=hosts))
-        said = node.bring(Guard().with_policy(attacked, (), (OTHER,)))
+        said = node.bring(NodePolicyTables().with_policy(attacked, (), (OTHER,)))
         closed = [sentence for sentence in said if "was not given chain" in sentence]
         # The rules that stay in force of a chain that was set aside lead to chains of the name that was before.
         assert closed and all("could not be deleted" in sentence for sentence in said if sentence not in closed), said

@@ -22,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils import reso
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import filter_verdict, filters
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, Communities
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_rules import FilterFunction
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_verdict import Route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_verdict import BgpRoute
 
 from tests.integration.bird.daemons import AS_NUMBER, Daemon, Fleet, bird_of, mesh, pool, render
 from tests.integration.bird.debian_bird import BUILDS, RELEASES, Build
@@ -102,13 +102,13 @@ def functions(chance: random.Random, family: int) -> list[FilterFunction]:
     return found
 
 
-def routes(chance: random.Random, family: int) -> dict[str, Route]:
+def routes(chance: random.Random, family: int) -> dict[str, BgpRoute]:
     """By prefix; every prefix is once announced by the other and, as a longer one, once the node's own."""
     found = {}
     for prefix in PREFIXES[family]:
         communities = chance.sample(COMMUNITIES, chance.randint(0, 3))
         numbers = [tuple(int(part) for part in text.split(":")) for text in communities]
-        found[prefix] = Route(
+        found[prefix] = BgpRoute(
             prefix,
             from_peers=True,
             as_path=tuple(chance.choice(NUMBERS) for _ in range(chance.randint(0, 3))),
@@ -120,11 +120,11 @@ def routes(chance: random.Random, family: int) -> dict[str, Route]:
     own = ("10.1.2.128/25", "10.7.0.0/16", "10.1.3.0/24", "172.16.0.0/12")
     own6 = ("fd00:1:2:3:8000::/65", "fd00:1:7::/48", "fd00:1:2:4::/64", "fd07::/16")
     for device, prefix in zip(DEVICES, own if family == 4 else own6):
-        found[prefix] = Route(prefix, from_peers=False, interface=device)
+        found[prefix] = BgpRoute(prefix, from_peers=False, interface=device)
     return found
 
 
-def announcing(found: t.Mapping[str, Route]) -> str:
+def announcing(found: t.Mapping[str, BgpRoute]) -> str:
     lines = []
     for route in found.values():
         if route.from_peers:
@@ -150,7 +150,7 @@ def shown(text: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def as_shown(route: Route) -> dict[str, t.Any]:
+def as_shown(route: BgpRoute) -> dict[str, t.Any]:
     return {
         "path": list(route.as_path),
         "community": set(route.communities),

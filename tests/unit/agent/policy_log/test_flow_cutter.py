@@ -13,6 +13,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.agent_metrics import watch_agent
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     Completed,
@@ -27,8 +28,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Entity,
     Flow,
     Policy,
-    PortRange,
-    Rule,
+    PolicyRule,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
@@ -52,7 +52,7 @@ DENIED = Connection(*[Flow(6, "192.0.2.9", "10.244.1.2", 40000, 23)] * 2, b"deni
 
 
 def with_policy(cut: bool = True, port: int = 80) -> NodeState:
-    rule = Rule("Allow", protocol="tcp", destination=Entity(ports=(PortRange(port, port),)))
+    rule = PolicyRule("Allow", protocol="tcp", destination=Entity(ports=(PortRange(port, port),)))
     policies = policy_set(policies=[Policy("web", ingress=(rule,))], profiles=[allow_all()])
     return with_state(policy=PolicyState(policies, settings=PolicySettings(cut_denied_flows=cut)))
 
@@ -99,8 +99,8 @@ def test_other_labels_end_what_they_deny_before_the_answer(tmp_path: pathlib.Pat
     to6 = Connection(*[Flow(6, "2001:db8::9", "fd00:10:244::1", 40000, 80)] * 2, b"six", b"six")
 
     def policy() -> PolicyState:
-        allowed = Policy("web", selector="app == 'web'", ingress=(Rule("Allow"),), order=1000.0)
-        denied = Policy("rest", ingress=(Rule("Deny"),), order=2000.0)
+        allowed = Policy("web", selector="app == 'web'", ingress=(PolicyRule("Allow"),), order=1000.0)
+        denied = Policy("rest", ingress=(PolicyRule("Deny"),), order=2000.0)
         policies = policy_set(policies=[allowed, denied], profiles=[allow_all()])
         return PolicyState(policies, settings=PolicySettings(cut_denied_flows=cutting))
 
@@ -212,7 +212,7 @@ CLIENT = Endpoint("WorkloadEndpoint", "default/c", "node2", "cali1", ("10.244.2.
 
 def for_clients() -> NodeState:
     """Workloads that are clients may connect to workloads."""
-    rule = Rule("Allow", source=Entity(selector='app == "client"'))
+    rule = PolicyRule("Allow", source=Entity(selector='app == "client"'))
     policies = policy_set(policies=[Policy("web", ingress=(rule,))], profiles=[allow_all()])
     return with_state(policy=PolicyState(policies, settings=PolicySettings(cut_denied_flows=True)))
 

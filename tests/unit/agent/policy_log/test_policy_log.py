@@ -26,9 +26,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Endpoint,
     Flow,
     Policy,
-    Profile,
-    Rule,
-    Tier,
+    PolicyProfile,
+    PolicyRule,
+    PolicyTier,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
@@ -44,10 +44,13 @@ from tests.unit.agent.node_under_test import Node, with_state
 from tests.unit.agent.virtual_time import run
 
 LONG = "platform.a-policy-whose-name-is-longer-than-a-prefix-of-nflog-may-be"
-POLICIES = [Policy(LONG, tier="platform", ingress=(Rule("Deny"),)), Policy("default/web", ingress=(Rule("Deny"),))]
+POLICIES = [
+    Policy(LONG, tier="platform", ingress=(PolicyRule("Deny"),)),
+    Policy("default/web", ingress=(PolicyRule("Deny"),)),
+]
 APP = Endpoint("WorkloadEndpoint", "default/app", "node2", "cali1", ("10.244.2.2",))
 DB = Endpoint("WorkloadEndpoint", "default/db", "node3", "cali2", ("10.244.3.2",))
-POLICY = PolicyState(policy_set([Tier("platform", 1.0)], POLICIES, [Profile("open")]), (APP,))
+POLICY = PolicyState(policy_set([PolicyTier("platform", 1.0)], POLICIES, [PolicyProfile("open")]), (APP,))
 STATE = with_state(policy=POLICY)
 WEB = Workload(id="default/web", name="web", interface="caliweb", netns="web", addresses=("10.244.1.2",))
 TO_WEB = Flow(6, "10.244.2.2", "10.244.1.2", 40000, 80)

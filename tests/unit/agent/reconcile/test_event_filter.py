@@ -55,7 +55,7 @@ def route(
     destination: str, protocol: int, table: int = 254, kind: int = NEWROUTE, family: t.Optional[int] = None
 ) -> bytes:
     address, _slash, bits = destination.partition("/")
-    family = rt.family_of(address) if family is None else family
+    family = rt.af_of(address) if family is None else family
     body = rt.RTMSG.pack(family, int(bits), 0, 0, table if table < 256 else 0, protocol, 0, 1, 0)
     body += rt.attribute(15, struct.pack("=I", table))
     return message(kind, body + (rt.attribute(1, rt.packed_address(address)) if bits != "0" else b""))

@@ -18,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Endpoint,
     Entity,
     Policy,
-    Rule,
+    PolicyRule,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
@@ -29,7 +29,9 @@ from tests.unit.agent.virtual_time import run
 
 
 def to(app):
-    return Policy(app, selector=f'app == "{app}"', ingress=(Rule("Allow", source=Entity(selector='app == "app"')),))
+    return Policy(
+        app, selector=f'app == "{app}"', ingress=(PolicyRule("Allow", source=Entity(selector='app == "app"')),)
+    )
 
 
 POLICY = PolicyState(policy_set([], [to("db"), to("web")], [allow_all()]))

@@ -15,7 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Endpoint,
     Entity,
     Policy,
-    Rule,
+    PolicyRule,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
@@ -23,7 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
 from tests.unit.agent.node_under_test import Node, with_state
 from tests.unit.agent.virtual_time import run
 
-FROM_APP = Policy("db", selector='app == "db"', ingress=(Rule("Allow", source=Entity(selector='app == "app"')),))
+FROM_APP = Policy("db", selector='app == "db"', ingress=(PolicyRule("Allow", source=Entity(selector='app == "app"')),))
 POLICY = PolicyState(policy_set([], [FROM_APP], [allow_all()]))
 HOST = Endpoint("HostEndpoint", "by-address", "node1", "", ("10.10.1.11",))
 

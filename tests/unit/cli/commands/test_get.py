@@ -16,7 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import kinds
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import KINDS, parse, parse_flat
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Ipam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeIpam
 
 from tests.unit.cli.conftest import POD, STATE, WEB, Node
 
@@ -165,7 +165,7 @@ def test_filters_and_communities_of_the_node(node: Node) -> None:
 
 
 def test_the_own_node_has_its_tunnels(node: Node) -> None:
-    node.store(dataclasses.replace(STATE, ipam=Ipam(tunnels={"ipip": "10.244.3.0", "vxlan": "10.244.3.5"})))
+    node.store(dataclasses.replace(STATE, ipam=NodeIpam(tunnels={"ipip": "10.244.3.0", "vxlan": "10.244.3.5"})))
     document = json.loads(node.run("get", "node", "node1", "-o", "json")[1])
     assert document["spec"] == {
         "bgp": {"ipv4Address": "10.10.1.11/24", "ipv4IPIPTunnelAddr": "10.244.3.0"},

@@ -43,11 +43,11 @@ RESOURCES = [
 ]  # fmt: skip
 HOST = model.Endpoint(
     "HostEndpoint", "node1-eth0", "node1", "eth0", ("10.10.1.11",), (("role", "gateway"),), ("strict",),
-    (model.EndpointPort("ssh", "tcp", 22),),
+    (model.DefinedPort("ssh", "tcp", 22),),
 )  # fmt: skip
 DB = model.Endpoint(
     "WorkloadEndpoint", "default/db", "node1", "cali0d3f1c11aa2", ("10.244.3.1",), profiles=("strict",),
-    ports=(model.EndpointPort("sql", "tcp", 5432),), namespace="default",
+    ports=(model.DefinedPort("sql", "tcp", 5432),), namespace="default",
 )  # fmt: skip
 _FOUND = from_resources.policy_set(RESOURCES, staged=["watched"])
 POLICY = PolicyState(

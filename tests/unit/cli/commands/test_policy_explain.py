@@ -11,6 +11,7 @@ import re
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import sources
@@ -24,9 +25,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Endpoint,
     Entity,
     Policy,
-    PortRange,
-    Rule,
-    Tier,
+    PolicyRule,
+    PolicyTier,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
@@ -64,22 +64,22 @@ def port(number: int) -> Entity:
     return Entity(ports=(PortRange(number, number),))
 
 
-TO_DB = Rule("Allow", protocol="tcp", destination=dataclasses.replace(port(5432), selector='app == "db"'))
+TO_DB = PolicyRule("Allow", protocol="tcp", destination=dataclasses.replace(port(5432), selector='app == "db"'))
 POLICIES = policy_set(
-    [Tier("platform", 1.0)],
+    [PolicyTier("platform", 1.0)],
     [
         Policy(
             "platform.allow-dns", tier="platform", order=1.0, selector='app == "web"', types=("Egress",),
-            egress=(Rule("Allow", protocol="udp", destination=port(53)),),
+            egress=(PolicyRule("Allow", protocol="udp", destination=port(53)),),
         ),
         Policy(
             "platform.default-deny", tier="platform", order=2.0, selector='app == "web"', types=("Egress",),
-            egress=(Rule("Pass", protocol="tcp", destination=port(80)), Rule("Deny")),
+            egress=(PolicyRule("Pass", protocol="tcp", destination=port(80)), PolicyRule("Deny")),
         ),
         Policy("default/db-access", kind="NetworkPolicy", selector='app == "web"', types=("Egress",), egress=(TO_DB,)),
         Policy(
             "default/db-clients", kind="NetworkPolicy", selector='app == "db"',
-            ingress=(Rule("Allow", protocol="tcp", source=Entity(selector='tier == "back"')),),
+            ingress=(PolicyRule("Allow", protocol="tcp", source=Entity(selector='tier == "back"')),),
         ),
     ],
     [allow_all()],
@@ -158,7 +158,7 @@ path   prod/shop cali99aabbccdde -> node1 -> cali0d3f1c11aa2 default/db   mtu 14
 """
     state = with_policy()
     assert state.policy is not None
-    rule = Rule("Allow", source=Entity(nets=("10.244.3.3/32",)))
+    rule = PolicyRule("Allow", source=Entity(nets=("10.244.3.3/32",)))
     policies = [
         dataclasses.replace(one, ingress=(rule,)) if one.name == "default/db-clients" else one
         for one in state.policy.policy_set.policies
@@ -223,7 +223,7 @@ def test_hosts(node: Node) -> None:
     """A host sends from the address of its tunnel, and a workload's packets reach another host from its node's."""
     own = Endpoint("HostEndpoint", "node1-all", "node1", "*", profiles=(ALLOW_ALL,))
     other = Endpoint("HostEndpoint", "node2-eth0", "node2", "eth0", ("10.10.1.12",), (("role", "host"),))
-    rule = Rule("Allow", protocol="tcp", source=Entity(nets=("10.10.1.11/32",)))
+    rule = PolicyRule("Allow", protocol="tcp", source=Entity(nets=("10.10.1.11/32",)))
     policies = [Policy("ssh", selector='role == "host"', ingress=(rule,))]
     settled(node, with_policy(own, other, policies=policies))
     assert explain(node, "node1 db-2 5432/tcp")[1].splitlines()[:3] == [
@@ -293,7 +293,7 @@ def test_policies_that_do_not_apply(node: Node) -> None:
 
 
 def test_the_source_port(node: Node) -> None:
-    rule = Rule("Allow", protocol="tcp", source=port(20))
+    rule = PolicyRule("Allow", protocol="tcp", source=port(20))
     state = with_policy(policies=[Policy("first", tier="platform", order=0.5, types=("Egress",), egress=(rule,))])
     settled(node, state)
     assert "no match: source port 40000 is not 20\n" in explain(node, "web-1 db-2 5432/tcp")[1]
@@ -415,7 +415,7 @@ def test_a_name_that_is_taken_on_two_nodes_is_that_of_the_workload_here(node: No
 def test_ipv6(node: Node) -> None:
     """A host and a workload with addresses of both families; a ping is another protocol there."""
     dual = dataclasses.replace(DB, addresses=("10.244.3.1", "fd00:244::1"))
-    rule = Rule("Allow", protocol="icmpv6", source=Entity(nets=("2001:db8::/32",)))
+    rule = PolicyRule("Allow", protocol="icmpv6", source=Entity(nets=("2001:db8::/32",)))
     ping = Policy("ping", selector='app == "db"', order=1.0, ingress=(rule,))
     state = with_policy(policies=[ping])
     assert state.policy is not None

@@ -9,6 +9,7 @@ import dataclasses
 import typing as t
 
 import jinja2
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import (
     BackupRoute,
@@ -33,34 +34,33 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.e
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import model
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    DefinedPort,
     Endpoint,
-    EndpointPort,
     Entity,
     Failsafe,
     NamedPort,
-    NetworkSet,
     Policy,
-    PortRange,
-    Profile,
-    Tier,
+    PolicyNetworkSet,
+    PolicyProfile,
+    PolicyTier,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import (
     NO_INTERFACES,
-    Guard,
+    NodePolicyTables,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     FdbEntry,
     FleetMember,
     Hook,
-    Ipam,
     IpSet,
     IptablesTable,
     Neighbor,
+    NodeIpam,
     NodeState,
     Pool,
     Route,
-    Rule,
+    RoutingRule,
     Sysctl,
     TunnelDevice,
     WorkloadEndpoint,
@@ -124,9 +124,9 @@ _BY_NAME = Entity(selector="app == 'a'", not_selector="app == 'b'", ports=(Named
 
 def _policy_state() -> PolicyState:
     rules = (
-        model.Rule(model.ALLOW, protocol="tcp", source=_NET, destination=_BY_NAME, annotations=(("a", "b"),)),
-        model.Rule(model.DENY, not_protocol="udp"),
-        model.Rule(model.LOG),
+        model.PolicyRule(model.ALLOW, protocol="tcp", source=_NET, destination=_BY_NAME, annotations=(("a", "b"),)),
+        model.PolicyRule(model.DENY, not_protocol="udp"),
+        model.PolicyRule(model.LOG),
     )
     policies = (
         Policy("default/web", "NetworkPolicy", types=(model.INGRESS, model.EGRESS), ingress=rules, egress=rules,
@@ -136,20 +136,20 @@ def _policy_state() -> PolicyState:
     endpoints = (
         Endpoint(
             model.WORKLOAD_ENDPOINT, "default/w", "n1", "cali1", ("10.244.1.1", "fd00::1"), (("app", "a"),),
-            ("p",), (EndpointPort("http", "tcp", 80),), "default",
+            ("p",), (DefinedPort("http", "tcp", 80),), "default",
         ),
         Endpoint(
             model.WORKLOAD_ENDPOINT, "default/v", "n2", "cali2", ("10.244.2.1", "fd00::2"), (("app", "a"),),
-            ("p",), (EndpointPort("http", "tcp", 80),), "default",
+            ("p",), (DefinedPort("http", "tcp", 80),), "default",
         ),
         Endpoint(model.HOST_ENDPOINT, "eth", "n1", "eth1", ("10.10.1.11",), (("host", "x"),), ("p",)),
     )  # fmt: skip
     return PolicyState(
         model.policy_set(
-            [Tier("security", 1.0)],
+            [PolicyTier("security", 1.0)],
             policies,
-            [Profile("p", (("x", "y"),), ingress=rules, egress=rules)],
-            [NetworkSet("default/net", "default", ("10.20.0.0/16",), (("app", "a"),), ("p",))],
+            [PolicyProfile("p", (("x", "y"),), ingress=rules, egress=rules)],
+            [PolicyNetworkSet("default/net", "default", ("10.20.0.0/16",), (("app", "a"),), ("p",))],
         ),
         endpoints,
         PolicySettings(failsafe_inbound=(Failsafe("tcp", 22, "10.0.0.0/8"),), workload_profiles=("p",)),
@@ -184,7 +184,7 @@ def state() -> NodeState:
     return NodeState(
         node="n1", address="10.10.1.11/24", plan="p", phase=Phase.CONVERGE, address6="fd01::1/64",
         pools=(Pool("pool", "10.244.0.0/16", 26, "IPIP", True), Pool("six", "fd00::/64", 122, "VXLAN", True)),
-        ipam=Ipam(
+        ipam=NodeIpam(
             1, (Block("10.244.1.0/26", "pool"),), (Block("10.244.3.0/26", "pool"),), {"ipip": "10.244.1.2"},
             {"default/w": "10.244.1.1"}, ("10.244.9.0/24",), {"default/w": "fd00::1"},
         ),
@@ -199,7 +199,7 @@ def state() -> NodeState:
                              mac="02:00:00:00:00:01", address6="fd00::1", pool6="six"),
         ),
         routes=(Route("10.244.1.1/32", device="cali1", gateway="10.10.1.1"),),
-        rules=(Rule(1, 2, 3),),
+        rules=(RoutingRule(1, 2, 3),),
         sysctls=(Sysctl("net/ipv4/conf/cali1/proxy_arp", "1"),),
         ipsets=(
             IpSet("cali40all-hosts-net", "hash:net", ("10.10.1.11", "10.10.1.12")),
@@ -221,7 +221,7 @@ def endpoints_of_others() -> tuple[Endpoint, ...]:
     return (
         Endpoint(
             model.WORKLOAD_ENDPOINT, "default/o", "n3", "cali3", ("10.244.3.1", "fd00::3"), (("app", "a"),),
-            ("p",), (EndpointPort("http", "tcp", 80),), "default",
+            ("p",), (DefinedPort("http", "tcp", 80),), "default",
         ),
     )  # fmt: skip
 
@@ -360,7 +360,9 @@ def write(desired: NodeState, others: t.Iterable[Endpoint] = (), known: t.Option
     written = Written()
     kernel = _Recorder(written)
     guarded = (
-        _attempt(written, lambda: Guard().with_policy(desired, NO_INTERFACES, others)) if desired.policy else desired
+        _attempt(written, lambda: NodePolicyTables().with_policy(desired, NO_INTERFACES, others))
+        if desired.policy
+        else desired
     )
     if guarded is not None:
         write_firewall(kernel, guarded, written)

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import ipaddress
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.lookup import (
-    Lookup,
-    network,
-    within,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import network, within
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.lookup import Lookup
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import RouteAttributes
 from hypothesis import given
 from hypothesis import strategies as st

@@ -36,7 +36,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     Neighbor,
     NodeState,
     Route,
-    Rule,
+    RoutingRule,
     Sysctl,
     TunnelDevice,
     WorkloadEndpoint,
@@ -161,7 +161,7 @@ def test_a_gateway_on_link_by_another_device_is_refused(kernel):
 
 
 def test_rules_of_both_families(kernel):
-    both = [Rule(0xCA11, 179, 179), Rule(0xCA11, 179, 179, family=6)]
+    both = [RoutingRule(0xCA11, 179, 179), RoutingRule(0xCA11, 179, 179, family=6)]
     assert converge(rule, kernel, both) == [
         "+ rule     179  fwmark 0xca11 lookup 179",
         "+ rule     179  IPv6 fwmark 0xca11 lookup 179",
@@ -420,7 +420,7 @@ def test_whole_node(kernel):
         devices=(VXLAN, VXLAN6),
         neighbors=(Neighbor("vxlan-v6.calico", VTEP6, "66:00:00:00:00:02"),),
         fdb=(FdbEntry("vxlan-v6.calico", "66:00:00:00:00:02", PEER6),),
-        rules=(Rule(0xCA11, 179, 179, family=6),),
+        rules=(RoutingRule(0xCA11, 179, 179, family=6),),
     )
     remote = [
         Route("fd00:10:244::80/122", device="vxlan-v6.calico", gateway=VTEP6, onlink=True),

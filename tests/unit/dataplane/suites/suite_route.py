@@ -12,7 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RuleEntry,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route, Rule, Sysctl
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route, RoutingRule, Sysctl
 
 from tests.unit.dataplane.suites.drivers import converge, fail, lines, route_to, underlay, write_route
 
@@ -153,7 +153,7 @@ def test_many_failures_are_told_apart(kernel):
 
 
 def test_rule(kernel):
-    assert converge(rule, kernel, [Rule(0xCA11, 179, 179)]) == ["+ rule     179  fwmark 0xca11 lookup 179"]
+    assert converge(rule, kernel, [RoutingRule(0xCA11, 179, 179)]) == ["+ rule     179  fwmark 0xca11 lookup 179"]
     assert RuleEntry(179, 179, 0xCA11, protocol=179) in kernel.rules()
     assert converge(rule, kernel, []) == ["- rule     179  fwmark 0xca11 lookup 179"]
     assert len(kernel.rules()) == 3
@@ -162,7 +162,7 @@ def test_rule(kernel):
 def test_rule_of_somebody_else_serves_and_stays(kernel):
     theirs = RuleEntry(179, 179, 0xCA11, protocol=3)
     kernel.rule_add(theirs)
-    assert converge(rule, kernel, [Rule(0xCA11, 179, 179)]) == []
+    assert converge(rule, kernel, [RoutingRule(0xCA11, 179, 179)]) == []
     assert converge(rule, kernel, []) == []
     assert theirs in kernel.rules()
 

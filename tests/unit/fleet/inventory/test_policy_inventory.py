@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import Document
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains import settings as chains
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import EndpointPort, Failsafe
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import DefinedPort, Failsafe
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
@@ -80,7 +80,7 @@ def test_addresses_ports_and_profiles_of_workloads() -> None:
     db = next(endpoint for endpoint in found.endpoints if endpoint.name == "default/db")
     fleet = build(workloads=TIERS)
     assert db.addresses == (fleet.ipam_of("node3").workloads["db"],)
-    assert db.ports == (EndpointPort("sql", "tcp", 5432),)
+    assert db.ports == (DefinedPort("sql", "tcp", 5432),)
     assert db.profiles == ("projectcalico-default-allow",)
     assert ("projectcalico.org/namespace", "default") in db.labels
 

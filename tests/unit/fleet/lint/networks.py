@@ -11,7 +11,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import rules
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import Link, Network
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import LintedFleet, UnderlayLink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
 
 from tests.unit.fleet.fleets import hosts
@@ -30,17 +30,17 @@ def network(
     *pools: t.Mapping[str, t.Any],
     outside: t.Sequence[Host] = (),
     ways: t.Mapping[str, str] = {},
-    links: t.Mapping[str, t.Optional[Link]] = {},
-    links6: t.Mapping[str, t.Optional[Link]] = {},
+    links: t.Mapping[str, t.Optional[UnderlayLink]] = {},
+    links6: t.Mapping[str, t.Optional[UnderlayLink]] = {},
     previous: t.Optional[AllocationPlan] = None,
     **rest: t.Any,
-) -> Network:
+) -> LintedFleet:
     """As `fleets.hosts`."""
     given = hosts(*pools, **rest)
-    return Network(Fleet.build(inventory.read(given), previous), given, tuple(outside), ways, links, links6)
+    return LintedFleet(Fleet.build(inventory.read(given), previous), given, tuple(outside), ways, links, links6)
 
 
-def found(given: Network, rule: str) -> list[str]:
+def found(given: LintedFleet, rule: str) -> list[str]:
     """What one rule says, each whole."""
     others = {one.name for one in rules.RULES} - {rule}
     return [str(finding) for finding in rules.findings(given, others)]

@@ -10,17 +10,17 @@ import random
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import policy_lint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Evaluator
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    DefinedPort,
     Endpoint,
-    EndpointPort,
     Entity,
     NamedPort,
     Policy,
-    PortRange,
-    Rule,
-    Tier,
+    PolicyRule,
+    PolicyTier,
     policy_set,
 )
 
@@ -28,7 +28,7 @@ from tests.unit.policy.random_policies import random_flow, random_world
 
 WEB = Endpoint(
     "WorkloadEndpoint", "default/web", "node1", "caliweb", ("10.65.0.1",), (("app", "web"), ("tier", "front")),
-    ports=(EndpointPort("http", "tcp", 80),),
+    ports=(DefinedPort("http", "tcp", 80),),
 )  # fmt: skip
 HOST = Endpoint("HostEndpoint", "node1-eth0", "node1", "eth0", labels=(("role", "host"),))
 
@@ -40,13 +40,13 @@ def port(number: int) -> Entity:
 AT = port(1)
 
 
-def named(name: str) -> Rule:
-    return Rule("Allow", protocol="tcp", destination=Entity(ports=(NamedPort(name),)))
+def named(name: str) -> PolicyRule:
+    return PolicyRule("Allow", protocol="tcp", destination=Entity(ports=(NamedPort(name),)))
 
 
-def texts(*parts: t.Union[Policy, Tier, Endpoint]) -> list[str]:
+def texts(*parts: t.Union[Policy, PolicyTier, Endpoint]) -> list[str]:
     policies = [part for part in parts if isinstance(part, Policy)]
-    tiers = [part for part in parts if isinstance(part, Tier)]
+    tiers = [part for part in parts if isinstance(part, PolicyTier)]
     endpoints = [WEB, *(part for part in parts if isinstance(part, Endpoint))]
     found = policy_lint.findings(policy_set(tiers, policies), endpoints)
     return [f"{one.kind} {one.name}: {one.text}" for one in found]
@@ -56,12 +56,19 @@ def texts(*parts: t.Union[Policy, Tier, Endpoint]) -> list[str]:
     ("policy", "finding"),
     [
         (
-            Policy("p", ingress=(Rule("Deny"), Rule("Allow", protocol="tcp", destination=port(80)))),
+            Policy("p", ingress=(PolicyRule("Deny"), PolicyRule("Allow", protocol="tcp", destination=port(80)))),
             "rule 2 of Ingress is never reached: rule 1 (Deny) matches all that it does. Move it before that, or "
             "remove it.",
         ),
         (
-            Policy("p", ingress=(Rule("Allow", protocol="tcp"), Rule("Log"), Rule("Deny", 4, "tcp", source=AT))),
+            Policy(
+                "p",
+                ingress=(
+                    PolicyRule("Allow", protocol="tcp"),
+                    PolicyRule("Log"),
+                    PolicyRule("Deny", 4, "tcp", source=AT),
+                ),
+            ),
             "rule 3 of Ingress is never reached: rule 1 (Allow) matches all that it does. Move it before that, or "
             "remove it.",
         ),
@@ -70,7 +77,7 @@ def texts(*parts: t.Union[Policy, Tier, Endpoint]) -> list[str]:
             "its selector: nothing in the inventory has app == 'wbe'. Did you mean 'web'?",
         ),
         (
-            Policy("p", ingress=(Rule("Allow", source=Entity(selector='teir == "front"')),)),
+            Policy("p", ingress=(PolicyRule("Allow", source=Entity(selector='teir == "front"')),)),
             "rule 1 of Ingress, source: nothing in the inventory has a label teir. Did you mean tier?",
         ),
         (
@@ -91,10 +98,12 @@ def test_what_is_odd_in_a_policy(policy: Policy, finding: str) -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        Policy("p", ingress=(Rule("Allow", protocol="tcp", destination=port(80)), Rule("Deny"))),
-        Policy("p", ingress=(Rule("Log"), Rule("Allow", protocol="tcp"), Rule("Allow", protocol="udp"))),
-        Policy("p", types=("Egress",), ingress=(Rule("Deny"), Rule("Allow"))),
-        Policy("p", ingress=(Rule("Deny", source=Entity(nets=("10.0.0.0/8",))), Rule("Allow"))),
+        Policy("p", ingress=(PolicyRule("Allow", protocol="tcp", destination=port(80)), PolicyRule("Deny"))),
+        Policy(
+            "p", ingress=(PolicyRule("Log"), PolicyRule("Allow", protocol="tcp"), PolicyRule("Allow", protocol="udp"))
+        ),
+        Policy("p", types=("Egress",), ingress=(PolicyRule("Deny"), PolicyRule("Allow"))),
+        Policy("p", ingress=(PolicyRule("Deny", source=Entity(nets=("10.0.0.0/8",))), PolicyRule("Allow"))),
         Policy("p", selector='app == "jobs"'),  # a workload that comes between runs
         Policy("p", selector='app != "wbe"'),
         Policy("p", selector='app in {"web", "cache"} && !has(colour)'),
@@ -131,18 +140,26 @@ def test_numbers_are_no_misspellings() -> None:
 
 
 def test_policies_behind_one_that_decides_on_everything() -> None:
-    deny = Policy("deny", order=1.0, selector="all()", types=("Ingress", "Egress"), ingress=(Rule("Log"), Rule("Deny")))
-    web = Policy("web", order=2.0, selector='app == "web"', ingress=(Rule("Allow"),), egress=(Rule("Allow"),))
+    deny = Policy(
+        "deny",
+        order=1.0,
+        selector="all()",
+        types=("Ingress", "Egress"),
+        ingress=(PolicyRule("Log"), PolicyRule("Deny")),
+    )
+    web = Policy(
+        "web", order=2.0, selector='app == "web"', ingress=(PolicyRule("Allow"),), egress=(PolicyRule("Allow"),)
+    )
     assert texts(deny, web) == [
         "GlobalNetworkPolicy web: is never asked about Ingress: deny#2 (Deny), before it in tier default, decides on "
         "everything. Give it a lower order than that."
     ]
-    assert texts(deny, Tier("first", 1.0), Policy("f", tier="first", ingress=(Rule("Allow"),))) == []
-    assert texts(Policy("s", order=1.0, ingress=(Rule("Deny"),), staged=True), web) == []
+    assert texts(deny, PolicyTier("first", 1.0), Policy("f", tier="first", ingress=(PolicyRule("Allow"),))) == []
+    assert texts(Policy("s", order=1.0, ingress=(PolicyRule("Deny"),), staged=True), web) == []
 
 
 def test_tiers_and_hosts() -> None:
-    assert texts(Tier("platform", 1.0), HOST, Policy("web", selector='app == "web"')) == [
+    assert texts(PolicyTier("platform", 1.0), HOST, Policy("web", selector='app == "web"')) == [
         "Tier platform: has no policy and decides nothing. Remove it, or give it one.",
         "HostEndpoint node1-eth0: has no profile and no policy applies to it: nothing but failsafe ports reaches node1 "
         "there, or leaves it. Write a policy that selects it, or give it the profile projectcalico-default-allow.",

@@ -12,7 +12,11 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import rules
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import Link, counted, listed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import (
+    UnderlayLink,
+    counted,
+    listed,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from tests.unit.fleet.fleets import ADDRESSES6, LAB, pool
@@ -90,30 +94,30 @@ OTHER_CASES = [
     ),
     Case(
         "address-on-no-device",
-        {"links": {"node1": None, "node2": Link("eth0", 1500)}},
+        {"links": {"node1": None, "node2": UnderlayLink("eth0", 1500)}},
         [
             "error: calico_node_address of node1 10.10.1.11/24 is on no device of node1, as gathered facts have them. "
             "Write the address that the host itself has on the underlay. [address-on-no-device]"
         ],
-        {"links": {"node1": Link("eth0", 1500)}},
+        {"links": {"node1": UnderlayLink("eth0", 1500)}},
     ),
     Case(
         "address-on-no-device",
-        {"own": ADDRESSES6, "links": {"node1": Link("eth0", 1500)}, "links6": {"node1": None}},
+        {"own": ADDRESSES6, "links": {"node1": UnderlayLink("eth0", 1500)}, "links6": {"node1": None}},
         [
             "error: calico_node_address_ipv6 of node1 fd00:10:10:1::11/64 is on no device of node1, as gathered facts "
             "have them. Write the address that the host itself has on the underlay. [address-on-no-device]"
         ],
-        {"own": ADDRESSES6, "links6": {"node1": Link("eth0", 1500)}},
+        {"own": ADDRESSES6, "links6": {"node1": UnderlayLink("eth0", 1500)}},
     ),
     Case(
         "address-moves",
-        {"links": {"node1": Link("eth0", 1500, alone=True)}},
+        {"links": {"node1": UnderlayLink("eth0", 1500, alone=True)}},
         [
             "warning: calico_node_address of node1 10.10.1.11/24 is an additional address of eth0 with /32, as those "
             "that move between hosts. Write the address that stays with the host. [address-moves]"
         ],
-        {"links": {"node1": Link("eth0", 1500), "node2": None}},
+        {"links": {"node1": UnderlayLink("eth0", 1500), "node2": None}},
     ),
     Case(
         "no-spare-blocks",
@@ -194,21 +198,28 @@ OTHER_CASES = [
     ),
     Case(
         "mtu-above-link",
-        {"own": ADDRESSES6, "links": {"node1": Link("eth0", 1500)}, "links6": {"node1": Link("eth1", 1280)}},
+        {
+            "own": ADDRESSES6,
+            "links": {"node1": UnderlayLink("eth0", 1500)},
+            "links6": {"node1": UnderlayLink("eth1", 1280)},
+        },
         [
             "error: calico_underlay_mtu 1500 is more than eth1 of node1 carries (1280): larger packets vanish. Set it "
             "to 1280, or raise the MTU of the devices and of all switches between them. [mtu-above-link]"
         ],
-        {"own": ADDRESSES6, "links6": {"node1": Link("eth1", 1500), "node2": None}},
+        {"own": ADDRESSES6, "links6": {"node1": UnderlayLink("eth1", 1500), "node2": None}},
     ),
     Case(
         "mtu-above-link",
-        {"underlay_mtu": 9000, "links": {"node1": Link("eth0", 1500), "node3": Link("bond0", 1500), "node2": None}},
+        {
+            "underlay_mtu": 9000,
+            "links": {"node1": UnderlayLink("eth0", 1500), "node3": UnderlayLink("bond0", 1500), "node2": None},
+        },
         [
             "error: calico_underlay_mtu 9000 is more than eth0 of node1 and node3 carries (1500): larger packets "
             "vanish. Set it to 1500, or raise the MTU of the devices and of all switches between them. [mtu-above-link]"
         ],
-        {"underlay_mtu": 9000, "links": {"node1": Link("eth0", 9000), "node3": Link("bond0", 9216)}},
+        {"underlay_mtu": 9000, "links": {"node1": UnderlayLink("eth0", 9000), "node3": UnderlayLink("bond0", 9216)}},
     ),
     Case(
         "odd-policy",

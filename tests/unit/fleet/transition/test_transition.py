@@ -18,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     TABLE_MAIN,
     TABLE_PROBE,
     NodeState,
-    Rule,
+    RoutingRule,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import PHASES, Phase
 from hypothesis import given, settings
@@ -503,7 +503,7 @@ def test_before_the_flip_live_packets_take_the_old_mode_and_marked_ones_the_new(
     assert [(r.destination, r.device, r.gateway) for r in state.bird_routes] == [
         (r.destination, r.device, r.gateway) for r in current.bird_routes
     ]
-    assert state.rules == (Rule(PROBE_MARK, TABLE_PROBE, 179),)
+    assert state.rules == (RoutingRule(PROBE_MARK, TABLE_PROBE, 179),)
     probes = [route for route in state.routes if route.table == TABLE_PROBE]
     assert [(r.destination, r.device, r.gateway, r.onlink, r.mtu) for r in probes] == [
         (r.destination, "vxlan.calico", r.gateway, True, None) for r in target.bird_routes

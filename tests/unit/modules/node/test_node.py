@@ -29,13 +29,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     UNDERLAY_GATEWAY,
     Block,
     Hook,
-    Ipam,
     IpSet,
     IptablesTable,
+    NodeIpam,
     NodeState,
     Pool,
     Route,
-    Rule,
+    RoutingRule,
     Sysctl,
     TunnelDevice,
     WorkloadEndpoint,
@@ -63,7 +63,9 @@ STATE = NodeState(
     "10.10.1.11/24",
     plan="7f3a91c0ffee",
     pools=(Pool("pool", "10.244.0.0/16", 26, "IPIP", True),),
-    ipam=Ipam(4, (Block("10.244.3.0/26", "pool"),), tunnels={"ipip": "10.244.3.0"}, workloads={"web-1": "10.244.3.1"}),
+    ipam=NodeIpam(
+        4, (Block("10.244.3.0/26", "pool"),), tunnels={"ipip": "10.244.3.0"}, workloads={"web-1": "10.244.3.1"}
+    ),
     devices=(TunnelDevice("tunl0", "ipip", 1480, "10.10.1.11", "10.244.3.0"),),
     workloads=(WORKLOAD,),
     routes=(Route("10.244.3.0/26", "blackhole"), Route("10.244.3.1/32", device="cali0123456789a")),
@@ -188,7 +190,7 @@ class TestGenerations:
 
     def test_steps_of_a_change_are_stored_but_not_recorded(self, host):
         host.run(node, **PARAMS)
-        step = dataclasses.replace(STATE, phase=Phase.PREPARE, rules=(Rule(0xCA11, 179, 179),))
+        step = dataclasses.replace(STATE, phase=Phase.PREPARE, rules=(RoutingRule(0xCA11, 179, 179),))
         assert host.run(node, **params(step))["generation"] is None
         info = host.run(node_info, gather=["state", "generations"])
         assert (info["state"]["phase"], len(info["generations"])) == ("prepare", 1)
@@ -367,7 +369,7 @@ def test_what_bird_has_not_read_yet_is_a_change(host, monkeypatch):
 def test_phases_are_planned_in_check_mode_only(host):
     host.run(node, **PARAMS)
     host.machine.bird_answers = lambda socket: True
-    step = dataclasses.replace(STATE, phase=Phase.PREPARE, rules=(Rule(0xCA11, 179, 179),))
+    step = dataclasses.replace(STATE, phase=Phase.PREPARE, rules=(RoutingRule(0xCA11, 179, 179),))
     steps = [
         {"phase": "prepare", "state": step.to_dict(), "bird_config": "router id 10.10.1.11;\n# held\n"},
         {"phase": "retire", "state": STATE.to_dict(), "bird_config": PARAMS["bird_config"]},

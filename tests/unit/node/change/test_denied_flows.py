@@ -10,6 +10,7 @@ import ipaddress
 import random
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     Connection,
@@ -20,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.marks import marks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import (
     FAILSAFE_INBOUND,
-    Settings,
+    ChainSettings,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import DENIED, Evaluator
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import path
@@ -30,10 +31,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Entity,
     Flow,
     Policy,
+    PolicyProfile,
+    PolicyRule,
     PolicySet,
-    PortRange,
-    Profile,
-    Rule,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
@@ -51,15 +51,17 @@ from tests.unit.policy.random_policies import NODE, World, random_flow, random_w
 
 CUT = PolicySettings(cut_denied_flows=True)
 CUT_BIT = marks().cut
-OPEN = Profile("open", ingress=(Rule("Allow"),), egress=(Rule("Allow"),))
+OPEN = PolicyProfile("open", ingress=(PolicyRule("Allow"),), egress=(PolicyRule("Allow"),))
 WEB = Endpoint("WorkloadEndpoint", "default/web", NODE, "caliweb", ("10.65.0.1",), (), ("open",), namespace="default")
 DB = dataclasses.replace(WEB, name="default/db", interface="calidb", addresses=("10.65.0.2",))
 FTP = Flow(6, "192.0.2.9", "10.65.0.1", 40000, 21)
 HTTP = Flow(6, "192.0.2.9", "10.65.0.1", 40000, 80)
 
 
-def to_port(action: str, port: int, **source: t.Any) -> Rule:
-    return Rule(action, protocol="tcp", source=Entity(**source), destination=Entity(ports=(PortRange(port, port),)))
+def to_port(action: str, port: int, **source: t.Any) -> PolicyRule:
+    return PolicyRule(
+        action, protocol="tcp", source=Entity(**source), destination=Entity(ports=(PortRange(port, port),))
+    )
 
 
 def state(
@@ -95,7 +97,7 @@ def tracked(flow: Flow, sent: Flow | None = None, **fields: bytes) -> Connection
     return Connection(sent or flow, flow, **fields)
 
 
-def ended(*connections: Connection, rules: tuple[Rule, ...], **more: t.Any) -> list[Connection]:
+def ended(*connections: Connection, rules: tuple[PolicyRule, ...], **more: t.Any) -> list[Connection]:
     """Of a policy for all workloads."""
     made = policy_set(policies=[Policy("p", ingress=rules)], profiles=[OPEN])
     return list(denied_flows.judged(kernel(*connections), state(made, **more)).ending)
@@ -113,7 +115,7 @@ def test_as_asking_about_each_by_itself(seed: int) -> None:
         sent = dataclasses.replace(flow, destination=own) if rng.random() < 0.1 else None
         connections.append(tracked(flow, sent))
     found = denied_flows.judged(kernel(*connections), state(world.policy_set, world.endpoints))
-    evaluator, chain_settings = Evaluator(world.policy_set, world.endpoints), Settings()
+    evaluator, chain_settings = Evaluator(world.policy_set, world.endpoints), ChainSettings()
     expected = [
         one
         for one in connections
@@ -142,7 +144,7 @@ def test_what_is_denied_now_and_nothing_else() -> None:
 
 def test_source_ports_count_where_a_rule_asks_for_them() -> None:
     other = dataclasses.replace(HTTP, source_port=999)
-    rules = (to_port("Deny", 80, ports=(PortRange(1, 1023),)), Rule("Allow"))
+    rules = (to_port("Deny", 80, ports=(PortRange(1, 1023),)), PolicyRule("Allow"))
     assert ended(tracked(HTTP), tracked(other), rules=rules) == [tracked(other)]
 
 
@@ -160,10 +162,10 @@ def test_what_another_brought_about_ends_with_it_alone() -> None:
 
 
 def test_staged_policies_and_audit_mode_end_nothing() -> None:
-    made = policy_set(policies=[Policy("p", ingress=(Rule("Deny"),), staged=True)], profiles=[OPEN])
+    made = policy_set(policies=[Policy("p", ingress=(PolicyRule("Deny"),), staged=True)], profiles=[OPEN])
     assert denied_flows.judged(kernel(tracked(HTTP)), state(made)).ending == ()
     audit = dataclasses.replace(CUT, audit=True)
-    assert ended(tracked(HTTP), rules=(Rule("Deny"),), settings=audit) == []
+    assert ended(tracked(HTTP), rules=(PolicyRule("Deny"),), settings=audit) == []
 
 
 def test_nobody_is_locked_out() -> None:
@@ -181,7 +183,7 @@ def test_nobody_is_locked_out() -> None:
 def test_untracked_policy_spares_what_may_answer_the_host() -> None:
     """It knows a failsafe's reply by the port that it is sent from."""
     eth0 = Endpoint("HostEndpoint", "eth0", NODE, "eth0", profiles=("open",))
-    deny = Policy("deny", ingress=(Rule("Deny"),), do_not_track=True, apply_on_forward=True)
+    deny = Policy("deny", ingress=(PolicyRule("Deny"),), do_not_track=True, apply_on_forward=True)
     made = state(policy_set(policies=[deny], profiles=[OPEN]), [eth0])
     dns = Flow(17, "192.0.2.53", "10.65.2.1", 53, 40000)
     other = dataclasses.replace(dns, source_port=54)

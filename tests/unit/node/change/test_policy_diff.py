@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import policy_diff
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
     Entity,
     NamedPort,
-    NetworkSet,
     Policy,
-    PortRange,
-    Rule,
-    Tier,
+    PolicyNetworkSet,
+    PolicyRule,
+    PolicyTier,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
@@ -29,18 +29,18 @@ from hypothesis import given, settings
 
 from tests.unit.policy.random_policies import NODE, World, worlds
 
-FROM_WEB = Rule(
+FROM_WEB = PolicyRule(
     "Allow", protocol="tcp", source=Entity(selector='app == "web"'), destination=Entity(ports=(PortRange(80, 80),))
 )
-DB = Policy("default/db", "NetworkPolicy", selector='app == "db"', ingress=(FROM_WEB, Rule("Deny")))
+DB = Policy("default/db", "NetworkPolicy", selector='app == "db"', ingress=(FROM_WEB, PolicyRule("Deny")))
 W1 = Endpoint("WorkloadEndpoint", "default/w1", "node1", "cali1", ("10.65.0.1",), (("app", "web"),))
 W2 = dataclasses.replace(W1, name="default/w2", node="node2", addresses=("10.65.1.1",))
 HOST = Endpoint("HostEndpoint", "node1-eth0", "node1", "eth0")
 
 
 def state(*policies: Policy, endpoints: tuple[Endpoint, ...] = (W1, W2, HOST), **others: object) -> PolicyState:
-    sets = [NetworkSet("office", nets=("192.0.2.0/28",), labels=(("net", "office"),))]
-    found = policy_set([Tier("platform", 10, "Pass")], policies, [allow_all()], sets)
+    sets = [PolicyNetworkSet("office", nets=("192.0.2.0/28",), labels=(("net", "office"),))]
+    found = policy_set([PolicyTier("platform", 10, "Pass")], policies, [allow_all()], sets)
     return PolicyState(found, endpoints, PolicySettings(**others))  # type: ignore[arg-type]
 
 
@@ -68,7 +68,7 @@ def test_nothing_changes() -> None:
 
 def test_rule_by_rule() -> None:
     named = dataclasses.replace(FROM_WEB, destination=Entity(ports=(PortRange(80, 81), NamedPort("http"))))
-    other = dataclasses.replace(DB, order=5.5, ingress=(named, *DB.ingress[1:], Rule("Log")))
+    other = dataclasses.replace(DB, order=5.5, ingress=(named, *DB.ingress[1:], PolicyRule("Log")))
     (change,) = policy_diff.changes(state(DB), state(other), "node1")
     assert change.line(22) == "~ policy   default/db              2 rules  ->  3 rules    3 added, 1 removed"
     assert change.detail.splitlines() == [

@@ -28,7 +28,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.l
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
-    Ipam,
+    NodeIpam,
     NodeState,
     Pool,
     TunnelDevice,
@@ -42,7 +42,7 @@ STATE = NodeState(
     "node1",
     "10.10.1.11/24",
     pools=(Pool("p", "10.0.0.0/24", 30, "IPIP"),),
-    ipam=Ipam(blocks=(A,), spare_blocks=(B,), tunnels={"ipip": "10.0.0.0"}, workloads={"web-1": "10.0.0.1"}),
+    ipam=NodeIpam(blocks=(A,), spare_blocks=(B,), tunnels={"ipip": "10.0.0.0"}, workloads={"web-1": "10.0.0.1"}),
     devices=(TunnelDevice("tunl0", "ipip", 1480, "10.10.1.11", "10.0.0.0"),),
     workloads=(WorkloadEndpoint("web-1", "cali1", "10.0.0.1", 1480, "p"),),
 )
@@ -144,7 +144,7 @@ def test_uses_modes_and_reservations_are_those_of_the_state(machine):
     )
     blocks = (Block("10.0.1.0/30", "m"), Block("10.0.2.0/30", "t"), Block("10.0.3.0/30", "off"))
     state = dataclasses.replace(
-        STATE, pools=STATE.pools + pools, ipam=Ipam(blocks=(*blocks, A), reservations=("10.0.0.0/31",))
+        STATE, pools=STATE.pools + pools, ipam=NodeIpam(blocks=(*blocks, A), reservations=("10.0.0.0/31",))
     )
     ipam = machine.start(state)
     assert ipam.assign("h", {}).address == "10.0.0.2"
@@ -355,7 +355,7 @@ def waits(ipam, machine, address):
     raise AssertionError("never")
 
 
-SMALL = dataclasses.replace(STATE, ipam=Ipam(blocks=(Block("10.0.0.4/32", "p"),)))
+SMALL = dataclasses.replace(STATE, ipam=NodeIpam(blocks=(Block("10.0.0.4/32", "p"),)))
 
 
 def released(machine):

@@ -13,7 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.endpo
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
     AllocationPlan,
     BlockGrant,
-    NodePlan,
+    NodeAllocations,
     PlannedPool,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
@@ -126,7 +126,7 @@ def test_what_is_said() -> None:
 
 
 def lockfile(folder: pathlib.Path, *nodes: str) -> None:
-    grants = {node: NodePlan(tuple(BlockGrant(cidr, "ten") for cidr in blocks(node))) for node in nodes}
+    grants = {node: NodeAllocations(tuple(BlockGrant(cidr, "ten") for cidr in blocks(node))) for node in nodes}
     lockfile_store.write(
         str(folder / lockfile_store.NAME), AllocationPlan(3, {"ten": PlannedPool("10.0.0.0/8", 26)}, grants)
     )

@@ -16,7 +16,7 @@ import shlex
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.tables import Tables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets.ip_sets import IpSet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets.ip_sets import PolicyIpSet
 
 NUMBERS = {"icmp": 1, "tcp": 6, "udp": 17}
 #: Protocols of which conditions on ports can be asked, else iptables-restore refuses the rule.
@@ -57,7 +57,7 @@ class Rule(t.NamedTuple):
 class Netfilter:
     """One namespace. `run` sends a packet through the kernel's chain of a hook."""
 
-    def __init__(self, tables: Tables, other_sets: t.Iterable[IpSet] = ()) -> None:
+    def __init__(self, tables: Tables, other_sets: t.Iterable[PolicyIpSet] = ()) -> None:
         self.sets = {one.name: Members(one) for one in (*tables.sets, *other_sets)}
         self.chains: dict[tuple[str, str], list[Rule]] = {}
         for table in tables.tables.values():
@@ -222,7 +222,7 @@ def _state(states: list[str], packet: Packet) -> bool:
 class Members:
     """A set, asked as `-m set` does."""
 
-    def __init__(self, ipset: IpSet) -> None:
+    def __init__(self, ipset: PolicyIpSet) -> None:
         assert len(ipset.name) <= 31
         assert list(ipset.members) == sorted(set(ipset.members))
         self.type = ipset.type

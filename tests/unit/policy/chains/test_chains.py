@@ -10,12 +10,13 @@ import sys
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import Compiler, compile_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules import log_prefix, names
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.marks import marks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import (
+    ChainSettings,
     Encapsulation,
-    Settings,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.tables import Tables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -27,23 +28,22 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Entity,
     Failsafe,
     Policy,
-    PortRange,
-    Profile,
-    Rule,
+    PolicyProfile,
+    PolicyRule,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.node_policy import (
     LocalEndpoint,
     NodePolicy,
     TierPolicies,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets.ip_sets import IpSet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets.ip_sets import PolicyIpSet
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.policy.chains.simulated_netfilter import Netfilter, Packet
 
-ALL_HOSTS = IpSet("cali40all-hosts-net", "hash:net", "inet", ("192.0.2.1", "192.0.2.2"))
-OPEN = Profile("open", ingress=(Rule("Allow"),), egress=(Rule("Allow"),))
+ALL_HOSTS = PolicyIpSet("cali40all-hosts-net", "hash:net", "inet", ("192.0.2.1", "192.0.2.2"))
+OPEN = PolicyProfile("open", ingress=(PolicyRule("Allow"),), egress=(PolicyRule("Allow"),))
 
 
 def workload(number: int, *tiers: TierPolicies, profiles: tuple[str, ...] = ("open",)) -> LocalEndpoint:
@@ -134,8 +134,8 @@ def test_records_of_others_are_not_ours() -> None:
 
 
 def test_workloads_of_one_group_share_their_chains_and_differ_in_a_set() -> None:
-    before = compile_node(node(ONE), Settings(), 4)
-    after = compile_node(node(ONE, TWO), Settings(), 4)
+    before = compile_node(node(ONE), ChainSettings(), 4)
+    after = compile_node(node(ONE, TWO), ChainSettings(), 4)
     assert after.tables == before.tables
     (members,) = (one.members for one in after.sets)
     assert members == ("10.65.0.1,cali00000000001", "10.65.0.2,cali00000000002")
@@ -143,9 +143,9 @@ def test_workloads_of_one_group_share_their_chains_and_differ_in_a_set() -> None
 
 def test_many_groups_are_a_tree() -> None:
     count = 60
-    policies = [Policy(f"p{number}", ingress=(Rule("Deny", protocol=6),)) for number in range(count)]
+    policies = [Policy(f"p{number}", ingress=(PolicyRule("Deny", protocol=6),)) for number in range(count)]
     endpoints = [workload(number, TierPolicies("default", "Pass", (f"p{number}",))) for number in range(count)]
-    tables = compile_node(node(*endpoints, policies=policies), Settings(), 4)
+    tables = compile_node(node(*endpoints, policies=policies), ChainSettings(), 4)
     dispatch = {
         name: [rule for rule in rules if "match-set" in rule.render()]
         for name, rules in tables.tables["filter"].chains.items()
@@ -160,7 +160,7 @@ def test_many_groups_are_a_tree() -> None:
 
 
 def test_an_interface_that_nobody_knows_gets_nothing_through() -> None:
-    kernel = Netfilter(compile_node(node(ONE), Settings(), 4))
+    kernel = Netfilter(compile_node(node(ONE), ChainSettings(), 4))
     for packet in (between(TWO, ONE), between(ONE, TWO)):
         assert not kernel.forwarded(packet)
         assert packet.log[-1].endswith(":host:0:unknown-interface")
@@ -168,12 +168,12 @@ def test_an_interface_that_nobody_knows_gets_nothing_through() -> None:
 
 def test_of_two_workloads_on_an_interface_the_first_counts() -> None:
     second = dataclasses.replace(TWO, interface=ONE.interface)
-    (members,) = (one.members for one in compile_node(node(ONE, second), Settings(), 4).sets)
+    (members,) = (one.members for one in compile_node(node(ONE, second), ChainSettings(), 4).sets)
     assert members == ("10.65.0.1,cali00000000001",)
 
 
 def test_a_source_that_is_not_the_workloads_own_is_dropped() -> None:
-    kernel = Netfilter(compile_node(node(ONE, TWO), Settings(), 4))
+    kernel = Netfilter(compile_node(node(ONE, TWO), ChainSettings(), 4))
     spoofed = between(ONE, TWO, spoofed=True)
     assert not kernel.forwarded(spoofed)
     assert spoofed.log == ["deny:out:host:0:spoofed"]
@@ -183,7 +183,7 @@ def test_a_source_that_is_not_the_workloads_own_is_dropped() -> None:
 
 def test_a_source_of_ipv4_that_the_kernel_checks_is_not_looked_up_again() -> None:
     def looks(family: int, **given: t.Any) -> int:
-        raw = compile_node(node(ONE), Settings(**given), family).tables["raw"].chains
+        raw = compile_node(node(ONE), ChainSettings(**given), family).tables["raw"].chains
         return sum("rpfilter" in rule.render() and "match-set" not in rule.render() for rule in raw["cali-wl-sources"])
 
     assert [looks(family) for family in (4, 6)] == [1, 1]
@@ -192,8 +192,8 @@ def test_a_source_of_ipv4_that_the_kernel_checks_is_not_looked_up_again() -> Non
 
 
 def test_a_workload_that_routes_has_its_policy_for_foreign_sources_too() -> None:
-    deny = Policy("deny", types=(EGRESS,), egress=(Rule("Deny", protocol=6), Rule("Allow")))
-    routing = Settings(workload_source_spoofing=True)
+    deny = Policy("deny", types=(EGRESS,), egress=(PolicyRule("Deny", protocol=6), PolicyRule("Allow")))
+    routing = ChainSettings(workload_source_spoofing=True)
     compiler = Compiler(routing, 4)
     compiler.compile(node(TWO, policies=[deny]))
     kernel = Netfilter(compiler.compile(node(workload(1, tier("deny", action="Pass")), TWO, policies=[deny])))
@@ -206,29 +206,29 @@ def test_a_workload_that_routes_has_its_policy_for_foreign_sources_too() -> None
 
 @pytest.mark.parametrize("fields", [{"protocol": 4}, {"protocol": 17, "destination_port": 4789}])
 def test_workloads_do_not_encapsulate(fields: dict[str, int]) -> None:
-    allowing = Settings(allow_ipip_from_workloads=True, allow_vxlan_from_workloads=True)
-    assert not Netfilter(compile_node(node(ONE, TWO), Settings(), 4)).forwarded(between(ONE, TWO, **fields))
+    allowing = ChainSettings(allow_ipip_from_workloads=True, allow_vxlan_from_workloads=True)
+    assert not Netfilter(compile_node(node(ONE, TWO), ChainSettings(), 4)).forwarded(between(ONE, TWO, **fields))
     assert Netfilter(compile_node(node(ONE, TWO), allowing, 4)).forwarded(between(ONE, TWO, **fields))
     # To a workload it is allowed.
     outside = between(ONE, TWO, source="192.0.2.9", comes_in_by="eth0", **fields)
-    assert Netfilter(compile_node(node(TWO), Settings(), 4)).forwarded(outside)
+    assert Netfilter(compile_node(node(TWO), ChainSettings(), 4)).forwarded(outside)
 
 
 def test_established_flows_go_on_and_invalid_packets_do_not() -> None:
-    deny = Policy("deny", types=(INGRESS, EGRESS), ingress=(Rule("Deny"),), egress=(Rule("Deny"),))
+    deny = Policy("deny", types=(INGRESS, EGRESS), ingress=(PolicyRule("Deny"),), egress=(PolicyRule("Deny"),))
     closed = node(workload(1, tier("deny")), workload(2, tier("deny")), policies=[deny])
-    for settings in (Settings(), Settings(allow_action="Return")):
+    for settings in (ChainSettings(), ChainSettings(allow_action="Return")):
         assert Netfilter(compile_node(closed, settings, 4)).forwarded(between(ONE, TWO, state="ESTABLISHED"))
-    assert not Netfilter(compile_node(closed, Settings(), 4)).forwarded(between(ONE, TWO))
+    assert not Netfilter(compile_node(closed, ChainSettings(), 4)).forwarded(between(ONE, TWO))
     opened = node(ONE, TWO)
-    assert not Netfilter(compile_node(opened, Settings(), 4)).forwarded(between(ONE, TWO, state="INVALID"))
-    lenient = Settings(drop_invalid=False)
+    assert not Netfilter(compile_node(opened, ChainSettings(), 4)).forwarded(between(ONE, TWO, state="INVALID"))
+    lenient = ChainSettings(drop_invalid=False)
     assert Netfilter(compile_node(opened, lenient, 4)).forwarded(between(ONE, TWO, state="INVALID"))
 
 
 @pytest.mark.parametrize(("action", "gets_through"), [("Drop", False), ("Return", True), ("Accept", True)])
 def test_workload_to_host(action: str, gets_through: bool) -> None:
-    kernel = Netfilter(compile_node(node(ONE), Settings(default_endpoint_to_host_action=action), 4))
+    kernel = Netfilter(compile_node(node(ONE), ChainSettings(default_endpoint_to_host_action=action), 4))
     assert kernel.received(between(ONE, TWO, goes_out_by="")) == gets_through
     assert kernel.received(between(ONE, TWO, goes_out_by="", state="ESTABLISHED"))
     assert kernel.sent(between(TWO, ONE, comes_in_by=""))
@@ -236,14 +236,14 @@ def test_workload_to_host(action: str, gets_through: bool) -> None:
 
 @pytest.mark.parametrize("kind", [130, 131, 132, 133, 135, 136])
 def test_ipv6_needs_its_neighbours(kind: int) -> None:
-    kernel = Netfilter(compile_node(node(ONE), Settings(), 6))
+    kernel = Netfilter(compile_node(node(ONE), ChainSettings(), 6))
     packet = Packet(58, "fe80::1", "ff02::1", icmp_type=kind, icmp_code=0, comes_in_by=ONE.interface)
     assert kernel.received(packet)
     assert not kernel.received(dataclasses.replace(packet, icmp_type=128))
 
 
 def test_what_policy_allows_passes_a_host_that_forwards_nothing_else() -> None:
-    tables = compile_node(node(ONE, TWO), Settings(), 4)
+    tables = compile_node(node(ONE, TWO), ChainSettings(), 4)
     last = [hook for hook in tables.tables["filter"].hooks if hook.last]
     assert [(hook.chain, hook.rule.action) for hook in last] == [("FORWARD", "-j ACCEPT")]
     packet = between(ONE, TWO)
@@ -253,7 +253,7 @@ def test_what_policy_allows_passes_a_host_that_forwards_nothing_else() -> None:
 
 
 def test_without_hosts_there_are_no_hooks_for_them() -> None:
-    tables = compile_node(node(ONE), Settings(), 4)
+    tables = compile_node(node(ONE), ChainSettings(), 4)
     assert {(name, hook.chain) for name, table in tables.tables.items() for hook in table.hooks} == {
         ("raw", "PREROUTING"),
         ("filter", "INPUT"),
@@ -262,8 +262,8 @@ def test_without_hosts_there_are_no_hooks_for_them() -> None:
 
 
 def test_only_chains_in_use_are_written() -> None:
-    unused = Policy("unused", ingress=(Rule("Deny"),))
-    assert compile_node(node(ONE, policies=[unused]), Settings(), 4) == compile_node(node(ONE), Settings(), 4)
+    unused = Policy("unused", ingress=(PolicyRule("Deny"),))
+    assert compile_node(node(ONE, policies=[unused]), ChainSettings(), 4) == compile_node(node(ONE), ChainSettings(), 4)
 
 
 # --- hosts ------------------------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def from_outside(**fields: t.Any) -> Packet:
 
 
 def test_a_host_endpoint_without_policy_is_closed_but_for_failsafes() -> None:
-    kernel = Netfilter(compile_node(node(host("eth0")), Settings(), 4))
+    kernel = Netfilter(compile_node(node(host("eth0")), ChainSettings(), 4))
     assert kernel.received(from_outside())
     assert not kernel.received(from_outside(destination_port=80))
     assert kernel.received(from_outside(destination_port=80, comes_in_by="eth1"))
@@ -284,16 +284,16 @@ def test_a_host_endpoint_without_policy_is_closed_but_for_failsafes() -> None:
 
 
 def test_the_loopback_is_not_the_wildcards() -> None:
-    kernel = Netfilter(compile_node(node(host("*")), Settings(), 4))
+    kernel = Netfilter(compile_node(node(host("*")), ChainSettings(), 4))
     assert not kernel.received(from_outside(destination_port=80))
     assert kernel.received(from_outside(destination_port=80, comes_in_by="lo"))
     assert kernel.sent(Packet(6, "127.0.0.1", "127.0.0.1", 1024, 80, goes_out_by="lo"))
 
 
 def test_an_own_host_endpoint_is_not_the_wildcards_before_dnat() -> None:
-    deny = Policy("deny", ingress=(Rule("Deny"),), pre_dnat=True, apply_on_forward=True)
+    deny = Policy("deny", ingress=(PolicyRule("Deny"),), pre_dnat=True, apply_on_forward=True)
     closed = node(host("*", pre_dnat=(tier("deny"),)), host("eth0", ("open",)), ONE, policies=[deny])
-    kernel = Netfilter(compile_node(closed, Settings(), 4))
+    kernel = Netfilter(compile_node(closed, ChainSettings(), 4))
     assert kernel.received(from_outside(destination_port=80))
     assert not kernel.received(from_outside(destination_port=80, comes_in_by="eth1"))
     # What workloads send comes in by an interface as well.
@@ -302,7 +302,7 @@ def test_an_own_host_endpoint_is_not_the_wildcards_before_dnat() -> None:
 
 def test_a_failsafe_for_the_other_family_opens_nothing() -> None:
     """Felix opens the port to everybody (felix.md, 12.1)."""
-    settings = Settings(failsafe_inbound=(Failsafe("tcp", 22, "fd00::/8"),))
+    settings = ChainSettings(failsafe_inbound=(Failsafe("tcp", 22, "fd00::/8"),))
     assert not Netfilter(compile_node(node(host("eth0")), settings, 4)).received(from_outside())
     kernel = Netfilter(compile_node(node(host("eth0")), settings, 6))
     assert kernel.received(from_outside(source="fd00::9", destination="fd00::1"))
@@ -311,8 +311,10 @@ def test_a_failsafe_for_the_other_family_opens_nothing() -> None:
 
 def test_replies_to_a_failsafe_of_a_network_pass_untracked_policy() -> None:
     """Felix has the network on the wrong side (felix.md, 12.2)."""
-    deny = Policy("deny", types=(INGRESS, EGRESS), ingress=(Rule("Deny"),), egress=(Rule("Deny"),), do_not_track=True)
-    settings = Settings(failsafe_inbound=(Failsafe("tcp", 22, "192.0.2.0/24"),))
+    deny = Policy(
+        "deny", types=(INGRESS, EGRESS), ingress=(PolicyRule("Deny"),), egress=(PolicyRule("Deny"),), do_not_track=True
+    )
+    settings = ChainSettings(failsafe_inbound=(Failsafe("tcp", 22, "192.0.2.0/24"),))
     closed = node(host("eth0", ("open",), untracked=(tier("deny"),)), policies=[deny])
     kernel = Netfilter(compile_node(closed, settings, 4))
     reply = Packet(6, "198.51.100.1", "192.0.2.9", 22, 1024, goes_out_by="eth0")
@@ -321,16 +323,16 @@ def test_replies_to_a_failsafe_of_a_network_pass_untracked_policy() -> None:
 
 
 def test_what_untracked_policy_allows_is_not_tracked() -> None:
-    allow = Policy("allow", types=(INGRESS,), ingress=(Rule("Allow"),), do_not_track=True)
+    allow = Policy("allow", types=(INGRESS,), ingress=(PolicyRule("Allow"),), do_not_track=True)
     opened = node(host("eth0", untracked=(tier("allow"),)), policies=[allow])
     packet = from_outside(destination_port=80)
-    assert Netfilter(compile_node(opened, Settings(), 4)).received(packet)
+    assert Netfilter(compile_node(opened, ChainSettings(), 4)).received(packet)
     assert packet.state == "UNTRACKED"
 
 
 def test_what_dnat_turned_is_judged_by_the_interface_that_it_takes() -> None:
     """Filter OUTPUT still sees that of before."""
-    kernel = Netfilter(compile_node(node(host("eth0"), host("eth1", ("open",))), Settings(), 4))
+    kernel = Netfilter(compile_node(node(host("eth0"), host("eth1", ("open",))), ChainSettings(), 4))
     turned = Packet(6, "192.0.2.1", "10.65.9.9", 1024, 80, goes_out_by="eth0", dnat=True)
     assert kernel.run(turned, ("raw", "OUTPUT"), ("filter", "OUTPUT"))
     turned.goes_out_by = "eth1"
@@ -340,14 +342,14 @@ def test_what_dnat_turned_is_judged_by_the_interface_that_it_takes() -> None:
 
 
 def test_what_is_forwarded_is_not_what_the_host_sends() -> None:
-    kernel = Netfilter(compile_node(node(host("eth0"), ONE), Settings(), 4))
+    kernel = Netfilter(compile_node(node(host("eth0"), ONE), ChainSettings(), 4))
     assert kernel.forwarded(between(ONE, TWO, goes_out_by="eth0", dnat=True))
 
 
 def test_marks_of_an_outer_packet_do_not_help_the_inner_one() -> None:
-    deny = Policy("deny", ingress=(Rule("Deny"),), apply_on_forward=True)
+    deny = Policy("deny", ingress=(PolicyRule("Deny"),), apply_on_forward=True)
     closed = node(host("eth0", forward=(tier("deny"),)), policies=[deny])
-    kernel = Netfilter(compile_node(closed, Settings(), 4))
+    kernel = Netfilter(compile_node(closed, ChainSettings(), 4))
     assert not kernel.forwarded(from_outside(goes_out_by="eth1", mark=0x1F0000))
 
 
@@ -359,7 +361,7 @@ def test_marks_of_an_outer_packet_do_not_help_the_inner_one() -> None:
     ],
 )
 def test_only_the_fleets_nodes_encapsulate(encapsulation: Encapsulation, fields: dict[str, int]) -> None:
-    tables = compile_node(node(host("eth0")), Settings(encapsulations=(encapsulation,)), 4)
+    tables = compile_node(node(host("eth0")), ChainSettings(encapsulations=(encapsulation,)), 4)
     kernel = Netfilter(tables, [ALL_HOSTS])
     assert kernel.received(from_outside(source="192.0.2.2", destination_is_local=True, **fields))
     assert not kernel.received(from_outside(source="192.0.2.9", destination_is_local=True, **fields))
@@ -381,14 +383,14 @@ def same(one: Tables, other: Tables) -> set[str]:
 
 
 def test_only_what_changed_is_made_anew() -> None:
-    policies = [Policy(f"p{n}", ingress=(Rule("Allow", source=Entity(selector=f"s{n}")),)) for n in range(5)]
+    policies = [Policy(f"p{n}", ingress=(PolicyRule("Allow", source=Entity(selector=f"s{n}")),)) for n in range(5)]
     first = dataclasses.replace(
         node(workload(1, tier("p0", "p1")), workload(2, tier("p2", "p3", "p4")), policies=policies),
         selector_members={f"s{n}": (f"192.0.2.{n}",) for n in range(5)},
     )
-    compiler = Compiler(Settings(), 4)
+    compiler = Compiler(ChainSettings(), 4)
     before = compiler.compile(first)
-    changed = dataclasses.replace(policies[3], ingress=(Rule("Deny"),))
+    changed = dataclasses.replace(policies[3], ingress=(PolicyRule("Deny"),))
     equal = dataclasses.replace(policies[2])
     second = dataclasses.replace(
         first,
@@ -396,19 +398,19 @@ def test_only_what_changed_is_made_anew() -> None:
         selector_members={**first.selector_members, "s1": ("192.0.2.1", "192.0.2.9")},
     )
     after = compiler.compile(second)
-    assert after == compile_node(second, Settings(), 4)
+    assert after == compile_node(second, ChainSettings(), 4)
     of_policies = {name for name in same(before, after) if name.startswith(("cali-pi-", "cali-tw-", "cali40"))}
     (of_selector,) = (one.name for one in after.sets if "192.0.2.9" in one.members)
     assert of_policies == {"cali-pi-p3", of_selector}
 
 
 def test_a_policy_that_is_staged_changes_the_chains_of_its_endpoints() -> None:
-    policy = Policy("p", ingress=(Rule("Deny"),))
-    compiler = Compiler(Settings(), 4)
+    policy = Policy("p", ingress=(PolicyRule("Deny"),))
+    compiler = Compiler(ChainSettings(), 4)
     compiler.compile(node(workload(1, tier("p")), TWO, policies=[policy]))
     staged = node(workload(1, tier("p")), TWO, policies=[dataclasses.replace(policy, staged=True)])
     tables = compiler.compile(staged)
-    assert tables == compile_node(staged, Settings(), 4)
+    assert tables == compile_node(staged, ChainSettings(), 4)
     packet = between(TWO, workload(1))
     assert Netfilter(tables).forwarded(packet)
     assert packet.log == ["audit:in:policy:1:p"]
@@ -422,7 +424,7 @@ def test_ten_times_the_remote_endpoints_are_at_most_twelve_times_the_work() -> N
             f"app == 'a{n}'": tuple(f"10.{i >> 8}.{i & 255}.{n}" for i in range(remote // 20)) for n in range(20)
         }
         policies = [
-            Policy(f"p{n}", ingress=(Rule("Allow", protocol="tcp", source=Entity(selector=key, ports=PORTS)),))
+            Policy(f"p{n}", ingress=(PolicyRule("Allow", protocol="tcp", source=Entity(selector=key, ports=PORTS)),))
             for n, key in enumerate(members)
         ]
         big = dataclasses.replace(
@@ -437,7 +439,7 @@ def test_ten_times_the_remote_endpoints_are_at_most_twelve_times_the_work() -> N
         names.chain_name.cache_clear()
         sys.setprofile(count)
         try:
-            compile_node(big, Settings(), 4)
+            compile_node(big, ChainSettings(), 4)
         finally:
             sys.setprofile(None)
         return found
@@ -451,10 +453,10 @@ PORTS = (PortRange(80, 80), PortRange(443, 443))
 def test_connections_that_a_new_policy_ended_are_dropped_before_anything_else() -> None:
     """Both ways, failsafe ports and what is established included: who marked them knows better."""
     here = node(ONE, host("eth0"))
-    tables = compile_node(here, Settings(cut_marked_flows=True), 4)
+    tables = compile_node(here, ChainSettings(cut_marked_flows=True), 4)
     cut = "-m connmark --mark 0x40000/0x40000"
     for chain, word in (("cali-INPUT", "in"), ("cali-FORWARD", "in"), ("cali-OUTPUT", "out")):
         log, drop, *_others = (rule.render() for rule in tables.tables["filter"].chains[chain])
         assert drop == f"{cut} -j DROP"
         assert log == f"{cut} -j NFLOG --nflog-group 179 --nflog-size 128 --nflog-prefix deny:{word}:host:0:cut"
-    assert "connmark" not in repr(compile_node(here, Settings(), 4))
+    assert "connmark" not in repr(compile_node(here, ChainSettings(), 4))

@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import compile_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules import log_prefix
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Verdict
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.hooks import HOOKS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -33,7 +33,7 @@ from tests.unit.policy.index.obvious_node_policy import node_policy
 from tests.unit.policy.random_policies import NODE, World, random_flow, random_world, worlds
 
 FAILSAFES = (Failsafe("tcp", 8080), Failsafe("udp", 53, "10.65.0.0/24"), Failsafe("tcp", 443, "fd65::/64"))
-SETTINGS = Settings(
+SETTINGS = ChainSettings(
     failsafe_inbound=FAILSAFES[:2], failsafe_outbound=FAILSAFES[1:], default_endpoint_to_host_action="Accept"
 )
 
@@ -41,7 +41,7 @@ SETTINGS = Settings(
 class Node:
     """A world's NODE, as the evaluator and as the compiled chains see it."""
 
-    def __init__(self, world: World, settings: Settings = SETTINGS) -> None:
+    def __init__(self, world: World, settings: ChainSettings = SETTINGS) -> None:
         self.world = world
         self.crossings = Crossings(world, settings)
         policy = node_policy(world.policy_set, world.endpoints, NODE)
@@ -136,7 +136,7 @@ def test_in_audit_mode_all_pass_and_denials_are_recorded(seed: int) -> None:
     ],
     ids=["return", "reject", "drop"],
 )
-def test_settings_change_no_verdict(settings: Settings) -> None:
+def test_settings_change_no_verdict(settings: ChainSettings) -> None:
     for seed in range(300, 304):
         rng = random.Random(seed)
         node = Node(random_world(rng), settings)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.rule_conditions import (
     conditions,
 )
@@ -14,8 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Icmp,
     NamedPort,
     NamedPortKey,
-    PortRange,
-    Rule,
+    PolicyRule,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets import ip_sets
 
@@ -24,7 +24,7 @@ TWO_NETS = ("10.1.0.0/16", "10.2.0.0/16")
 
 
 def of(family: int = 4, **fields: object) -> tuple[str, ...]:
-    found = conditions(Rule("Allow", **fields), family)
+    found = conditions(PolicyRule("Allow", **fields), family)
     assert found is not None
     assert not found.any_of
     return found.all_of
@@ -64,11 +64,13 @@ def test_as_iptables_says_it(fields: dict[str, object], expected: tuple[str, ...
     ],
 )
 def test_that_no_packet_can_match(fields: dict[str, object]) -> None:
-    assert conditions(Rule("Allow", **fields), 4) is None
+    assert conditions(PolicyRule("Allow", **fields), 4) is None
 
 
 def test_several_networks_are_a_set_whatever_their_order() -> None:
-    found, turned = (conditions(Rule("Allow", source=Entity(nets=nets)), 4) for nets in (TWO_NETS, TWO_NETS[::-1]))
+    found, turned = (
+        conditions(PolicyRule("Allow", source=Entity(nets=nets)), 4) for nets in (TWO_NETS, TWO_NETS[::-1])
+    )
     assert found is not None and turned is not None
     assert found.nets == (TWO_NETS,)
     assert found.all_of == turned.all_of == (f"-m set --match-set {ip_sets.nets_set(TWO_NETS, 4)} src",)
@@ -76,7 +78,7 @@ def test_several_networks_are_a_set_whatever_their_order() -> None:
 
 def test_there_is_one_source_in_a_rule() -> None:
     """iptables: multiple -s flags not allowed."""
-    found = conditions(Rule("Deny", source=Entity(nets=("10.0.0.0/8",), not_nets=("10.1.0.0/16",))), 4)
+    found = conditions(PolicyRule("Deny", source=Entity(nets=("10.0.0.0/8",), not_nets=("10.1.0.0/16",))), 4)
     assert found is not None
     assert found.all_of == (
         "-s 10.0.0.0/8",
@@ -91,7 +93,7 @@ def test_ranges_that_touch_are_one() -> None:
 
 
 def test_a_condition_has_fifteen_ports_at_most() -> None:
-    found = conditions(Rule("Allow", protocol="udp", source=Entity(ports=PORTS)), 4)
+    found = conditions(PolicyRule("Allow", protocol="udp", source=Entity(ports=PORTS)), 4)
     assert found is not None
     first = ",".join(str(port.first) for port in PORTS[:15])
     assert found.all_of == ("-p udp",)
@@ -107,7 +109,7 @@ def test_ports_that_must_not_be_need_no_alternatives() -> None:
 
 def test_numbers_and_names_are_alternatives() -> None:
     entity = Entity(selector="role == 'db'", ports=(PortRange(80, 80), NamedPort("sql"), NamedPort("sql")))
-    found = conditions(Rule("Allow", protocol="tcp", destination=entity), 6)
+    found = conditions(PolicyRule("Allow", protocol="tcp", destination=entity), 6)
     assert found is not None
     name = ip_sets.named_port_set(NamedPortKey("sql", "tcp", "role == 'db'"), 6)
     assert found.any_of == (

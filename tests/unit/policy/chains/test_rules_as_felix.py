@@ -14,15 +14,18 @@ import random
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.policy_chains import (
-    Writer,
+    RuleWriter,
     marking_chains,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.marks import marks
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.rule import Rule as Written
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.rule import jump
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.tables import Hook, Table, Tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.rule import (
+    IptablesRule,
+    jump,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.tables import HookRule, Table, Tables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     INGRESS,
     PROTOCOL_NAMES,
@@ -32,9 +35,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     NamedPort,
     NamedPortKey,
     Policy,
-    PortRange,
+    PolicyRule,
     Protocol,
-    Rule,
     protocol_number,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets import ip_sets
@@ -95,7 +97,7 @@ def is_wrong(case: t.Mapping[str, t.Any], family: int) -> bool:
     return bool({"icmp", "not_icmp"} & set(rule)) and rule.get("protocol") in wrong_icmp
 
 
-def rule_of(felix: t.Mapping[str, t.Any]) -> Rule:
+def rule_of(felix: t.Mapping[str, t.Any]) -> PolicyRule:
     def protocol(field: str) -> t.Optional[Protocol]:
         given = felix.get(field)
         if isinstance(given, int):
@@ -116,7 +118,7 @@ def rule_of(felix: t.Mapping[str, t.Any]) -> Rule:
             not_ports=ports(f"not_{side}"),
         )
 
-    return Rule(
+    return PolicyRule(
         ACTIONS.get(felix.get("action", ""), "Allow"),
         felix.get("ip_version"),
         protocol("protocol"),
@@ -128,7 +130,7 @@ def rule_of(felix: t.Mapping[str, t.Any]) -> Rule:
     )
 
 
-def sets(rng: random.Random, rule: Rule, family: int) -> t.Iterator[ip_sets.IpSet]:
+def sets(rng: random.Random, rule: PolicyRule, family: int) -> t.Iterator[ip_sets.PolicyIpSet]:
     """By Felix's names and by ours."""
     protocol = str(rule.protocol or "tcp")
     for name in SETS:
@@ -142,7 +144,7 @@ def sets(rng: random.Random, rule: Rule, family: int) -> t.Iterator[ip_sets.IpSe
             yield ip_sets.addresses_and_ports(called, family, (protocol, pairs))
 
 
-def packet(rng: random.Random, rule: Rule, family: int) -> Packet:
+def packet(rng: random.Random, rule: PolicyRule, family: int) -> Packet:
     known = None if rule.protocol is None else protocol_number(rule.protocol)
     number = known if known and rng.random() < 0.9 else rng.choice((6, 17, 132, 253, 1 if family == 4 else 58))
     found = Packet(number, rng.choice(ADDRESSES[family]), rng.choice(ADDRESSES[family]))
@@ -161,8 +163,8 @@ def port(rng: random.Random, entity: Entity) -> int:
     return rng.choice((80, 443, 5, *ends))
 
 
-def effect(rules: tuple[t.Any, ...], ipsets: t.Iterable[ip_sets.IpSet], given: list[Packet]) -> list[t.Any]:
-    hook = Hook("FORWARD", Written((), jump("cali-rule")))
+def effect(rules: tuple[t.Any, ...], ipsets: t.Iterable[ip_sets.PolicyIpSet], given: list[Packet]) -> list[t.Any]:
+    hook = HookRule("FORWARD", IptablesRule((), jump("cali-rule")))
     table = Table("filter", {"cali-rule": rules, **marking_chains(MARKS)}, (hook,))
     kernel = Netfilter(Tables(0, {"filter": table}, ()), ipsets)
     found = []
@@ -180,7 +182,7 @@ def test_the_effect_is_that_of_felix(family: int) -> None:
             continue
         rng = random.Random(number)
         rule = rule_of(case["rule"])
-        written = Writer(Settings(), MARKS, family, "filter").policy(Policy("p", ingress=(rule,)), INGRESS)
+        written = RuleWriter(ChainSettings(), MARKS, family, "filter").policy(Policy("p", ingress=(rule,)), INGRESS)
         ipsets = [*sets(rng, rule, family), *written.sets]
         seed = rng.random()
         packets = [[packet(again, rule, family) for _dummy in range(12)] for again in map(random.Random, (seed, seed))]

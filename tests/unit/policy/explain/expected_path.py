@@ -9,7 +9,7 @@ import ipaddress
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import hooks
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import (
     DENIED,
     UNDECIDED,
@@ -30,7 +30,11 @@ class Paths:
     """`workloads` and `hosts` are those of one node, which are found by interface."""
 
     def __init__(
-        self, evaluator: Evaluator, workloads: t.Iterable[Endpoint], hosts: t.Iterable[Endpoint], settings: Settings
+        self,
+        evaluator: Evaluator,
+        workloads: t.Iterable[Endpoint],
+        hosts: t.Iterable[Endpoint],
+        settings: ChainSettings,
     ) -> None:
         self.evaluator = evaluator
         self.workloads = {one.interface: one for one in workloads}

@@ -9,19 +9,19 @@ import ipaddress
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import ALLOWED, Evaluator
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import Host, path
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import PathHost, path
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Flow
 
 from tests.unit.policy.random_policies import NODE, World
 
 if t.TYPE_CHECKING:
-    from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
+    from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 
 OWN = {"eth0": ("10.65.2.1", "fd65:0:0:2::1"), "eth1": ("10.65.3.1", "fd65:0:0:3::1")}
 OWN_ADDRESSES = frozenset(address for addresses in OWN.values() for address in addresses)
 #: What is routed by eth1; everything else goes by eth0.
 BY_ETH1 = ("198.51.100.0/24", "2001:db8:1::/64", "10.65.1.0/24", "fd65:0:0:1::/64")
-HOST = Host(
+HOST = PathHost(
     NODE,
     tuple(OWN.items()),
     (("0.0.0.0/0", "eth0"), ("::/0", "eth0"), *((net, "eth1") for net in BY_ETH1)),
@@ -40,7 +40,7 @@ class Crossing(t.NamedTuple):
 class Crossings:
     """What becomes of flows at NODE, as the evaluator says."""
 
-    def __init__(self, world: World, settings: Settings) -> None:
+    def __init__(self, world: World, settings: ChainSettings) -> None:
         self.evaluator = Evaluator(world.policy_set, world.endpoints)
         self.settings = settings
         self._workloads = {one: workload.interface for workload in world.local_workloads for one in workload.addresses}

@@ -9,33 +9,33 @@ import random
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import (
+    EvaluationStep,
     Evaluator,
-    Step,
     Verdict,
     verdict,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.hooks import FORWARD, PRE_DNAT, UNTRACKED
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    DefinedPort,
     Endpoint,
-    EndpointPort,
     Entity,
     Flow,
     Icmp,
     NamedPort,
-    NetworkSet,
     Policy,
+    PolicyNetworkSet,
+    PolicyProfile,
+    PolicyRule,
     PolicySet,
-    PortRange,
-    Profile,
-    Rule,
-    Tier,
+    PolicyTier,
     policy_set,
 )
 
 from tests.unit.policy.random_policies import random_flow, random_world
 
-OPEN = Profile("open", ingress=(Rule("Allow"),), egress=(Rule("Allow"),))
+OPEN = PolicyProfile("open", ingress=(PolicyRule("Allow"),), egress=(PolicyRule("Allow"),))
 BOTH = ("Ingress", "Egress")
 
 
@@ -74,7 +74,7 @@ class Asked:
         return self.evaluator.verdict(endpoint, "Egress", flow).action
 
 
-def on(rule: Rule, flow: Flow, **parts: t.Any) -> str:
+def on(rule: PolicyRule, flow: Flow, **parts: t.Any) -> str:
     """The verdict into W0 where one policy has this rule alone."""
     return Asked(Policy("p", ingress=(rule,)), **parts).into(W0, flow)
 
@@ -98,11 +98,11 @@ def test_02_no_profile_and_no_policy() -> None:
     ("types", "ingress", "egress", "expected"),
     [
         # Which of these pass: W1 to W0, W2 to W0, W0 to W1, W0 to W2.
-        pytest.param(("Ingress",), (Rule("Allow", source=FROM_W1),), (), "allow deny allow allow", id="04"),
-        pytest.param(("Egress",), (), (Rule("Allow", destination=FROM_W1),), "allow allow allow deny", id="05"),
-        pytest.param(BOTH, (Rule("Allow", source=FROM_W1),), (), "allow deny deny deny", id="06"),
-        pytest.param(("Ingress",), (Rule("Allow"),), (Rule("Deny"),), "allow allow allow allow", id="07"),
-        pytest.param(BOTH, (Rule("Allow"),), (Rule("Deny"),), "allow allow deny deny", id="08"),
+        pytest.param(("Ingress",), (PolicyRule("Allow", source=FROM_W1),), (), "allow deny allow allow", id="04"),
+        pytest.param(("Egress",), (), (PolicyRule("Allow", destination=FROM_W1),), "allow allow allow deny", id="05"),
+        pytest.param(BOTH, (PolicyRule("Allow", source=FROM_W1),), (), "allow deny deny deny", id="06"),
+        pytest.param(("Ingress",), (PolicyRule("Allow"),), (PolicyRule("Deny"),), "allow allow allow allow", id="07"),
+        pytest.param(BOTH, (PolicyRule("Allow"),), (PolicyRule("Deny"),), "allow allow deny deny", id="08"),
         pytest.param(("Ingress",), (), (), "deny deny allow allow", id="09"),
     ],
 )
@@ -121,7 +121,7 @@ def test_11_order_then_name_and_no_order_last() -> None:
 
 
 def test_11_tiers_go_by_order_too() -> None:
-    tiers = [Tier("late"), Tier("b", 5.0), Tier("a", 5.0)]
+    tiers = [PolicyTier("late"), PolicyTier("b", 5.0), PolicyTier("a", 5.0)]
     policies = [Policy("p1", tier="late"), Policy("p2", order=99.0, tier="a"), Policy("p3", order=1.0)]
     made = policy_set(tiers, policies)
     assert [tier.name for tier in made.tiers] == ["a", "b", "default", "late"]
@@ -130,39 +130,41 @@ def test_11_tiers_go_by_order_too() -> None:
 
 @pytest.mark.parametrize(("first", "second", "expected"), [("Deny", "Allow", "deny"), ("Allow", "Deny", "allow")])
 def test_12_the_earlier_policy_wins(first: str, second: str, expected: str) -> None:
-    asked = Asked(Policy("b", order=1.0, ingress=(Rule(first),)), Policy("a", order=2.0, ingress=(Rule(second),)))
+    asked = Asked(
+        Policy("b", order=1.0, ingress=(PolicyRule(first),)), Policy("a", order=2.0, ingress=(PolicyRule(second),))
+    )
     assert asked.into(W0, tcp(W1, W0)) == expected
 
 
 def test_13_pass_skips_what_is_left_of_the_tier_and_log_goes_on() -> None:
-    passing = Policy("a", order=1.0, ingress=(Rule("Log"), Rule("Pass"), Rule("Deny")))
-    denying = Policy("b", order=2.0, ingress=(Rule("Deny"),))
+    passing = Policy("a", order=1.0, ingress=(PolicyRule("Log"), PolicyRule("Pass"), PolicyRule("Deny")))
+    denying = Policy("b", order=2.0, ingress=(PolicyRule("Deny"),))
     assert Asked(passing, denying).into(W0, tcp(W1, W0)) == "allow"
     assert Asked(passing, denying, profiles=[]).into(W0, tcp(W1, W0)) == "deny"
 
 
 def test_13_pass_leads_to_the_next_tier() -> None:
-    tiers = [Tier("first", 1.0), Tier("second", 2.0)]
-    passing = Policy("a", tier="first", ingress=(Rule("Pass", protocol="tcp"),))
-    denying = Policy("b", tier="second", ingress=(Rule("Deny"),))
+    tiers = [PolicyTier("first", 1.0), PolicyTier("second", 2.0)]
+    passing = Policy("a", tier="first", ingress=(PolicyRule("Pass", protocol="tcp"),))
+    denying = Policy("b", tier="second", ingress=(PolicyRule("Deny"),))
     assert Asked(passing, denying, tiers=tiers).into(W0, tcp(W1, W0)) == "deny"
     assert Asked(passing, tiers=tiers).into(W0, tcp(W1, W0)) == "allow"
 
 
 def test_14_what_applies_and_does_not_decide_denies() -> None:
-    policy = Policy("p", ingress=(Rule("Log"), Rule("Allow", protocol="udp")))
+    policy = Policy("p", ingress=(PolicyRule("Log"), PolicyRule("Allow", protocol="udp")))
     assert Asked(policy).into(W0, tcp(W1, W0)) == "deny"
 
 
 @pytest.mark.parametrize(("default_action", "expected"), [("Deny", "deny"), ("Pass", "allow")])
 def test_14_unless_the_tier_passes_by_default(default_action: str, expected: str) -> None:
-    tiers = [Tier("first", 1.0, default_action)]
-    policies = [Policy("p", tier="first"), Policy("q", ingress=(Rule("Allow"),))]
+    tiers = [PolicyTier("first", 1.0, default_action)]
+    policies = [Policy("p", tier="first"), Policy("q", ingress=(PolicyRule("Allow"),))]
     assert Asked(*policies, tiers=tiers).into(W0, tcp(W1, W0)) == expected
 
 
 def test_16_profiles_are_tried_in_turn() -> None:
-    no_udp = Profile("no-udp", ingress=(Rule("Pass", protocol="tcp"), Rule("Deny", protocol="udp")))
+    no_udp = PolicyProfile("no-udp", ingress=(PolicyRule("Pass", protocol="tcp"), PolicyRule("Deny", protocol="udp")))
     several = workload(3, profiles=("no-udp", "open"))
     parts: dict = {"profiles": [OPEN, no_udp], "endpoints": (several,)}
     assert Asked(**parts).into(several, tcp(W1, several)) == "allow"
@@ -189,21 +191,21 @@ def test_17_both_ends_have_a_say() -> None:
 def test_25_a_selector_finds_endpoints_of_all_nodes_and_network_sets() -> None:
     remote = Endpoint("WorkloadEndpoint", "default/r", "node9", "calir", ("10.65.9.9",), (("role", "w1"),))
     host = Endpoint("HostEndpoint", "h", "node9", "eth0", ("192.0.2.1",), (("role", "w1"),))
-    outside = NetworkSet("out", nets=("198.51.100.0/24",), labels=(("role", "w1"),))
-    rule = Rule("Allow", source=FROM_W1)
+    outside = PolicyNetworkSet("out", nets=("198.51.100.0/24",), labels=(("role", "w1"),))
+    rule = PolicyRule("Allow", source=FROM_W1)
     parts: dict = {"endpoints": (W0, W1, W2, remote, host), "network_sets": [outside]}
     sources = ("10.65.0.1", "10.65.9.9", "192.0.2.1", "198.51.100.7", "10.65.0.2", "203.0.113.1")
     found = [on(rule, tcp(source, W0), **parts) for source in sources]
     assert found == ["allow", "allow", "allow", "allow", "deny", "deny"]
     # all() is everybody who is known; no selector is really everybody.
-    everybody = Rule("Allow", source=Entity(selector="all()"))
+    everybody = PolicyRule("Allow", source=Entity(selector="all()"))
     assert [on(everybody, tcp(source, W0), **parts) for source in sources[-2:]] == ["allow", "deny"]
-    assert on(Rule("Allow"), tcp(sources[-1], W0)) == "allow"
+    assert on(PolicyRule("Allow"), tcp(sources[-1], W0)) == "allow"
 
 
 def test_27_the_last_network_set_that_matches_goes() -> None:
-    rule = Rule("Allow", source=Entity(selector="has(trusted)"))
-    trusted = NetworkSet("t", nets=("198.51.100.0/24",), labels=(("trusted", ""),))
+    rule = PolicyRule("Allow", source=Entity(selector="has(trusted)"))
+    trusted = PolicyNetworkSet("t", nets=("198.51.100.0/24",), labels=(("trusted", ""),))
     flow = tcp("198.51.100.7", W0)
     assert [on(rule, flow, network_sets=sets) for sets in ([trusted], [], [trusted])] == ["allow", "deny", "allow"]
 
@@ -212,19 +214,19 @@ def test_28_labels_are_inherited_and_the_own_one_wins() -> None:
     parts: dict = {
         "profiles": [
             OPEN,
-            Profile("blue", labels=(("color", "blue"), ("from", "blue"))),
-            Profile("red", labels=(("color", "red"), ("only", "red"))),
+            PolicyProfile("blue", labels=(("color", "blue"), ("from", "blue"))),
+            PolicyProfile("red", labels=(("color", "red"), ("only", "red"))),
         ],
         "endpoints": (
             W0,
             workload(1, profiles=("blue", "red", "gone")),
             workload(2, profiles=("blue",), labels=(("color", "green"),)),
         ),
-        "network_sets": [NetworkSet("n", nets=("198.51.100.0/24",), profiles=("red",))],
+        "network_sets": [PolicyNetworkSet("n", nets=("198.51.100.0/24",), profiles=("red",))],
     }
 
     def reached_by(selector: str) -> list[str]:
-        rule = Rule("Allow", source=Entity(selector=selector))
+        rule = PolicyRule("Allow", source=Entity(selector=selector))
         sources = ("10.65.0.1", "10.65.0.2", "198.51.100.7")
         return [source for source in sources if on(rule, tcp(source, W0), **parts) == "allow"]
 
@@ -234,17 +236,17 @@ def test_28_labels_are_inherited_and_the_own_one_wins() -> None:
     assert reached_by('only == "red"') == ["10.65.0.1", "198.51.100.7"]
 
 
-HTTP = (EndpointPort("http", "tcp", 80), EndpointPort("http", "tcp", 8080), EndpointPort("http", "udp", 81))
+HTTP = (DefinedPort("http", "tcp", 80), DefinedPort("http", "tcp", 8080), DefinedPort("http", "udp", 81))
 SERVER, OTHER = workload(5, role="server", ports=HTTP), workload(6, role="other", ports=HTTP[:1])
 
 
-def out_to(rule: Rule, *flows: Flow) -> list[str]:
+def out_to(rule: PolicyRule, *flows: Flow) -> list[str]:
     asked = Asked(Policy("p", types=("Egress",), egress=(rule,)), endpoints=(W0, SERVER, OTHER))
     return [asked.out_of(W0, flow) for flow in flows]
 
 
 def test_29_named_ports_are_those_of_the_destination_for_that_protocol() -> None:
-    rule = Rule("Allow", protocol="tcp", destination=Entity(ports=(NamedPort("http"), port(443))))
+    rule = PolicyRule("Allow", protocol="tcp", destination=Entity(ports=(NamedPort("http"), port(443))))
     found = out_to(
         rule, *(tcp(W0, SERVER, number) for number in (80, 8080, 443, 81)),
         tcp(W0, OTHER, 8080), tcp(W0, "1.1.1.1", 80), tcp(W0, "1.1.1.1", 443),
@@ -253,7 +255,7 @@ def test_29_named_ports_are_those_of_the_destination_for_that_protocol() -> None
 
 
 def test_30_not_ports_with_a_name_exclude_just_these_pairs() -> None:
-    rule = Rule("Allow", protocol="tcp", destination=Entity(not_ports=(NamedPort("http"),)))
+    rule = PolicyRule("Allow", protocol="tcp", destination=Entity(not_ports=(NamedPort("http"),)))
     assert out_to(rule, tcp(W0, SERVER, 8080), tcp(W0, OTHER, 8080), tcp(W0, "1.1.1.1", 80)) == [
         "deny",
         "allow",
@@ -263,7 +265,7 @@ def test_30_not_ports_with_a_name_exclude_just_these_pairs() -> None:
 
 def test_30_a_named_port_and_a_selector_are_what_both_mean() -> None:
     entity = Entity(selector='role == "server"', ports=(NamedPort("http"),))
-    rule = Rule("Allow", protocol="tcp", destination=entity)
+    rule = PolicyRule("Allow", protocol="tcp", destination=entity)
     assert out_to(rule, tcp(W0, SERVER, 80), tcp(W0, OTHER, 80)) == ["allow", "deny"]
 
 
@@ -274,7 +276,7 @@ def test_30_of_two_at_one_address_the_port_is_that_of_the_selected() -> None:
     )
     entity = Entity(selector='role == "server"', ports=(NamedPort("http"),))
     asked = Asked(
-        Policy("p", types=("Egress",), egress=(Rule("Allow", protocol="tcp", destination=entity),)),
+        Policy("p", types=("Egress",), egress=(PolicyRule("Allow", protocol="tcp", destination=entity),)),
         endpoints=(W0, *twins),
     )
     assert asked.out_of(W0, tcp(W0, "10.65.0.7", 80)) == "deny"
@@ -283,39 +285,39 @@ def test_30_of_two_at_one_address_the_port_is_that_of_the_selected() -> None:
 def test_31_or_inside_a_field_and_between_fields_and_none_of_the_negated() -> None:
     many = tuple(port(number) for number in range(1000, 1040))
     entity = Entity(nets=("10.65.0.0/30", "10.99.0.0/16"), not_nets=("10.99.1.0/24",), not_ports=(port(7),))
-    rule = Rule("Allow", protocol="tcp", source=entity, destination=Entity(ports=many))
+    rule = PolicyRule("Allow", protocol="tcp", source=entity, destination=Entity(ports=many))
     assert on(rule, tcp("10.65.0.1", W0, 1039)) == "allow"
     assert on(rule, tcp("10.99.2.1", W0, 1000)) == "allow"
     assert on(rule, tcp("10.99.1.1", W0, 1000)) == "deny"
     assert on(rule, tcp("10.65.0.4", W0, 1000)) == "deny"
     assert on(rule, tcp("10.65.0.1", W0, 1040)) == "deny"
     assert on(rule, Flow(6, "10.65.0.1", "10.65.0.0", 7, 1000)) == "deny"
-    narrowed = Rule("Allow", source=Entity(nets=("10.65.0.0/16",), selector='role == "w1"'))
+    narrowed = PolicyRule("Allow", source=Entity(nets=("10.65.0.0/16",), selector='role == "w1"'))
     assert [on(narrowed, tcp(source, W0)) for source in (W1, W2)] == ["allow", "deny"]
-    but = Rule("Allow", source=Entity(not_selector='role == "w1"'))
+    but = PolicyRule("Allow", source=Entity(not_selector='role == "w1"'))
     assert [on(but, tcp(source, W0)) for source in (W1, W2, "1.1.1.1")] == ["deny", "allow", "allow"]
 
 
 def test_32_families() -> None:
     v4, v6 = tcp("10.65.0.1", W0), tcp("fd65::11", "fd65::10")
-    only_v4 = Rule("Allow", source=Entity(nets=("0.0.0.0/0",)))
+    only_v4 = PolicyRule("Allow", source=Entity(nets=("0.0.0.0/0",)))
     assert [on(only_v4, flow) for flow in (v4, v6)] == ["allow", "deny"]
-    assert [on(Rule("Allow", ip_version=6), flow) for flow in (v4, v6)] == ["deny", "allow"]
-    mixed = Rule("Allow", source=Entity(nets=("10.0.0.0/8",)), destination=Entity(nets=("fd00::/8",)))
+    assert [on(PolicyRule("Allow", ip_version=6), flow) for flow in (v4, v6)] == ["deny", "allow"]
+    mixed = PolicyRule("Allow", source=Entity(nets=("10.0.0.0/8",)), destination=Entity(nets=("fd00::/8",)))
     assert [on(mixed, flow) for flow in (v4, v6, tcp("10.0.0.1", "fd65::10"))] == ["deny", "deny", "deny"]
     # Excluding ranges of one family excludes nothing in the other (felix.md 12.3 is not copied).
-    assert on(Rule("Allow", source=Entity(not_nets=("10.0.0.0/8",))), v6) == "allow"
+    assert on(PolicyRule("Allow", source=Entity(not_nets=("10.0.0.0/8",))), v6) == "allow"
 
 
 def test_33_protocols_by_number_and_name() -> None:
     def flow(number: int) -> Flow:
         return Flow(number, "10.65.0.1", "10.65.0.0")
 
-    assert [on(Rule("Allow", protocol=254), flow(number)) for number in (253, 254)] == ["deny", "allow"]
-    assert [on(Rule("Allow", not_protocol="sctp"), flow(number)) for number in (132, 254)] == ["deny", "allow"]
+    assert [on(PolicyRule("Allow", protocol=254), flow(number)) for number in (253, 254)] == ["deny", "allow"]
+    assert [on(PolicyRule("Allow", not_protocol="sctp"), flow(number)) for number in (132, 254)] == ["deny", "allow"]
     # What has no ports matches no rule about ports, whether they must or must not be some.
     for entity in (Entity(ports=(port(80),)), Entity(not_ports=(port(80),))):
-        assert on(Rule("Allow", destination=entity), flow(253)) == "deny"
+        assert on(PolicyRule("Allow", destination=entity), flow(253)) == "deny"
 
 
 def test_icmp_types_and_codes() -> None:
@@ -323,13 +325,13 @@ def test_icmp_types_and_codes() -> None:
         ends = ("fd65::11", "fd65::10") if v6 else ("10.65.0.1", "10.65.0.0")
         return Flow(58 if v6 else 1, *ends, icmp_type=kind, icmp_code=code)
 
-    echo = Rule("Allow", protocol="icmp", icmp=Icmp(8))
+    echo = PolicyRule("Allow", protocol="icmp", icmp=Icmp(8))
     assert [
         on(echo, flow) for flow in (ping(8), ping(8, 1), ping(0), ping(8, v6=True))
     ] == "allow allow deny deny".split()
-    exact = Rule("Allow", protocol="icmp", icmp=Icmp(3, 1))
+    exact = PolicyRule("Allow", protocol="icmp", icmp=Icmp(3, 1))
     assert [on(exact, flow) for flow in (ping(3, 1), ping(3, 2))] == ["allow", "deny"]
-    but = Rule("Allow", protocol="icmpv6", not_icmp=Icmp(128))
+    but = PolicyRule("Allow", protocol="icmpv6", not_icmp=Icmp(128))
     assert [on(but, ping(kind, v6=True)) for kind in (128, 129)] == ["deny", "allow"]
 
 
@@ -345,46 +347,50 @@ def at(endpoint: Endpoint, hook: str, *policies: Policy, direction: str = "Ingre
 
 
 def test_37_what_is_forwarded_is_asked_of_apply_on_forward_only() -> None:
-    assert at(HOST, FORWARD, Policy("p", ingress=(Rule("Deny"),))) == "allow"
-    forwarding = Policy("p", apply_on_forward=True, ingress=(Rule("Deny", protocol="tcp"),))
+    assert at(HOST, FORWARD, Policy("p", ingress=(PolicyRule("Deny"),))) == "allow"
+    forwarding = Policy("p", apply_on_forward=True, ingress=(PolicyRule("Deny", protocol="tcp"),))
     assert (at(HOST, FORWARD, forwarding), at(HOST, "normal", forwarding)) == ("deny", "deny")
     assert at(HOST, FORWARD, forwarding, direction="Egress") == "allow"
-    passing = Policy("p", apply_on_forward=True, ingress=(Rule("Pass"),))
+    passing = Policy("p", apply_on_forward=True, ingress=(PolicyRule("Pass"),))
     assert at(HOST, FORWARD, passing) == "allow"
     assert at(HOST, FORWARD, Policy("p", apply_on_forward=True)) == "deny"
 
 
 @pytest.mark.parametrize(("hook", "flag"), [(PRE_DNAT, "pre_dnat"), (UNTRACKED, "do_not_track")])
 def test_38_39_policies_before_routing_decide_there_and_nowhere_else(hook: str, flag: str) -> None:
-    def policy(*rules: Rule) -> Policy:
+    def policy(*rules: PolicyRule) -> Policy:
         return Policy("p", apply_on_forward=True, ingress=rules, **{flag: True})
 
-    assert [at(HOST, hook, policy(Rule(action))) for action in ("Allow", "Deny", "Pass")] == ["allow", "deny", "none"]
+    assert [at(HOST, hook, policy(PolicyRule(action))) for action in ("Allow", "Deny", "Pass")] == [
+        "allow",
+        "deny",
+        "none",
+    ]
     # There is policy to come that has its own say, so nothing is denied by default.
     assert (at(HOST, hook, policy()), at(HOST, hook)) == ("none", "none")
     for other in ("normal", FORWARD):
-        assert at(HOST, other, policy(Rule("Deny"))) == "allow"
+        assert at(HOST, other, policy(PolicyRule("Deny"))) == "allow"
     # On all interfaces at once there is preDNAT, and no untracked policy.
-    assert at(WILDCARD, hook, policy(Rule("Deny"))) == ("deny" if hook == PRE_DNAT else "none")
+    assert at(WILDCARD, hook, policy(PolicyRule("Deny"))) == ("deny" if hook == PRE_DNAT else "none")
     # Workloads are not concerned.
-    assert Asked(policy(Rule("Deny"))).into(W0, tcp(W1, W0)) == "allow"
+    assert Asked(policy(PolicyRule("Deny"))).into(W0, tcp(W1, W0)) == "allow"
 
 
 def test_a_staged_policy_is_watched_and_decides_nothing() -> None:
-    staged = Policy("s", order=1.0, staged=True, ingress=(Rule("Deny", protocol="tcp"),))
+    staged = Policy("s", order=1.0, staged=True, ingress=(PolicyRule("Deny", protocol="tcp"),))
     found = Asked(staged).evaluator.verdict(W0, "Ingress", tcp(W1, W0))
     assert found.action == "allow"
     assert [(step.policy, step.rule) for step in found.would_deny] == [("s", 1)]
     # What it allows is not allowed by it either.
-    allowing = Policy("s", order=1.0, staged=True, ingress=(Rule("Allow"),))
-    denying = Policy("d", order=2.0, ingress=(Rule("Deny"),))
+    allowing = Policy("s", order=1.0, staged=True, ingress=(PolicyRule("Allow"),))
+    denying = Policy("d", order=2.0, ingress=(PolicyRule("Deny"),))
     assert Asked(allowing, denying).into(W0, tcp(W1, W0)) == "deny"
     enforced = Evaluator(policy_set(policies=[allowing, denying]), (W0,), enforce_staged=True)
     assert enforced.verdict(W0, "Ingress", tcp(W1, W0)).action == "allow"
 
 
 def test_a_staged_policy_brings_no_default_deny_and_says_where_it_would() -> None:
-    staged = Policy("s", staged=True, ingress=(Rule("Allow", protocol="udp"),))
+    staged = Policy("s", staged=True, ingress=(PolicyRule("Allow", protocol="udp"),))
     found = Asked(staged).evaluator.verdict(W0, "Ingress", tcp(W1, W0))
     assert found.action == "allow"
     assert [(step.tier, step.policy, step.action) for step in found.would_deny] == [("default", "", "Deny")]
@@ -394,17 +400,17 @@ def test_a_staged_policy_brings_no_default_deny_and_says_where_it_would() -> Non
 
 def test_the_trace_names_all_that_was_tried() -> None:
     policies = [
-        Policy("dns", order=1.0, ingress=(Rule("Allow", protocol="udp"), Rule("Log"))),
-        Policy("web", order=2.0, ingress=(Rule("Allow", source=FROM_W1),)),
-        Policy("never", order=3.0, ingress=(Rule("Deny"),)),
+        Policy("dns", order=1.0, ingress=(PolicyRule("Allow", protocol="udp"), PolicyRule("Log"))),
+        Policy("web", order=2.0, ingress=(PolicyRule("Allow", source=FROM_W1),)),
+        Policy("never", order=3.0, ingress=(PolicyRule("Deny"),)),
     ]
     found = verdict(policy_set(policies=policies, profiles=[OPEN]), (W0, W1), W0, "Ingress", tcp(W1, W0))
     assert found == Verdict(
         "allow",
         (
-            Step("Allow", False, "tcp is not udp", "default", "dns", rule=1),
-            Step("Log", True, "", "default", "dns", rule=2),
-            Step("Allow", True, "", "default", "web", rule=1),
+            EvaluationStep("Allow", False, "tcp is not udp", "default", "dns", rule=1),
+            EvaluationStep("Log", True, "", "default", "dns", rule=2),
+            EvaluationStep("Allow", True, "", "default", "web", rule=1),
         ),
     )
 
@@ -412,34 +418,36 @@ def test_the_trace_names_all_that_was_tried() -> None:
 @pytest.mark.parametrize(
     ("rule", "reason"),
     [
-        (Rule("Allow", ip_version=6), "IPv4 is not IPv6"),
-        (Rule("Allow", protocol=254), "tcp is not protocol 254"),
-        (Rule("Allow", not_protocol="tcp"), "tcp is the notProtocol"),
-        (Rule("Allow", protocol="tcp", icmp=Icmp(8)), "tcp is not IPv4's ICMP"),
+        (PolicyRule("Allow", ip_version=6), "IPv4 is not IPv6"),
+        (PolicyRule("Allow", protocol=254), "tcp is not protocol 254"),
+        (PolicyRule("Allow", not_protocol="tcp"), "tcp is the notProtocol"),
+        (PolicyRule("Allow", protocol="tcp", icmp=Icmp(8)), "tcp is not IPv4's ICMP"),
         (
-            Rule("Allow", source=Entity(nets=("10.9.0.0/16", "fd00::/8"))),
+            PolicyRule("Allow", source=Entity(nets=("10.9.0.0/16", "fd00::/8"))),
             "source 10.65.0.1 is not in 10.9.0.0/16, fd00::/8",
         ),
-        (Rule("Allow", source=Entity(not_nets=("10.0.0.0/8",))), "source 10.65.0.1 is in 10.0.0.0/8 of notNets"),
+        (PolicyRule("Allow", source=Entity(not_nets=("10.0.0.0/8",))), "source 10.65.0.1 is in 10.0.0.0/8 of notNets"),
         (
-            Rule("Allow", source=Entity(selector="has(x)")),
+            PolicyRule("Allow", source=Entity(selector="has(x)")),
             "source 10.65.0.1 (default/w1: no x) is not selected by has(x)",
         ),
         (
-            Rule("Allow", destination=Entity(not_selector="has(role)")),
+            PolicyRule("Allow", destination=Entity(not_selector="has(role)")),
             "destination 10.65.0.0 (default/w0: role=w0) is selected by the notSelector has(role)",
         ),
         (
-            Rule("Allow", protocol="tcp", destination=Entity(ports=(port(53), PortRange(1, 9), NamedPort("http")))),
+            PolicyRule(
+                "Allow", protocol="tcp", destination=Entity(ports=(port(53), PortRange(1, 9), NamedPort("http")))
+            ),
             "destination port 80 is not 53, 1:9, http (no such port there)",
         ),
         (
-            Rule("Allow", protocol="tcp", source=Entity(not_ports=(PortRange(1, 65535),))),
+            PolicyRule("Allow", protocol="tcp", source=Entity(not_ports=(PortRange(1, 65535),))),
             "source port 40000 is among notPorts 1:65535",
         ),
     ],
 )
-def test_why_a_rule_does_not_match(rule: Rule, reason: str) -> None:
+def test_why_a_rule_does_not_match(rule: PolicyRule, reason: str) -> None:
     found = Asked(Policy("p", ingress=(rule,))).evaluator.verdict(W0, "Ingress", tcp(W1, W0))
     assert found.trace[0].reason == reason
 
@@ -447,9 +455,9 @@ def test_why_a_rule_does_not_match(rule: Rule, reason: str) -> None:
 def test_why_messages_do_not_match() -> None:
     flow = Flow(1, "10.65.0.1", "10.65.0.0", icmp_type=8, icmp_code=0)
     rules = (
-        Rule("Allow", protocol="icmp", icmp=Icmp(3, 1)),
-        Rule("Allow", protocol="icmp", not_icmp=Icmp(8)),
-        Rule("Allow", destination=Entity(ports=(port(1),))),
+        PolicyRule("Allow", protocol="icmp", icmp=Icmp(3, 1)),
+        PolicyRule("Allow", protocol="icmp", not_icmp=Icmp(8)),
+        PolicyRule("Allow", destination=Entity(ports=(port(1),))),
     )
     found = Asked(Policy("p", ingress=rules)).evaluator.verdict(W0, "Ingress", flow)
     assert [step.reason for step in found.trace] == [

@@ -11,13 +11,18 @@ import random
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import (
+    ChainSettings,
     Encapsulation,
-    Settings,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain import explanation
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Evaluator
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import Host, Path, path
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import (
+    Path,
+    PathHost,
+    path,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.host_endpoints import endpoint_of, governing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     EGRESS,
@@ -27,20 +32,19 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Failsafe,
     Flow,
     Policy,
-    PortRange,
-    Profile,
-    Rule,
-    Tier,
+    PolicyProfile,
+    PolicyRule,
+    PolicyTier,
     policy_set,
 )
 
 from tests.unit.policy.explain.expected_path import Paths
 from tests.unit.policy.random_policies import NODE, random_flow, random_world
 
-OPEN = Profile("open", ingress=(Rule("Allow"),), egress=(Rule("Allow"),))
+OPEN = PolicyProfile("open", ingress=(PolicyRule("Allow"),), egress=(PolicyRule("Allow"),))
 DEFAULT_ROUTES = (("0.0.0.0/0", "eth0"), ("::/0", "eth0"))
-H0 = Host("node0", (("eth0", ("192.0.2.10", "fd02::10")), ("eth1", ("203.0.113.10",))), DEFAULT_ROUTES)
-H1 = Host("node1", (("eth0", ("192.0.2.11", "fd02::11")),), (("198.51.100.0/24", "eth1"), *DEFAULT_ROUTES))
+H0 = PathHost("node0", (("eth0", ("192.0.2.10", "fd02::10")), ("eth1", ("203.0.113.10",))), DEFAULT_ROUTES)
+H1 = PathHost("node1", (("eth0", ("192.0.2.11", "fd02::11")),), (("198.51.100.0/24", "eth1"), *DEFAULT_ROUTES))
 HOSTS = (H0, H1)
 
 
@@ -73,7 +77,7 @@ class Fleet:
         policies = [part for part in parts if isinstance(part, Policy)]
         endpoints = [part for part in parts if isinstance(part, Endpoint)]
         self.evaluator = Evaluator(policy_set(policies=policies, profiles=[OPEN]), (A, B, C, *endpoints))
-        self.settings = Settings(**settings)
+        self.settings = ChainSettings(**settings)
 
     def path(self, flow: Flow, **more: t.Any) -> Path:
         return path(self.evaluator, HOSTS, flow, self.settings, **more)
@@ -82,7 +86,7 @@ class Fleet:
         return " ".join(self.path(flow, **more).action for flow in flows)
 
 
-def for_hosts(*rules: Rule, direction: str = "ingress", **fields: t.Any) -> Policy:
+def for_hosts(*rules: PolicyRule, direction: str = "ingress", **fields: t.Any) -> Policy:
     """A policy for both nodes' host endpoints."""
     return Policy(
         fields.pop("name", "hosts"),
@@ -95,7 +99,7 @@ def for_hosts(*rules: Rule, direction: str = "ingress", **fields: t.Any) -> Poli
 
 HOST0, HOST1 = H0.interfaces[0][1][0], H1.interfaces[0][1][0]
 OUTSIDE = "198.51.100.1"
-DENY_WEB = Rule("Deny", protocol="tcp", destination=Entity(ports=(PortRange(80, 80),)))
+DENY_WEB = PolicyRule("Deny", protocol="tcp", destination=Entity(ports=(PortRange(80, 80),)))
 
 
 def test_17_both_workloads_have_a_say_and_no_host_between() -> None:
@@ -153,8 +157,8 @@ def test_34_a_host_endpoint_without_policy_closes_the_host_and_not_what_it_forwa
 
 
 def test_35_both_hosts_have_a_say() -> None:
-    egress = Policy("e", selector='host == "node0"', types=("Egress",), egress=(Rule("Allow"),))
-    ingress = Policy("i", selector='host == "node1"', types=("Ingress",), ingress=(Rule("Allow"),))
+    egress = Policy("e", selector='host == "node0"', types=("Egress",), egress=(PolicyRule("Allow"),))
+    ingress = Policy("i", selector='host == "node1"', types=("Ingress",), ingress=(PolicyRule("Allow"),))
     there, back = tcp(HOST0, HOST1), tcp(HOST1, HOST0)
     both = (host("node0"), host("node1"))
     assert Fleet(*both, egress, ingress).says(there, back) == "allow deny"
@@ -172,22 +176,22 @@ def test_36_a_profile_that_allows_all_and_a_policy_in_one_direction() -> None:
 def test_37_apply_on_forward() -> None:
     forwarded = tcp(OUTSIDE, A), tcp(C, A), tcp(A, OUTSIDE), tcp(A, B)
     ends = host("node0", profiles=("open",))
-    assert Fleet(ends, for_hosts(Rule("Deny"))).says(*forwarded) == "allow allow allow allow"
-    assert Fleet(ends, for_hosts(Rule("Deny"), apply_on_forward=True)).says(*forwarded) == "deny deny allow allow"
-    outward = for_hosts(Rule("Deny"), direction="egress", apply_on_forward=True)
+    assert Fleet(ends, for_hosts(PolicyRule("Deny"))).says(*forwarded) == "allow allow allow allow"
+    assert Fleet(ends, for_hosts(PolicyRule("Deny"), apply_on_forward=True)).says(*forwarded) == "deny deny allow allow"
+    outward = for_hosts(PolicyRule("Deny"), direction="egress", apply_on_forward=True)
     assert Fleet(ends, outward).says(*forwarded) == "allow allow deny allow"
 
 
-def pre_dnat(*rules: Rule, **fields: t.Any) -> Policy:
+def pre_dnat(*rules: PolicyRule, **fields: t.Any) -> Policy:
     return for_hosts(*rules, pre_dnat=True, apply_on_forward=True, **fields)
 
 
 def test_38_before_dnat_it_is_the_port_before_dnat_that_counts() -> None:
-    deny = pre_dnat(Rule("Deny"), name="deny", order=20.0)
+    deny = pre_dnat(PolicyRule("Deny"), name="deny", order=20.0)
 
     def opened(port: int) -> str:
         entity = Entity(ports=(PortRange(port, port),))
-        allow = pre_dnat(Rule("Allow", protocol="tcp", destination=entity), name="allow", order=10.0)
+        allow = pre_dnat(PolicyRule("Allow", protocol="tcp", destination=entity), name="allow", order=10.0)
         translated = tcp(OUTSIDE, A, 8055)
         return Fleet(host("node0"), deny, allow).says(translated, before_dnat=tcp(OUTSIDE, HOST0, 32010))
 
@@ -201,13 +205,13 @@ def test_38_the_next_host_sees_what_the_first_translated() -> None:
 
 
 def test_38_before_dnat_workloads_meet_the_endpoint_of_all_interfaces_only() -> None:
-    deny = pre_dnat(Rule("Deny"))
+    deny = pre_dnat(PolicyRule("Deny"))
     assert Fleet(host("node0"), deny).says(tcp(A, B), tcp(HOST0, A), tcp(OUTSIDE, A)) == "allow allow deny"
     assert Fleet(host("node0", "*"), deny).says(tcp(A, B), tcp(HOST0, A), tcp(OUTSIDE, A)) == "deny allow deny"
     # What it allows is not asked about again by policy for the host; of a workload's own it says nothing.
-    allow = pre_dnat(Rule("Allow"))
+    allow = pre_dnat(PolicyRule("Allow"))
     assert Fleet(host("node0"), allow).says(tcp(OUTSIDE, HOST0)) == "allow"
-    forwarded = for_hosts(Rule("Deny"), apply_on_forward=True, name="forwarded")
+    forwarded = for_hosts(PolicyRule("Deny"), apply_on_forward=True, name="forwarded")
     assert Fleet(host("node0"), forwarded).says(tcp(OUTSIDE, A)) == "deny"
     assert Fleet(host("node0"), forwarded, allow).says(tcp(OUTSIDE, A)) == "allow"
     closed = Policy("p", selector='role == "a"')
@@ -215,24 +219,24 @@ def test_38_before_dnat_workloads_meet_the_endpoint_of_all_interfaces_only() -> 
 
 
 def test_39_untracked_policy_comes_before_everything_but_failsafes() -> None:
-    deny = for_hosts(Rule("Deny"), do_not_track=True, apply_on_forward=True)
+    deny = for_hosts(PolicyRule("Deny"), do_not_track=True, apply_on_forward=True)
     fleet = Fleet(host("node0", profiles=("open",)), deny)
     assert fleet.says(tcp(OUTSIDE, HOST0), tcp(OUTSIDE, HOST0, 22), tcp(OUTSIDE, A)) == "deny allow deny"
     # Nobody tracks the replies of a failsafe port, so that they are spared as well.
-    out = for_hosts(Rule("Deny"), direction="egress", do_not_track=True, apply_on_forward=True)
+    out = for_hosts(PolicyRule("Deny"), direction="egress", do_not_track=True, apply_on_forward=True)
     fleet = Fleet(host("node0", profiles=("open",)), out)
     reply = Flow(6, HOST0, OUTSIDE, 22, 40000)
     assert fleet.says(tcp(HOST0, OUTSIDE), reply, tcp(A, OUTSIDE)) == "deny allow allow"
     fleet = Fleet(host("node0", profiles=("open",)), deny)
     assert fleet.says(Flow(6, OUTSIDE, HOST0, 179, 40000), Flow(6, OUTSIDE, HOST0, 180, 40000)) == "allow deny"
-    allow = for_hosts(Rule("Allow"), do_not_track=True, apply_on_forward=True)
+    allow = for_hosts(PolicyRule("Allow"), do_not_track=True, apply_on_forward=True)
     assert Fleet(host("node0"), allow).says(tcp(OUTSIDE, HOST0), tcp(HOST0, OUTSIDE)) == "allow deny"
 
 
 def test_40_one_interfaces_endpoint_replaces_that_of_all() -> None:
     both = (host("node0", "*"), host("node0", "eth1", ("open",)))
     assert Fleet(*both).says(tcp(OUTSIDE, HOST0)) == "deny"
-    through = Host("node0", H0.interfaces, (("0.0.0.0/0", "eth1"),))
+    through = PathHost("node0", H0.interfaces, (("0.0.0.0/0", "eth1"),))
     evaluator = Fleet(*both).evaluator
     assert path(evaluator, [through], tcp(OUTSIDE, HOST0)).action == "allow"
 
@@ -282,7 +286,7 @@ def test_the_way_that_the_compiled_chains_are_held_to(seed: int) -> None:
     """tests/unit/policy/explain/expected_path.py, which was written apart from this, says the same."""
     rng = random.Random(seed)
     world = random_world(rng)
-    settings = Settings(
+    settings = ChainSettings(
         failsafe_inbound=(Failsafe("tcp", 8080), Failsafe("udp", 53, "10.65.0.0/24")),
         failsafe_outbound=(Failsafe("tcp", 443, "fd65::/64"), Failsafe("udp", 53)),
         default_endpoint_to_host_action="Accept",
@@ -297,7 +301,7 @@ def test_the_way_that_the_compiled_chains_are_held_to(seed: int) -> None:
         if flow is None or flow.source == flow.destination or {flow.source, flow.destination} <= set(own):
             continue
         by = rng.choice(("eth0", "eth1"))
-        node = Host(NODE, (("eth0", own), ("eth1", ())), (("0.0.0.0/0", by), ("::/0", by)))
+        node = PathHost(NODE, (("eth0", own), ("eth1", ())), (("0.0.0.0/0", by), ("::/0", by)))
         ingoing, outgoing = interface_of.get(flow.source, by), interface_of.get(flow.destination, by)
         if flow.source in own:
             passes = expected.sent(flow, outgoing)
@@ -319,15 +323,25 @@ def explained(fleet: Fleet, flow: Flow, **more: t.Any) -> str:
 
 def tiered() -> Fleet:
     fleet = Fleet()
-    web = Rule("Allow", protocol="tcp", destination=Entity(ports=(PortRange(443, 443), PortRange(8000, 8999))))
+    web = PolicyRule("Allow", protocol="tcp", destination=Entity(ports=(PortRange(443, 443), PortRange(8000, 8999))))
     policies = [
-        Policy("platform.dns", tier="platform", order=1.0, types=("Egress",), egress=(Rule("Allow", protocol="udp"),)),
-        Policy("platform.web", tier="platform", order=2.0, types=("Egress",), egress=(Rule("Log"), web, Rule("Deny"))),
-        Policy("platform.watch", tier="platform", order=0.0, types=("Egress",), egress=(Rule("Deny"),), staged=True),
-        Policy("app.db", types=("Egress",), egress=(Rule("Allow"),)),
+        Policy(
+            "platform.dns", tier="platform", order=1.0, types=("Egress",), egress=(PolicyRule("Allow", protocol="udp"),)
+        ),
+        Policy(
+            "platform.web",
+            tier="platform",
+            order=2.0,
+            types=("Egress",),
+            egress=(PolicyRule("Log"), web, PolicyRule("Deny")),
+        ),
+        Policy(
+            "platform.watch", tier="platform", order=0.0, types=("Egress",), egress=(PolicyRule("Deny"),), staged=True
+        ),
+        Policy("app.db", types=("Egress",), egress=(PolicyRule("Allow"),)),
         Policy("else", selector="has(nothing)"),
     ]
-    made = policy_set([Tier("platform", 1.0)], policies, [OPEN])
+    made = policy_set([PolicyTier("platform", 1.0)], policies, [OPEN])
     fleet.evaluator = Evaluator(made, (A, B, C))
     return fleet
 

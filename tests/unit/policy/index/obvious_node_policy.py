@@ -13,8 +13,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.expl
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     EGRESS,
     INGRESS,
+    DefinedPort,
     Endpoint,
-    EndpointPort,
     NamedPortKey,
     PolicySet,
 )
@@ -71,9 +71,9 @@ def _selected(evaluator: Evaluator, selector: str) -> tuple[str, ...]:
     addresses = {one for endpoint in evaluator.endpoints for one in endpoint.addresses}
     nets = {net: one for one in evaluator.policy_set.network_sets for net in one.nets}
     parsed = selectors.parse(selector)
-    bearers = evaluator.bearers
-    found = {one for one in addresses if any(parsed.matches(b.labels) for b in bearers._by_address[one])}
-    found |= {net for net in nets if any(parsed.matches(b.labels) for other, b in bearers._by_net if other == net)}
+    index = evaluator.addresses
+    found = {one for one in addresses if any(parsed.matches(b.labels) for b in index._by_address[one])}
+    found |= {net for net in nets if any(parsed.matches(b.labels) for other, b in index._by_net if other == net)}
     return tuple(sorted(found))
 
 
@@ -84,6 +84,6 @@ def _ports(evaluator: Evaluator, key: NamedPortKey) -> tuple[tuple[str, int], ..
         for endpoint in evaluator.endpoints
         for address in endpoint.addresses
         for port in endpoint.ports
-        if port == EndpointPort(key.name, key.protocol, port.port) and parsed.matches(evaluator.labels(endpoint))
+        if port == DefinedPort(key.name, key.protocol, port.port) and parsed.matches(evaluator.labels(endpoint))
     }
     return tuple(sorted(found))

@@ -18,17 +18,17 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.inde
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     HOST_ENDPOINT,
     WORKLOAD_ENDPOINT,
+    DefinedPort,
     Endpoint,
-    EndpointPort,
     Entity,
     NamedPort,
     NamedPortKey,
-    NetworkSet,
     Policy,
+    PolicyNetworkSet,
+    PolicyProfile,
+    PolicyRule,
     PolicySet,
-    Profile,
-    Rule,
-    Tier,
+    PolicyTier,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.node_policy import (
@@ -56,13 +56,13 @@ def reference(policies: PolicySet, endpoints: t.Iterable[Endpoint], interfaces: 
     endpoints = list(endpoints)
     given = {profile.name: dict(profile.labels) for profile in policies.profiles}
 
-    def labels(owner: t.Union[Endpoint, NetworkSet]) -> dict:
+    def labels(owner: t.Union[Endpoint, PolicyNetworkSet]) -> dict:
         found: dict = {}
         for name in owner.profiles:
             found = {**given.get(name, {}), **found}
         return {**found, **dict(owner.labels)}
 
-    def selects(selector: str, owner: t.Union[Endpoint, NetworkSet]) -> bool:
+    def selects(selector: str, owner: t.Union[Endpoint, PolicyNetworkSet]) -> bool:
         return selectors.parse(selector).matches(labels(owner))
 
     by_name = sorted((one for one in endpoints if one.node == NODE), key=lambda one: one.name)
@@ -260,10 +260,10 @@ WEB = (("role", "web"),)
 
 def test_26_an_address_of_several_owners_stays_while_one_has_it() -> None:
     """policy_semantics.md 26: by an endpoint, and by two network sets of which one says /32."""
-    policies = [Policy("p", ingress=(Rule("Allow", source=Entity(selector='role == "web"')),))]
+    policies = [Policy("p", ingress=(PolicyRule("Allow", source=Entity(selector='role == "web"')),))]
     sets = [
-        NetworkSet("one", nets=("10.0.0.1/32", "10.1.0.0/16"), labels=WEB),
-        NetworkSet("two", nets=("10.0.0.1/32", "10.1.0.0/16"), labels=WEB),
+        PolicyNetworkSet("one", nets=("10.0.0.1/32", "10.1.0.0/16"), labels=WEB),
+        PolicyNetworkSet("two", nets=("10.0.0.1/32", "10.1.0.0/16"), labels=WEB),
     ]
     index = PolicyIndex(NODE)
     index.update_policy_set(policy_set(policies=policies, network_sets=sets))
@@ -284,8 +284,8 @@ def test_26_an_address_of_several_owners_stays_while_one_has_it() -> None:
 
 def test_a_label_of_a_remote_endpoint_touches_sets_only() -> None:
     policies = [
-        Policy("p", ingress=(Rule("Allow", source=Entity(selector=f'role == "{role}"')),)) for role in ("web",)
-    ] + [Policy("q", ingress=(Rule("Allow", "x", source=Entity(selector="has(spare)")),))]
+        Policy("p", ingress=(PolicyRule("Allow", source=Entity(selector=f'role == "{role}"')),)) for role in ("web",)
+    ] + [Policy("q", ingress=(PolicyRule("Allow", "x", source=Entity(selector="has(spare)")),))]
     index = PolicyIndex(NODE)
     index.update_policy_set(policy_set(policies=policies))
     index.update_endpoint(workload("a"))
@@ -301,12 +301,12 @@ def test_a_label_of_a_remote_endpoint_touches_sets_only() -> None:
 
 def test_a_set_that_changes_hands_stays() -> None:
     """One policy less needs it, a profile needs it from now on."""
-    needing = (Rule("Allow", source=Entity(selector="all()")),)
+    needing = (PolicyRule("Allow", source=Entity(selector="all()")),)
     index = PolicyIndex(NODE)
     index.update_endpoint(workload("a", addresses=("10.0.0.1",), profiles=("open",)))
     index.update_policy_set(policy_set(policies=[Policy("p", ingress=needing)]))
     assert index.commit().sets_added == {"all()"}
-    index.update_policy_set(policy_set(profiles=[Profile("open", ingress=needing)]))
+    index.update_policy_set(policy_set(profiles=[PolicyProfile("open", ingress=needing)]))
     changes = index.commit()
     assert (changes.sets_added, changes.sets_removed, changes.members) == (frozenset(), frozenset(), {})
     assert (changes.policies, changes.profiles) == ({"p"}, {"open"})
@@ -318,14 +318,14 @@ def test_other_rules_of_a_policy_touch_no_endpoint() -> None:
     index.update_policy_set(policy_set(policies=[Policy("p")]))
     index.commit()
     index.update_policy_set(
-        policy_set(policies=[Policy("p", ingress=(Rule("Allow", source=Entity(selector="all()")),))])
+        policy_set(policies=[Policy("p", ingress=(PolicyRule("Allow", source=Entity(selector="all()")),))])
     )
     assert index.commit() == Changes(sets_added=frozenset({"all()"}), policies=frozenset({"p"}))
 
 
 def test_only_what_is_in_use_is_programmed() -> None:
     """Rules of a direction that is not in force, of policies that select nobody here, of profiles that nobody lists."""
-    rules = (Rule("Allow", source=Entity(selector="has(x)")),)
+    rules = (PolicyRule("Allow", source=Entity(selector="has(x)")),)
     policies = policy_set(
         policies=[
             Policy("other-direction", types=("Ingress",), egress=rules),
@@ -333,7 +333,7 @@ def test_only_what_is_in_use_is_programmed() -> None:
             Policy("elsewhere", selector='role == "web"', ingress=rules),
             Policy("host", pre_dnat=True, apply_on_forward=True, ingress=rules),
         ],
-        profiles=[Profile("unused", ingress=rules)],
+        profiles=[PolicyProfile("unused", ingress=rules)],
     )
     found = node_policy(policies, [workload("a"), workload("b", OTHER_NODE, labels=WEB)], NODE)
     assert list(found.policies) == ["other-direction"]
@@ -354,7 +354,7 @@ def test_15_a_new_order_sorts_an_endpoint_anew() -> None:
 
 def test_tiers_without_an_applying_policy_are_left_out() -> None:
     policies = policy_set(
-        [Tier("first", 1.0, "Pass"), Tier("second", 2.0)],
+        [PolicyTier("first", 1.0, "Pass"), PolicyTier("second", 2.0)],
         [Policy("second.p", tier="second", types=("Egress",)), Policy("x", tier="first", selector="has(x)")],
     )
     local = node_policy(policies, [workload("a")], NODE).endpoints[0]
@@ -364,10 +364,12 @@ def test_tiers_without_an_applying_policy_are_left_out() -> None:
 def test_named_ports_of_both_families_and_protocols() -> None:
     """policy_semantics.md 29, 30: name and protocol must agree, and the selector narrows."""
     rules = (
-        Rule("Allow", protocol="tcp", destination=Entity(ports=(NamedPort("http"),))),
-        Rule("Deny", protocol="udp", destination=Entity(selector='role == "web"', not_ports=(NamedPort("http"),))),
+        PolicyRule("Allow", protocol="tcp", destination=Entity(ports=(NamedPort("http"),))),
+        PolicyRule(
+            "Deny", protocol="udp", destination=Entity(selector='role == "web"', not_ports=(NamedPort("http"),))
+        ),
     )
-    ports = (EndpointPort("http", "tcp", 80), EndpointPort("http", "tcp", 8080), EndpointPort("http", "udp", 81))
+    ports = (DefinedPort("http", "tcp", 80), DefinedPort("http", "tcp", 8080), DefinedPort("http", "udp", 81))
     endpoints = [
         workload("a", addresses=("10.0.0.1", "fd00::1"), ports=ports),
         workload("b", OTHER_NODE, addresses=("10.0.0.2",), ports=ports[2:], labels=WEB),

@@ -15,7 +15,7 @@ from ....base import iptables_encoding as encoding
 from .marks import Marks
 
 
-class Rule(t.NamedTuple):
+class IptablesRule(t.NamedTuple):
     conditions: tuple[str, ...]
     action: str
     comment: str = ""
@@ -33,7 +33,7 @@ class Rule(t.NamedTuple):
 
 
 #: {chain: its rules}
-Chains = dict[str, tuple[Rule, ...]]
+Chains = dict[str, tuple[IptablesRule, ...]]
 
 # --- actions --------------------------------------------------------------------------------------------------------
 

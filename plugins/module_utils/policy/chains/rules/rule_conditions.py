@@ -12,7 +12,8 @@ from __future__ import annotations
 import typing as t
 
 from ....base import iptables_encoding as encoding
-from ...model import Entity, Icmp, NamedPort, Port, PortRange, Protocol, Rule, protocol_number
+from ....base.ports import PortRange
+from ...model import Entity, Icmp, NamedPort, PolicyRule, Port, Protocol, protocol_number
 from ...sets import ip_sets
 from ...sets.needed_sets import named_port_key
 from .rule import in_set
@@ -41,7 +42,7 @@ class _Never(Exception):
     """No packet of this family can match."""
 
 
-def conditions(rule: Rule, family: int) -> t.Optional[Conditions]:
+def conditions(rule: PolicyRule, family: int) -> t.Optional[Conditions]:
     """None when no packet of IP version `family`, 4 or 6, can match."""
     if rule.ip_version not in (None, family):
         return None
@@ -64,7 +65,7 @@ def conditions(rule: Rule, family: int) -> t.Optional[Conditions]:
     return Conditions(tuple(all_of), tuple(any_of), tuple(nets))
 
 
-def _protocol(rule: Rule) -> list[str]:
+def _protocol(rule: PolicyRule) -> list[str]:
     if rule.protocol is not None:
         if rule.not_protocol is not None and protocol_number(rule.protocol) == protocol_number(rule.not_protocol):
             raise _Never
@@ -77,7 +78,7 @@ def _protocol_text(protocol: Protocol) -> str:
     return str(protocol) if protocol in _DIRECTLY else str(protocol_number(protocol))
 
 
-def _icmp(rule: Rule, family: int) -> t.Iterator[str]:
+def _icmp(rule: PolicyRule, family: int) -> t.Iterator[str]:
     if rule.icmp is None and rule.not_icmp is None:
         return
     if rule.protocol is None or protocol_number(rule.protocol) != _ICMP[family]:

@@ -1,9 +1,19 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ports that IANA assigned to protocols; what is listened on where nothing else is said."""
+"""Ranges of ports, and the ports that IANA assigned: the defaults of whatever listens."""
 
 from __future__ import annotations
 
+import dataclasses
+
 BGP_PORT = 179  # TCP, RFC 4271 section 4.2
 VXLAN_PORT = 4789  # UDP, RFC 7348 section 5
+
+
+@dataclasses.dataclass(frozen=True)
+class PortRange:
+    """Ports from `first` to `last`, both included; a single port is a range of one."""
+
+    first: int
+    last: int

@@ -10,7 +10,7 @@ import typing as t
 T = t.TypeVar("T")
 
 
-class Memory:
+class ResultCache:
     """Results by key, each with what it was made of. What a round does not ask for is forgotten after it."""
 
     def __init__(self) -> None:
