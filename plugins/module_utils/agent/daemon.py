@@ -130,7 +130,7 @@ async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Ker
         ).run(),
         "polling": Polling(agent.reconciler).run(),
         "policy log": LogListener(
-            agent.policy_log, agent.policy_log_group, on_problem=agent.knowledge.trouble_with("policy log")
+            agent.policy_log, agent.policy_log_group, on_problem=agent.persisted.trouble_with("policy log")
         ).run(),
         "deleted containers": dispatcher.run(),
         "bgp figures": bgp_metrics.watch(
@@ -175,11 +175,11 @@ async def _metrics(
         await server.start()
     except OSError as error:
         where = f"{settings.metrics_address} port {settings.metrics_port}"
-        agent.knowledge.broken["metrics"] = (
+        agent.persisted.broken["metrics"] = (
             f"metrics cannot be served on {where}: {error.strerror}. Choose another metrics_port in agent.json, then"
             " restart calico-agent."
         )
-        _log.error("%s", agent.knowledge.broken["metrics"])
+        _log.error("%s", agent.persisted.broken["metrics"])
         return None
     return server
 

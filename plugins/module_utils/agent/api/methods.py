@@ -13,9 +13,11 @@ from ...dataplane.node import NodePlan
 from ...node.engine import bundle
 from ...node.store import packed_state
 from ...state.node_state import NodeState
-from ..agent import Agent, plain
+from ..agent import Agent
+from ..metrics.reports import plain
 from ..reconcile.reconcile import Outcome
-from ..workloads.workloads import not_found, parsed_selector
+from ..workloads.check import parsed_selector
+from ..workloads.table import not_found
 from . import protocol
 from .calls import Method
 from .fair_share import give_way

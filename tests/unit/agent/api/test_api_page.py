@@ -11,7 +11,7 @@ import re
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import Limits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.workloads import SELECTOR_LIMIT
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.check import SELECTOR_LIMIT
 
 from tests.conftest import ROOT
 from tests.unit.agent.node_under_test import Node
