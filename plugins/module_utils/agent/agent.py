@@ -43,7 +43,7 @@ from .reconcile import repair
 from .reconcile.drift import Drift
 from .reconcile.driver_thread import DriverThread, Worker
 from .reconcile.reconcile import Outcome, Reconciler
-from .settings import Settings
+from .settings import AgentSettings
 from .watch.events import Events
 from .watch.host_interfaces import HostInterfaces
 from .workloads import check, delete, labels
@@ -81,7 +81,7 @@ class Agent:
     def __init__(
         self,
         machine: Machine,
-        settings: Settings,
+        settings: AgentSettings,
         kernels: Kernels,
         *,
         ipam: t.Optional[LocalIpam] = None,

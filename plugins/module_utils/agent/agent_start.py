@@ -9,19 +9,19 @@ import typing as t
 
 from ..node.machine import AgentRefused
 from .api import protocol
-from .api.client import Client, NotRunning
+from .api.client import AgentClient, NotRunning
 from .api.protocol import AgentError
 
-#: Seconds for the first word. An agent that runs says it at once.
-_GREETING = 5.0
+#: Seconds for the first answer. A running agent gives it at once.
+GREETING = 5.0
 #: Longer than the agent itself takes for any answer, so that what it has to say is heard.
 _ANSWER = protocol.DEADLINE + 5.0
 
 
-class Connection:
+class AgentConnection:
     """See node.machine.Agent."""
 
-    def __init__(self, client: Client, version: t.Mapping[str, t.Any]) -> None:
+    def __init__(self, client: AgentClient, version: t.Mapping[str, t.Any]) -> None:
         self._client = client
         self.engine: str = version.get("engine", "")
         self.settings: str = version.get("settings", "")
@@ -33,18 +33,18 @@ class Connection:
         self._client.close()
 
 
-def connect(path: str = protocol.SOCKET) -> t.Optional[Connection]:
+def connect(path: str = protocol.SOCKET) -> t.Optional[AgentConnection]:
     """None where nobody listens. Raises TimeoutError where somebody does and says nothing, AgentRefused."""
-    client = Client(path, _GREETING)
+    client = AgentClient(path, GREETING)
     try:
         version = _called(client, "version", {})
     except NotRunning:
         return None
     client.timeout = _ANSWER
-    return Connection(client, version)
+    return AgentConnection(client, version)
 
 
-def _called(client: Client, method: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def _called(client: AgentClient, method: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     try:
         return client.call(method, **params)
     except NotRunning:

@@ -114,7 +114,7 @@ def test_a_daemon_that_is_killed_meanwhile_fails_the_run_and_the_next_completes_
 
 
 def test_a_daemon_that_hangs_is_said_and_nothing_is_changed(busy: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_start, "_GREETING", 0.2)
+    monkeypatch.setattr(agent_start, "GREETING", 0.2)
     os.kill(busy.pid, signal.SIGSTOP)
     try:
         for check in (True, False):

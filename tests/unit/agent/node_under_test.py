@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import AgentSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
@@ -85,7 +85,7 @@ class Node:
         self.folder = folder
         self.kernel = FakeKernel()
         underlay(self.kernel)
-        self.settings = Settings(**{"cooldown": 0.0, **settings})
+        self.settings = AgentSettings(**{"cooldown": 0.0, **settings})
         self.machine = Machine(
             self.kernel,
             store=str(folder / "lib"),

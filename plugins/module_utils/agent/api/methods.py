@@ -65,7 +65,7 @@ class Methods:
         }
 
     async def add(self, params: Data, peer: Peer) -> Data:
-        request = AddRequest.of(params)
+        request = AddRequest.from_params(params)
         created = self._agent.get(request.id) is None
         return {"workload": (await self._agent.add(request)).to_dict(), "created": created}
 

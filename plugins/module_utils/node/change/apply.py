@@ -522,7 +522,7 @@ def _undone_to(target: Stored, stored: t.Optional[Stored]) -> t.Optional[NodeSta
 
 def _bird_answers(machine: Machine) -> bool:
     try:
-        with client.Client(machine.bird_socket, timeout=5.0):
+        with client.BirdClient(machine.bird_socket, timeout=5.0):
             return True
     except NotAnswering:
         return False

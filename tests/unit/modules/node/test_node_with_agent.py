@@ -188,7 +188,7 @@ def test_what_the_agent_could_not_do_fails_the_run_and_is_completed_by_the_next(
 
 
 def test_a_hung_agent_is_said_and_nothing_is_changed(host, monkeypatch):
-    monkeypatch.setattr(agent_start, "_GREETING", 0.05)
+    monkeypatch.setattr(agent_start, "GREETING", 0.05)
     with AgentInProcess(host, silent=True):
         before = host.snapshot()
         for check in (True, False):
