@@ -44,10 +44,10 @@ def test_the_codes() -> None:
 
 def test_the_limits() -> None:
     limits = ApiLimits()
-    said = PAGE.partition("### ApiLimits")[2].partition("###")[0]
+    said = PAGE.partition("### Limits")[2].partition("###")[0]
     assert (limits.line, limits.line_others) == (1 << 20, 16 << 10) and "1 MiB" in said and "16 KiB" in said
     assert said.count(f"{limits.idle:g} s") == 2 and limits.deadline == limits.idle
-    assert [row[1:] for row in rows("### ApiLimits")][:5] == [
+    assert [row[1:] for row in rows("### Limits")][:5] == [
         [f"{limits.connections}", f"{limits.others}", f"{limits.each}"],
         [f"{limits.waiting >> 20} MiB", f"{limits.waiting_others >> 20} MiB", "32 KiB a connection"],
         ["", f"{limits.unread >> 20} MiB", f"{limits.unread_each >> 20} MiB"],

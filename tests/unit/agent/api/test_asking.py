@@ -157,7 +157,7 @@ def test_settings_that_cannot_be(tmp_path, content, words):
 
 
 def test_settings(tmp_path):
-    assert settings.load(str(tmp_path / "none")) == (settings.Settings(), "")
+    assert settings.load(str(tmp_path / "none")) == (settings.AgentSettings(), "")
     path = tmp_path / "agent.json"
     path.write_text('{"group": "", "cooldown": 1}')
     loaded = settings.load(str(path))
@@ -183,7 +183,7 @@ def test_drift_is_counted_for_a_day():
 
 def test_every_setting_is_documented():
     page = (ROOT / "docs" / "agent.md").read_text()
-    for field in dataclasses.fields(settings.Settings):
+    for field in dataclasses.fields(settings.AgentSettings):
         default = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
         (line,) = [line for line in page.splitlines() if line.startswith("|") and f"`{field.name}`" in line]
         assert default in line, line
