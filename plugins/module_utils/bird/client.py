@@ -119,16 +119,3 @@ class BirdClient:
             raise NotAnswering(self.path, f"a line of its answer is larger than {_LINE_LIMIT >> 20} MiB") from None
         except Hangup:
             raise NotAnswering(self.path, "the connection was closed in the middle of an answer") from None
-
-
-def wait_until_ready(path: str = SOCKET, seconds: float = 10.0) -> str:
-    """The version of the BIRD at `path`, as soon as it answers. Raises NotAnswering after `seconds`."""
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            with BirdClient(path, timeout=max(0.1, end - time.monotonic())) as client:
-                return client.version
-        except NotAnswering:
-            if time.monotonic() >= end:
-                raise
-            time.sleep(0.05)

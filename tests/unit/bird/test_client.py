@@ -10,7 +10,7 @@ import socket
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import status
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.client import BirdClient, wait_until_ready
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.client import BirdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import CommandRefused, NotAnswering
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -101,12 +101,6 @@ def test_somebody_else_at_the_socket(bird) -> None:
     )
     bird.greeting = b"0001 hello\n"
     assert not_answering(bird.path) == sentence(bird.path, "it greets with 'hello'")
-
-
-def test_waiting_for_a_start(bird, tmp_path: pathlib.Path) -> None:
-    assert wait_until_ready(bird.path, 1) == "2.0.12"
-    with pytest.raises(NotAnswering):
-        wait_until_ready(str(tmp_path / "nobody"), 0.1)
 
 
 def test_a_status_is_put_together_from_two_answers(bird) -> None:

@@ -25,11 +25,6 @@ _INTERVAL = 10.0
 _LOG = logging.getLogger("calico.cni")
 
 
-async def handle(agent: CniBackend, variables: t.Mapping[str, str], stdin: bytes) -> tuple[int, bytes]:
-    """(0, a result or nothing) or (1, an error), each as the specification has it. Raises nothing else."""
-    return await Dispatcher(agent, deleted=None).handle(variables, stdin)
-
-
 class Dispatcher:
     """`deleted` is the folder of DELs that the shim took while the agent was down; None: there is none.
 
@@ -59,7 +54,10 @@ class Dispatcher:
         return await self._deleted.complete() if self._deleted else 0
 
     async def handle(self, variables: t.Mapping[str, str], stdin: bytes) -> tuple[int, bytes]:
-        """As the function."""
+        """Run one command: return (0, a result or nothing) or (1, an error), as the specification has them.
+
+        Raises nothing else.
+        """
         began = time.perf_counter()
         error: t.Optional[CniError] = None
         output = b""
