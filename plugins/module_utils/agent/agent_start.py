@@ -33,9 +33,12 @@ class AgentConnection:
         self._client.close()
 
 
-def connect(path: str = protocol.SOCKET) -> t.Optional[AgentConnection]:
-    """None where nobody listens. Raises TimeoutError where somebody does and says nothing, AgentRefused."""
-    client = AgentClient(path, GREETING)
+def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Optional[AgentConnection]:
+    """Return a connection to the agent at `path`, None if nothing listens there.
+
+    `greeting` is the seconds for its first answer. Raises TimeoutError where none came in time, or AgentRefused.
+    """
+    client = AgentClient(path, greeting)
     try:
         version = _called(client, "version", {})
     except NotRunning:
