@@ -45,7 +45,7 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from plugins.module_utils.agent.api.client import Client, NotRunning  # noqa: E402
+from plugins.module_utils.agent.api.client import AgentClient, NotRunning  # noqa: E402
 from plugins.module_utils.base.ports import PortRange  # noqa: E402
 from plugins.module_utils.dataplane.kernel import linux  # noqa: E402
 from plugins.module_utils.node.engine import bundle  # noqa: E402
@@ -193,11 +193,11 @@ class Ours(Plugin):
 
     def _apply(self, state: NodeState) -> None:
         self._store.save(Stored(state, complete=True))
-        with Client(str(self._volatile / "agent.sock"), 600.0) as client:
+        with AgentClient(str(self._volatile / "agent.sock"), 600.0) as client:
             problems = client.call("node.apply", removals=True)["problems"]
         assert problems == [], problems
 
-    def _start(self, folder: pathlib.Path) -> Client:
+    def _start(self, folder: pathlib.Path) -> AgentClient:
         blocks = [f"10.244.{number >> 2}.{(number & 3) * 64}/26" for number in range(24)]
         state = NodeState(
             node="bench",
@@ -234,7 +234,7 @@ class Ours(Plugin):
         while True:
             assert self._agent.poll() is None, (folder / "agent.log").read_text()
             try:
-                client = Client(str(folder / "run" / "agent.sock"), 30.0)
+                client = AgentClient(str(folder / "run" / "agent.sock"), 30.0)
                 client.call("version")
                 return client
             except NotRunning:

@@ -39,7 +39,7 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.allocation_journal import COMPACT_ABOVE  # noqa: E402
 
@@ -69,7 +69,7 @@ class Counted(t.NamedTuple):
 def call(socket: str, caller: str, namespaces: t.Sequence[str], pairs: range) -> str:
     """One of the callers. What went wrong, "" for nothing."""
     try:
-        with Client(socket) as client:
+        with AgentClient(socket) as client:
             for pair in pairs:
                 if pair % HALF == 0:
                     _wait_for_links(client)
@@ -81,7 +81,7 @@ def call(socket: str, caller: str, namespaces: t.Sequence[str], pairs: range) ->
     return ""
 
 
-def _wait_for_links(client: Client) -> None:
+def _wait_for_links(client: AgentClient) -> None:
     """Links go some time after the delete, in the order of the deletes: with so few of them left there is none any more
     in the namespaces that are used next."""
     while client.call("status")["deleting"] > HALF:

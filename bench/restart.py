@@ -36,7 +36,7 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client, NotRunning  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient, NotRunning  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (  # noqa: E402
     RouteAttributes,
@@ -112,7 +112,7 @@ class Watched(t.NamedTuple):
 def watch(daemon: Daemon, began: float, done: t.Callable[[dict[str, t.Any]], bool]) -> Watched:
     """Asks for the status until it is `done`."""
     longest = 0.0
-    with Client(daemon.socket) as client:
+    with AgentClient(daemon.socket) as client:
         while True:
             asked = time.perf_counter()
             try:

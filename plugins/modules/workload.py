@@ -145,7 +145,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import add_params
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
@@ -165,7 +165,7 @@ def wanted_of(params: t.Mapping[str, t.Any]) -> Data:
     return add_params.wishes(params["name"], params["namespace"], labels=texts(params["labels"]), **chosen)
 
 
-def present(agent: Client, wanted: Data) -> t.Optional[Data]:
+def present(agent: AgentClient, wanted: Data) -> t.Optional[Data]:
     """The workload as the agent has it, None without one."""
     try:
         return t.cast(Data, agent.call("workload.get", id=identity(wanted))["workload"])
@@ -191,7 +191,7 @@ def change_of(wanted: Data, have: t.Optional[Data], state: str) -> t.Optional[Ch
     return Change("workload", "~", identity(wanted), before, after)
 
 
-def bring_about(agent: Client, change: Change, wanted: Data, have: t.Optional[Data]) -> t.Optional[Data]:
+def bring_about(agent: AgentClient, change: Change, wanted: Data, have: t.Optional[Data]) -> t.Optional[Data]:
     """The workload as it is then. Raises AgentError."""
     if have is not None and change.action == "~":
         if {entry[0] for entry in add_params.differences(wanted, have)} == {"labels"}:
@@ -228,7 +228,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     wanted = wanted_of(module.params)
-    with Client(machine.here().agent_socket) as agent:
+    with AgentClient(machine.here().agent_socket) as agent:
         try:
             have = present(agent, wanted)
             change = change_of(wanted, have, module.params["state"])

@@ -9,19 +9,19 @@ import typing as t
 
 from ..node.machine import AgentRefused
 from .api import protocol
-from .api.client import Client, NotRunning
+from .api.client import AgentClient, NotRunning
 from .api.protocol import AgentError
 
-#: Seconds for the first word. An agent that runs says it at once.
+#: Seconds for the first answer. A running agent gives it at once.
 GREETING = 5.0
 #: Longer than the agent itself takes for any answer, so that what it has to say is heard.
 _ANSWER = protocol.DEADLINE + 5.0
 
 
-class Connection:
+class AgentConnection:
     """See node.machine.Agent."""
 
-    def __init__(self, client: Client, version: t.Mapping[str, t.Any]) -> None:
+    def __init__(self, client: AgentClient, version: t.Mapping[str, t.Any]) -> None:
         self._client = client
         self.engine: str = version.get("engine", "")
         self.settings: str = version.get("settings", "")
@@ -33,21 +33,21 @@ class Connection:
         self._client.close()
 
 
-def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Optional[Connection]:
+def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Optional[AgentConnection]:
     """Return a connection to the agent at `path`, None if nothing listens there.
 
     `greeting` is the seconds for its first answer. Raises TimeoutError where none came in time, or AgentRefused.
     """
-    client = Client(path, greeting)
+    client = AgentClient(path, greeting)
     try:
         version = _called(client, "version", {})
     except NotRunning:
         return None
     client.timeout = _ANSWER
-    return Connection(client, version)
+    return AgentConnection(client, version)
 
 
-def _called(client: Client, method: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def _called(client: AgentClient, method: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     try:
         return client.call(method, **params)
     except NotRunning:

@@ -42,7 +42,7 @@ from .metrics.process_metrics import watch_loop, watch_process
 from .notify import Notifier
 from .policy_log.log_listener import LogListener
 from .reconcile.polling import Polling
-from .settings import Settings, SettingsError
+from .settings import AgentSettings, SettingsError
 from .watch.monitor import Monitor
 
 _log = logging.getLogger("calico")
@@ -94,7 +94,7 @@ def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Ker
     return Machine(kernels(), **given), kernels
 
 
-async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Kernels) -> int:
+async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels: Kernels) -> int:
     notifier = Notifier()
     instruments = Instruments(Registry())
     made: list[Kernel] = []
@@ -130,7 +130,7 @@ async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Ker
         ).run(),
         "polling": Polling(agent.reconciler).run(),
         "policy log": LogListener(
-            agent.policy_log, agent.policy_log_group, on_problem=agent.knowledge.trouble_with("policy log")
+            agent.policy_log, agent.policy_log_group, on_problem=agent.persisted.trouble_with("policy log")
         ).run(),
         "deleted containers": dispatcher.run(),
         "bgp figures": bgp_metrics.watch(
@@ -156,7 +156,7 @@ async def _serve(machine: Machine, settings: Settings, digest: str, kernels: Ker
 
 
 async def _metrics(
-    agent: Agent, settings: Settings, instruments: Instruments, share: FairShare
+    agent: Agent, settings: AgentSettings, instruments: Instruments, share: FairShare
 ) -> t.Optional[MetricsServer]:
     """Served by HTTP, if that is wanted and possible: a port that is taken is no reason not to look after the node."""
     watch_process(instruments)
@@ -175,11 +175,11 @@ async def _metrics(
         await server.start()
     except OSError as error:
         where = f"{settings.metrics_address} port {settings.metrics_port}"
-        agent.knowledge.broken["metrics"] = (
+        agent.persisted.broken["metrics"] = (
             f"metrics cannot be served on {where}: {error.strerror}. Choose another metrics_port in agent.json, then"
             " restart calico-agent."
         )
-        _log.error("%s", agent.knowledge.broken["metrics"])
+        _log.error("%s", agent.persisted.broken["metrics"])
         return None
     return server
 

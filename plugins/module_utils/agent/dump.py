@@ -11,8 +11,9 @@ import logging
 import typing as t
 
 from ..node.store import atomic_file
-from .agent import Agent, plain
+from .agent import Agent
 from .api.protocol import AgentError
+from .metrics.reports import plain
 
 _log = logging.getLogger("calico.dump")
 _running: set[asyncio.Future[None]] = set()

@@ -28,7 +28,7 @@ from .api.protocol import AgentError
 _log = logging.getLogger("calico.knowledge")
 
 
-class Knowledge:
+class PersistedState:
     """`state` is the one that Ansible gave, without the node's own workloads; `complete` is False while a run has begun
     to change the node and has not finished."""
 

@@ -19,7 +19,7 @@ class SettingsError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class AgentSettings:
     """Times are in seconds. Fields are what agent.json may hold, by these names."""
 
     group: str = "calico"  # members may read by the API; "": only root
@@ -32,7 +32,7 @@ class Settings:
     cooldown: float = 30.0  # before a released address is given out again
 
     @classmethod
-    def of(cls, data: t.Any, path: str = PATH) -> Settings:
+    def from_dict(cls, data: t.Any, path: str = PATH) -> AgentSettings:
         """Raises SettingsError."""
         if not isinstance(data, dict):
             raise SettingsError(f"{path}: it must hold a JSON object. {_REMEDY}")
@@ -66,7 +66,7 @@ LEVELS = ("debug", "info", "warning", "error")
 class Loaded(t.NamedTuple):
     """`digest` names the file's content, 16 hex digits; "" where there is no file."""
 
-    settings: Settings
+    settings: AgentSettings
     digest: str
 
 
@@ -77,7 +77,7 @@ def load(path: str = PATH) -> Loaded:
             content = stream.read()
         data = json.loads(content)
     except FileNotFoundError:
-        return Loaded(Settings(), "")
+        return Loaded(AgentSettings(), "")
     except (OSError, ValueError) as error:
         raise SettingsError(f"{path}: it cannot be read: {error}. {_REMEDY}") from error
-    return Loaded(Settings.of(data, path), hashlib.sha256(content).hexdigest()[:16])
+    return Loaded(AgentSettings.from_dict(data, path), hashlib.sha256(content).hexdigest()[:16])

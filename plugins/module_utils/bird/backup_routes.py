@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from .client import SOCKET, Client
+from .client import SOCKET, BirdClient
 
 #: Protocols of templates/bird/backups.j2.
 _QUESTION = 'show route primary where proto ~ "calico_backup*"'
@@ -20,5 +20,5 @@ _ROUTE = re.compile(r"^(\S+/\d+)\s+\w+ \[calico_backup[46] ", re.MULTILINE)
 def in_use(path: str = SOCKET, timeout: float = 10.0) -> frozenset[str]:
     """Destinations (CIDR) whose best route is a backup: BGP has brought none for them. Raises NotAnswering or
     CommandRefused."""
-    with Client(path, timeout) as client:
+    with BirdClient(path, timeout) as client:
         return frozenset(_ROUTE.findall(client.ask(_QUESTION).text))

@@ -27,7 +27,7 @@ _LINE_LIMIT = 16 << 20
 _LINE = re.compile(r"(\d{4})([- ])(.*)", re.DOTALL)
 
 
-class Answer(t.NamedTuple):
+class BirdReply(t.NamedTuple):
     """`lines` are the texts without their codes, empty last line left out; `code` is that of the end."""
 
     code: int
@@ -38,7 +38,7 @@ class Answer(t.NamedTuple):
         return "\n".join(self.lines)
 
 
-class Client:
+class BirdClient:
     """One connection. A context manager; `timeout` is in seconds and holds for each answer as a whole."""
 
     def __init__(self, path: str = SOCKET, timeout: float = 10.0) -> None:
@@ -47,7 +47,7 @@ class Client:
         self.version = ""  # as BIRD greets: "2.0.12"
         self._lines = LineSocket(_LINE_LIMIT)
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> BirdClient:
         try:
             self._lines.connect(self.path, self.timeout)
             greeting = self._answer().text
@@ -76,7 +76,7 @@ class Client:
         """End the connection, if there is one."""
         self._lines.close()
 
-    def ask(self, command: str) -> Answer:
+    def ask(self, command: str) -> BirdReply:
         """Return the answer to one command as birdc takes it. Raises CommandRefused, NotAnswering or NotEncodable."""
         encoded = encoding.command(command)
         if not self._lines.connected:
@@ -90,7 +90,7 @@ class Client:
             raise CommandRefused(command, answer.code, answer.text)
         return answer
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> BirdReply:
         lines: list[str] = []
         code = 0
         end = time.monotonic() + self.timeout
@@ -104,7 +104,7 @@ class Client:
                 if found.group(3) or found.group(2) == "-":
                     lines.append(found.group(3))
                 if found.group(2) == " ":
-                    return Answer(code, tuple(lines))
+                    return BirdReply(code, tuple(lines))
             elif line.startswith(" "):
                 lines.append(line[1:])
             else:
@@ -119,16 +119,3 @@ class Client:
             raise NotAnswering(self.path, f"a line of its answer is larger than {_LINE_LIMIT >> 20} MiB") from None
         except Hangup:
             raise NotAnswering(self.path, "the connection was closed in the middle of an answer") from None
-
-
-def wait_until_ready(path: str = SOCKET, seconds: float = 10.0) -> str:
-    """The version of the BIRD at `path`, as soon as it answers. Raises NotAnswering after `seconds`."""
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            with Client(path, timeout=max(0.1, end - time.monotonic())) as client:
-                return client.version
-        except NotAnswering:
-            if time.monotonic() >= end:
-                raise
-            time.sleep(0.05)

@@ -17,7 +17,7 @@ import typing as t
 
 from ..bgp import passwords as bgp_passwords
 from . import encoding, kernel_sync, secrets_file, snippets
-from .client import SOCKET, Client
+from .client import SOCKET, BirdClient
 from .errors import BirdError, CommandRefused, ConfigurationRefused, NotAnswering, ReloadNotFinished, SnippetRefused
 from .version import PROGRAM
 
@@ -115,7 +115,7 @@ def reload(socket: str = SOCKET, seconds: float = 60.0) -> bool:
     Raises CommandRefused with BIRD's words, or ReloadNotFinished.
     """
     try:
-        with Client(socket) as client:
+        with BirdClient(socket) as client:
             _configure(client, "configure", seconds)
             return True
     except NotAnswering as error:
@@ -124,7 +124,7 @@ def reload(socket: str = SOCKET, seconds: float = 60.0) -> bool:
         raise
 
 
-def _configure(client: Client, command: str, seconds: float) -> None:
+def _configure(client: BirdClient, command: str, seconds: float) -> None:
     if kernel_sync.is_deaf(client):
         kernel_sync.wait_for_first_scan(client)
     end = time.monotonic() + seconds
@@ -146,7 +146,7 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
     Stopped in the middle it leaves a BIRD that forwards as it shall, and the old file: the next run does it again.
     """
     try:
-        with Client(socket) as client:
+        with BirdClient(socket) as client:
             if kernel_sync.is_deaf(client):
                 with _candidate(text, path, program):
                     pass  # before BIRD is told anything: what it refuses is to be about the text as it is meant
@@ -185,7 +185,7 @@ def unread(path: str = PATH, socket: str = SOCKET) -> bool:
         written = max(os.stat(path).st_mtime, snippets.last_touched(current(path)))
         with contextlib.suppress(FileNotFoundError):
             written = max(written, os.stat(secrets_file.beside(path)).st_mtime)
-        with Client(socket) as client:
+        with BirdClient(socket) as client:
             found = _LAST_READ.search(client.ask("show status").text)
     except FileNotFoundError:
         return False

@@ -19,7 +19,7 @@ import time
 import typing as t
 
 from . import status
-from .client import Client
+from .client import BirdClient
 from .version import parse
 
 #: Seconds: more than `graceful restart wait` and a scan. A BIRD that recovers does not write to the kernel before.
@@ -48,17 +48,17 @@ def with_weights(text: str) -> str:
     return _FILTER.sub(lambda found: found.group().replace("accept;", "weight = 2; accept;"), text)
 
 
-def is_deaf(client: Client) -> bool:
+def is_deaf(client: BirdClient) -> bool:
     """Whether this BIRD needs it."""
     return parse(client.version) >= (3, 0, 0)
 
 
-def wait_for_first_scan(client: Client, seconds: float = FIRST_SCAN, sleep: Sleep = time.sleep) -> None:
+def wait_for_first_scan(client: BirdClient, seconds: float = FIRST_SCAN, sleep: Sleep = time.sleep) -> None:
     """Until this BIRD 3 may be told another filter towards the kernel. Whoever waits in vain goes on."""
     _poll(seconds, sleep, lambda: not any(_NOT_YET.search(details) for details in _kernel(client).values()))
 
 
-def scan(client: Client, seconds: float = ANY_SCAN, sleep: Sleep = time.sleep) -> None:
+def scan(client: BirdClient, seconds: float = ANY_SCAN, sleep: Sleep = time.sleep) -> None:
     """Have each kernel protocol look at all of the kernel's routes once more, and wait for it: it learns all anew then.
 
     A scan follows whenever all routes were offered to the kernel again.
@@ -78,7 +78,7 @@ def scan(client: Client, seconds: float = ANY_SCAN, sleep: Sleep = time.sleep) -
     _poll(seconds, sleep, scanned)
 
 
-def _kernel(client: Client) -> dict[str, str]:
+def _kernel(client: BirdClient) -> dict[str, str]:
     """{name: what `show protocols all` says} of ours that are up. One of a snippet may export nothing, ever."""
     said = client.ask("show protocols all").text
     return {

@@ -9,7 +9,7 @@ import dataclasses
 import re
 import typing as t
 
-from .client import SOCKET, Client
+from .client import SOCKET, BirdClient
 
 # Name, type, table, state, since (with or without a date, with or without a part of a second), and what follows.
 _HEAD = re.compile(
@@ -63,7 +63,7 @@ class Status:
 
 def observe(path: str = SOCKET, timeout: float = 10.0) -> Status:
     """Ask the BIRD at a control socket. Raises NotAnswering or CommandRefused."""
-    with Client(path, timeout) as client:
+    with BirdClient(path, timeout) as client:
         general = client.ask("show status").text
         sessions = parse_sessions(client.ask("show protocols all").text)
         router_id = re.search(r"^Router ID is (\S+)", general, re.MULTILINE)

@@ -10,7 +10,7 @@ import sys
 import time
 import typing as t
 
-from ..agent.api.client import Client, NotRunning
+from ..agent.api.client import AgentClient, NotRunning
 from ..agent.api.protocol import AgentError
 from ..node.ipam.local_ipam import IpamUnreadable, LocalIpam
 from ..node.machine import Machine
@@ -42,7 +42,7 @@ class Sources:
     def __init__(self, machine: Machine, warn: t.Callable[[str], None] = _to_stderr) -> None:
         self.machine = machine
         self._warn = warn
-        self._client = Client(machine.agent_socket)
+        self._client = AgentClient(machine.agent_socket)
         self._warned = False
 
     def __enter__(self) -> Sources:

@@ -44,7 +44,7 @@ class AgentRefused(Exception):
 def is_bird_answering(socket: str) -> bool:
     """Return whether BIRD answers at its control socket."""
     try:
-        with client.Client(socket, timeout=5.0):
+        with client.BirdClient(socket, timeout=5.0):
             return True
     except NotAnswering:
         return False

@@ -170,5 +170,5 @@ def _remove_folders(changes: t.Sequence[Change]) -> None:
 def _withdraw(machine: Machine, planned: Plan) -> None:
     """Peers are told at once: a BIRD that is only stopped keeps its routes there for a graceful restart."""
     if any(change.subject == units.BIRD_UNIT and change.old.started for change in planned.units):
-        with contextlib.suppress(BirdError), client.Client(machine.bird_socket) as bird:
+        with contextlib.suppress(BirdError), client.BirdClient(machine.bird_socket) as bird:
             bird.ask("disable all")

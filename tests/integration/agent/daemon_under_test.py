@@ -21,7 +21,7 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client, NotRunning
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient, NotRunning
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.failpoints import VARIABLE
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
@@ -146,7 +146,7 @@ class Daemon:
     # ---- calls
 
     def call(self, method: str, **params: t.Any) -> dict[str, t.Any]:
-        with Client(self.socket, _PATIENCE) as client:
+        with AgentClient(self.socket, _PATIENCE) as client:
             return client.call(method, **params)
 
     def netns(self, name: str) -> str:

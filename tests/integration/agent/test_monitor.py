@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
 import functools
 import pathlib
+import socket
 import typing as t
 
 import pytest
@@ -57,7 +59,7 @@ class Host:
         self.addresses = 0  # times that they were told to be others
         self.leaving: set[str] = set()
 
-    def listen(self, buffer: int = 8 << 20) -> Monitor:
+    def listen(self, buffer: int = 8 << 20, **options: t.Any) -> Monitor:
         def lose() -> None:
             self.lost += 1
 
@@ -68,10 +70,11 @@ class Host:
             self.marked,
             ports=lambda: [self.ours.netlink_port],
             wanted=lambda interface: interface not in self.leaving,
-            opener=lambda: self.kernel._there(functools.partial(open_socket, buffer)),
+            opener=options.pop("opener", lambda: self.kernel._there(functools.partial(open_socket, buffer))),
             asker=lambda: self.kernel._there(rtnetlink.open_socket),
             on_lost=lose,
             on_addresses=addresses,
+            **options,
         )
         return self.monitor
 
@@ -165,34 +168,40 @@ def test_a_buffer_that_overflows_has_everything_looked_at(host: Host) -> None:
     run(host, scenario, buffer=4096)
 
 
-def test_a_lost_socket_is_opened_anew_and_everything_looked_at(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(monitor_, "_REOPEN", 0.05)
-    opened = []
+class Perishable:
+    """A netlink socket that is lost once it is `dead`."""
+
+    def __init__(self, real: socket.socket) -> None:
+        self.real = real
+        self.dead = False
+
+    def recv(self, size: int) -> bytes:
+        if self.dead:
+            raise OSError(errno.EBADF, "gone")
+        return self.real.recv(size)
+
+    def __getattr__(self, name: str) -> t.Any:
+        return getattr(self.real, name)
+
+
+def test_a_lost_socket_is_opened_anew_and_everything_looked_at(host: Host) -> None:
+    opened: list[t.Any] = []
 
     async def scenario() -> None:
         await host.quiet()
         opened[-1].setsockopt(270, 1, 1)  # still alive
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(host.monitor), "_read", lambda *dummy: None)
-            host.monitor._broken = OSError(9, "gone")
-            host.monitor._awake.set()
-            await host.until(lambda: None in host.marked.marks)
+        opened[-1].dead = True
+        host.kernel.link_set("cali111", up=False)
+        await host.until(lambda: None in host.marked.marks)
         await host.until(lambda: len(opened) == 2)
+        host.kernel.link_set("cali111", up=True)
         assert "workload" in await host.marks_of(lambda: host.kernel.link_set("cali111", up=False))
 
     def opener() -> t.Any:
-        opened.append(host.kernel._there(open_socket))
+        opened.append(Perishable(host.kernel._there(open_socket)))
         return opened[-1]
 
-    listen = host.listen
-
-    def listening(**options: t.Any) -> Monitor:
-        made = listen(**options)
-        made._opener = opener
-        return made
-
-    monkeypatch.setattr(host, "listen", listening)
-    run(host, scenario)
+    run(host, scenario, opener=opener, reopen=0.05)
 
 
 def test_our_own_changes_do_not_come_back(host: Host) -> None:

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import client, configuration, status
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import (
     ConfigurationRefused,
+    NotAnswering,
     SnippetRefused,
 )
 
@@ -45,13 +46,23 @@ def test_sessions_are_read(fleet: Fleet, network: Network) -> None:
     assert (last().established, last().imported) == (False, 1)
 
 
+def answers(socket: str) -> bool:
+    """Return whether the BIRD at a socket answers."""
+    try:
+        with client.BirdClient(socket):
+            return True
+    except NotAnswering:
+        return False
+
+
 def test_a_configuration_is_put_in_place_and_read(fleet: Fleet, network: Network) -> None:
     one = network.nodes[0]
     birds = mesh(network.nodes[:2], pool("vxlan.calico"))
     fleet.start(birds)
     daemon = fleet["node1"]
     path, socket, program = str(daemon.config), daemon.socket, daemon.build.bird
-    assert client.wait_until_ready(socket) == fleet.build.version
+    wait_for("BIRD answers", lambda: answers(socket))
+    assert status.observe(socket).version == fleet.build.version
     text = render(birds["node1"])
     assert configuration.apply(text, path, socket, program) == configuration.Outcome(False, False, text, text)
 

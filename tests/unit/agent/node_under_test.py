@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import AgentSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
@@ -44,6 +44,40 @@ STATE = NodeState(
 )
 
 
+class Killed(BaseException):
+    """The process ends here, as by SIGKILL."""
+
+
+class Process:
+    """An agent's process: once it is dead, none of its threads does anything."""
+
+    def __init__(self) -> None:
+        self.dead = False
+
+    def killed_at(self, point: str) -> t.Callable[[str], None]:
+        """Return a failpoint that kills it."""
+
+        def reached(name: str) -> None:
+            if name == point:
+                self.dead = True
+                raise Killed
+
+        return reached
+
+    def thread(self, run: t.Any) -> t.Any:
+        """Return `run`, a Worker, as a thread of this process."""
+
+        async def work(piece: t.Callable[[], t.Any]) -> t.Any:
+            return await run(lambda: self._do(piece))
+
+        return work
+
+    def _do(self, piece: t.Callable[[], t.Any]) -> t.Any:
+        if self.dead:
+            raise Killed
+        return piece()
+
+
 class Node:
     """Outlives its agents: `start` makes one, `kill` leaves everything as it is at that moment."""
 
@@ -51,7 +85,7 @@ class Node:
         self.folder = folder
         self.kernel = FakeKernel()
         underlay(self.kernel)
-        self.settings = Settings(**{"cooldown": 0.0, **settings})
+        self.settings = AgentSettings(**{"cooldown": 0.0, **settings})
         self.machine = Machine(
             self.kernel,
             store=str(folder / "lib"),
@@ -64,17 +98,19 @@ class Node:
         self.agent: Agent
         self.tasks: list[asyncio.Future] = []
         self.threads: dict[str, t.Any] = {}  # by name, those that are not inline
+        self.process = Process()  # of the present agent
 
     def seconds(self) -> float:
         return asyncio.get_running_loop().time()
 
     async def start(self) -> Agent:
+        self.process = Process()
         self.agent = Agent(
             self.machine,
             self.settings,
             lambda: self.kernel,
             ipam=LocalIpam(self.machine.ipam, self.seconds, lambda: "boot", self.settings.cooldown),
-            thread=lambda name: self.threads.get(name, inline),
+            thread=lambda name: self.process.thread(self.threads.get(name, inline)),
             clock=self.seconds,
         )
         await self.agent.start()
@@ -137,7 +173,7 @@ class Node:
     @contextlib.contextmanager
     def read_only(self) -> t.Iterator[None]:
         """The journal cannot be written."""
-        journal = self.agent.knowledge._ipam._journal
+        journal = self.agent.ipam._journal
         real = journal.append
 
         def refuse(records: t.Sequence[t.Any]) -> None:

@@ -14,7 +14,7 @@ import time
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import workloads
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import add
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain
 
 from tests.unit.agent.api.refusal import refused
@@ -245,7 +245,7 @@ def test_many_at_once(tmp_path):
         agent = await node.start()
         added = await asyncio.gather(*(node.add(f"w{number}") for number in range(16)))
         assert len(set(added)) == 16 and node.differences() == []
-        assert agent.workloads._commit.writes < 5
+        assert agent.instruments.flush_seconds.count() < 5
         same = await asyncio.gather(*(agent.add(node.request("w3")) for dummy in range(4)))
         assert {workload.addresses for workload in same} == {(added[3],)}
         await asyncio.gather(*(agent.delete(f"default/w{number}") for number in range(16)))
@@ -304,7 +304,7 @@ def test_a_reader_who_looks_keeps_nobody_waiting(tmp_path):
         await node.settle()
         looking = asyncio.ensure_future(agent.look())
         await asyncio.sleep(0.1)
-        assert agent._turn.quiet is None
+        assert agent.rwlock.quiet is None
         other = asyncio.ensure_future(node.add("other"))  # behind one who waits to be alone it would wait, too
         await asyncio.sleep(0.1)
         assert len(node.links) == 2 and not looking.done()
@@ -333,7 +333,7 @@ def test_a_reader_who_looks_sees_what_is_broken(tmp_path):
         agent = await node.start()
         await node.add("web")
         await node.settle()
-        async with agent._turn:  # the reconciler cannot repair it
+        async with agent.rwlock:  # the reconciler cannot repair it
             pass
         node.kernel.link_delete(next(iter(node.links)))
         looked = await agent.look()
@@ -347,7 +347,7 @@ def test_a_check_that_waited_for_a_delete_finds_nothing_rather_than_half_of_it(t
         node = Node(tmp_path)
         agent = await node.start()
         await node.add("web")
-        async with agent._turn:  # the reconciler is at something
+        async with agent.rwlock:  # the reconciler is at something
             deleting = asyncio.ensure_future(agent.delete("default/web"))
             await node.settle()
             checking = asyncio.ensure_future(agent.check("default/web"))
@@ -418,7 +418,7 @@ def test_without_a_desired_state_nothing_can_be_added(tmp_path):
 def test_the_wall_clock_may_jump(tmp_path, monkeypatch):
     """Nothing is decided by it: times of rest and grace are measured by a clock that only goes forward."""
     days = iter(["2026-11-21T21:00:00Z", "1970-01-01T00:00:00Z", "2106-02-07T06:28:15Z", "1999-12-31T23:59:59Z"] * 50)
-    monkeypatch.setattr(workloads, "now", lambda: next(days))
+    monkeypatch.setattr(add, "now", lambda: next(days))
     monkeypatch.setattr(time, "time", lambda: -1.0)
 
     async def scenario():

@@ -21,15 +21,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route
 
 from tests.fakes.kernel import FakeKernel
-from tests.unit.agent.node_under_test import BLOCK, STATE, Node, with_state
+from tests.unit.agent.node_under_test import BLOCK, STATE, Killed, Node, with_state
 from tests.unit.agent.virtual_time import run
 from tests.unit.dataplane.suites.drivers import underlay
 
 MORE = with_state(routes=(*STATE.routes, Route("10.244.9.0/29", "blackhole")))
-
-
-class Killed(BaseException):
-    pass
 
 
 def leftover(kernel):
@@ -66,22 +62,11 @@ def test_killed_at_any_point(tmp_path, monkeypatch, point):
         if point in failpoints.DELETE:
             await node.add("web")
 
-        def kill(name):
-            if name == point:
-                raise Killed
-
-        async def nothing(*dummy):
-            """A process that is gone undoes nothing."""
-
-        monkeypatch.setattr(failpoints, "point", kill)
-        monkeypatch.setattr(agent.workloads, "_undo", nothing)
-        monkeypatch.setattr(agent.workloads, "_leave", lambda *dummy, **more: None)
+        monkeypatch.setattr(failpoints, "point", node.process.killed_at(point))
         if point in failpoints.ADD:
             with pytest.raises(Killed):
                 await agent.add(node.request("web"))
         elif point in ("delete.unlinked", "delete.forgotten"):
-            monkeypatch.undo()
-            monkeypatch.setattr(failpoints, "point", kill)
             await agent.delete("default/web")
             await asyncio.gather(*node.tasks[1:2], return_exceptions=True)
         else:

@@ -24,16 +24,12 @@ def systemd(tmp_path: pathlib.Path) -> t.Iterator[socket.socket]:
 
 def test_what_is_said(systemd: socket.socket) -> None:
     notifier = Notifier({"NOTIFY_SOCKET": systemd.getsockname()})
-    notifier.ready("12 workloads")
-    notifier.status("two\nlines")
+    notifier.ready()
     notifier.alive()
-    notifier.extend(1.5)
     notifier.stopping()
-    assert [systemd.recv(1000) for dummy in range(5)] == [
-        b"READY=1\nSTATUS=12 workloads",
-        b"STATUS=two lines",
+    assert [systemd.recv(1000) for dummy in range(3)] == [
+        b"READY=1",
         b"WATCHDOG=1",
-        b"EXTEND_TIMEOUT_USEC=1500000",
         b"STOPPING=1",
     ]
 
@@ -56,18 +52,3 @@ def test_it_does_not_wait_for_who_does_not_listen(systemd: socket.socket) -> Non
     notifier = Notifier({"NOTIFY_SOCKET": systemd.getsockname()})
     for dummy in range(2000):  # more than a socket's queue holds
         notifier.alive()
-
-
-@pytest.mark.parametrize(
-    ("environment", "seconds"),
-    [
-        ({}, None),
-        ({"WATCHDOG_USEC": "30000000"}, 30.0),
-        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}, 30.0),
-        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}, None),
-        ({"WATCHDOG_USEC": "0"}, None),
-        ({"WATCHDOG_USEC": "x"}, None),
-    ],
-)
-def test_the_watchdog(environment: dict[str, str], seconds: t.Optional[float]) -> None:
-    assert Notifier(environment).watchdog == seconds

@@ -10,7 +10,7 @@ import socket
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import status
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.client import Client, wait_until_ready
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.client import BirdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import CommandRefused, NotAnswering
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -30,7 +30,7 @@ TEXT = (
 
 def test_an_answer_has_a_code_and_lines(bird) -> None:
     bird.answers["show status"] = [[STATUS]]
-    with Client(bird.path) as client:
+    with BirdClient(bird.path) as client:
         assert client.version == "2.0.12"
         assert client.ask("show status") == (13, TEXT)
         assert client.ask("show status").text == "\n".join(TEXT)
@@ -41,19 +41,19 @@ def test_an_answer_has_a_code_and_lines(bird) -> None:
 def test_pieces_make_no_difference(bird, cuts: set[int]) -> None:
     edges = [0, *sorted(cuts), len(STATUS)]
     bird.answers["show status"] = [[STATUS[start:end] for start, end in zip(edges, edges[1:])]]
-    with Client(bird.path) as client:
+    with BirdClient(bird.path) as client:
         assert client.ask("show status") == (13, TEXT)
 
 
 def test_what_comes_unasked_is_left_out(bird) -> None:
     bird.answers["x"] = [[b"+a message for whoever listens\n0000 \n"]]
-    with Client(bird.path) as client:
+    with BirdClient(bird.path) as client:
         assert client.ask("x") == (0, ())
 
 
 def test_a_refusal_names_command_and_answer(bird) -> None:
     bird.answers["nonsense"] = [[b"9001 syntax error, unexpected CF_SYM_UNDEFINED\n"]]
-    with Client(bird.path) as client, pytest.raises(CommandRefused) as caught:
+    with BirdClient(bird.path) as client, pytest.raises(CommandRefused) as caught:
         client.ask("nonsense")
     assert str(caught.value) == (
         "BIRD refused a command. `birdc nonsense` was answered with 9001: syntax error, unexpected CF_SYM_UNDEFINED. "
@@ -62,7 +62,7 @@ def test_a_refusal_names_command_and_answer(bird) -> None:
 
 
 def not_answering(path: str, timeout: float = 0.3) -> str:
-    with pytest.raises(NotAnswering) as caught, Client(path, timeout) as client:
+    with pytest.raises(NotAnswering) as caught, BirdClient(path, timeout) as client:
         client.ask("show status")
     return str(caught.value)
 
@@ -101,12 +101,6 @@ def test_somebody_else_at_the_socket(bird) -> None:
     )
     bird.greeting = b"0001 hello\n"
     assert not_answering(bird.path) == sentence(bird.path, "it greets with 'hello'")
-
-
-def test_waiting_for_a_start(bird, tmp_path: pathlib.Path) -> None:
-    assert wait_until_ready(bird.path, 1) == "2.0.12"
-    with pytest.raises(NotAnswering):
-        wait_until_ready(str(tmp_path / "nobody"), 0.1)
 
 
 def test_a_status_is_put_together_from_two_answers(bird) -> None:

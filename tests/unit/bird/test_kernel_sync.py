@@ -12,7 +12,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPool
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration, kernel_sync
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.client import Client
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.client import BirdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import ConfigurationRefused
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
@@ -135,7 +135,7 @@ def test_waits_end(three) -> None:
     wait: t.Callable[..., None]
     for wait in (kernel_sync.wait_for_first_scan, kernel_sync.scan):
         three.answers[ALL] = [said(kernel("kernel4", "DOWN", 0), kernel("kernel6", "DOWN", 0, state="start"))]
-        with Client(three.path) as client:
+        with BirdClient(three.path) as client:
             wait(client, seconds=2, sleep=slept.append)
         assert round(sum(slept), 1) == 2.0
         slept.clear()

@@ -16,7 +16,7 @@ import threading
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import AgentSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 
 from tests.unit.agent.virtual_time import inline
@@ -57,7 +57,7 @@ class AgentInProcess:
 
     async def _start(self):
         kernel = self.machine.kernel
-        self.agent = Agent(self.machine, Settings(), lambda: kernel, thread=lambda name: inline)
+        self.agent = Agent(self.machine, AgentSettings(), lambda: kernel, thread=lambda name: inline)
         methods = Methods(self.agent).table
         for name in ("node.plan", "node.apply", "resync"):
             methods[name] = methods[name]._replace(handler=self._counted(name, methods[name].handler))

@@ -11,7 +11,7 @@ import json
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import Settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import AgentSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import tunnel
 from ansible_collections.baremetal.host_routing.plugins.modules import node
@@ -65,7 +65,7 @@ def test_what_udev_reads_of_our_devices():
 
 def test_settings_are_those_that_the_agent_knows():
     found = json.loads(files(calico_node_agent_metrics_port="9191")["/etc/calico/agent.json"]["content"])
-    assert Settings.of(found) == Settings(metrics_port=9191)
+    assert AgentSettings.from_dict(found) == AgentSettings(metrics_port=9191)
 
 
 @pytest.mark.parametrize(

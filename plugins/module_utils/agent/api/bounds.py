@@ -12,7 +12,7 @@ from .peer import Peer
 from .protocol import AgentError
 
 
-class Limits(t.NamedTuple):
+class ApiLimits(t.NamedTuple):
     """Bytes, seconds, numbers. "Others" are all callers but root, whose share is its own."""
 
     line: int = protocol.LINE_LIMIT
@@ -54,7 +54,7 @@ class Bounds(t.Generic[_C]):
     `path` is the socket's. `waiting` are bytes of incomplete requests, {whether they are root's: count}.
     """
 
-    def __init__(self, limits: Limits, root: int, path: str) -> None:
+    def __init__(self, limits: ApiLimits, root: int, path: str) -> None:
         self.limits = limits
         self.root = root
         self.connections: set[_C] = set()

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A client of the agent's socket. Blocking, standard library alone, cheap to import.
 
-with Client() as agent:
+with AgentClient() as agent:
     agent.call("workload.get", id="default/web")
 """
 
@@ -38,7 +38,7 @@ class NotRunning(AgentError):
         )
 
 
-class Client:
+class AgentClient:
     """One connection, made by the first call. `timeout` is in seconds and holds for each answer as a whole.
 
     A context manager. After any error other than one that the agent answered, the next call connects anew.
@@ -50,7 +50,7 @@ class Client:
         self._lines = LineSocket(ANSWER_LIMIT)
         self._last = 0
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> AgentClient:
         return self
 
     def __exit__(

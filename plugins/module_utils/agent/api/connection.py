@@ -68,7 +68,7 @@ class ApiConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = t.cast(asyncio.Transport, transport)
         try:
-            self.peer = Peer.of(transport.get_extra_info("socket"))
+            self.peer = Peer.from_socket(transport.get_extra_info("socket"))
         except OSError:  # gone already
             self._transport.abort()
         self._root = self._bounds.is_root(self.peer)

@@ -13,9 +13,11 @@ from ...dataplane.node import NodePlan
 from ...node.engine import bundle
 from ...node.store import packed_state
 from ...state.node_state import NodeState
-from ..agent import Agent, plain
+from ..agent import Agent
+from ..metrics.reports import plain
 from ..reconcile.reconcile import Outcome
-from ..workloads.workloads import not_found, parsed_selector
+from ..workloads.check import parsed_selector
+from ..workloads.table import not_found
 from . import protocol
 from .calls import Method
 from .fair_share import give_way
@@ -63,7 +65,7 @@ class Methods:
         }
 
     async def add(self, params: Data, peer: Peer) -> Data:
-        request = AddRequest.of(params)
+        request = AddRequest.from_params(params)
         created = self._agent.get(request.id) is None
         return {"workload": (await self._agent.add(request)).to_dict(), "created": created}
 

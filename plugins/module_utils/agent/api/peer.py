@@ -29,7 +29,7 @@ class Peer(t.NamedTuple):
     groups: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, connection: socket.socket) -> Peer:
+    def from_socket(cls, connection: socket.socket) -> Peer:
         """Read them from the kernel. Raises OSError."""
         pid, uid, gid = _CREDENTIALS.unpack(
             connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)

@@ -59,7 +59,7 @@ class AddRequest:
     container: str = ""
 
     @classmethod
-    def of(cls, params: t.Mapping[str, t.Any]) -> AddRequest:
+    def from_params(cls, params: t.Mapping[str, t.Any]) -> AddRequest:
         """From the parameters of `workload.add`. Raises AgentError invalid_params, as `checked` does."""
         known = {field.name for field in dataclasses.fields(cls)} - {"network", "container"}
         unknown = sorted(set(params) - known)

@@ -27,7 +27,7 @@ import stat
 import typing as t
 
 from . import protocol
-from .bounds import Bounds, Limits
+from .bounds import ApiLimits, Bounds
 from .calls import Calls, CniHandler, Method
 from .connection import ApiConnection
 from .fair_share import FairShare
@@ -41,7 +41,7 @@ _BACKLOG = 1024  # the kernel's net.core.somaxconn may be lower
 _NO_MORE_FILES = 1.0  # seconds until a connection is accepted again after that failed
 _AT_ONCE = 16  # connections in a turn
 _ACCEPTING = "accepting"  # who has the turns in which connections are accepted
-_LIMITS = Limits()
+_LIMITS = ApiLimits()
 
 
 class SocketInUse(Exception):
@@ -63,7 +63,7 @@ class Server:
         *,
         group: str = protocol.GROUP,
         root: int = 0,
-        limits: Limits = _LIMITS,
+        limits: ApiLimits = _LIMITS,
         observed: t.Optional[t.Callable[[str, str, float], None]] = None,
         share: t.Optional[FairShare] = None,
     ) -> None:
@@ -121,7 +121,7 @@ class Server:
         """Serve a connection, or tell it why not: nothing more is spent on who has too many."""
         connection.setblocking(False)
         try:
-            peer = Peer.of(connection)
+            peer = Peer.from_socket(connection)
             refusal = None if self.bounds.is_root(peer) else self.bounds.too_many(peer)
             serve = refusal is None and not _gone(connection)
             if refusal is not None:

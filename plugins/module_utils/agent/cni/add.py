@@ -12,20 +12,20 @@ from ..api import protocol
 from ..api.protocol import AgentError
 from ..api.request import AddRequest
 from . import identity, result
-from .configuration import Configuration, Wishes
+from .configuration import AddParams, Configuration
 from .environment import Arguments, Attachment
 from .errors import INVALID_ENVIRONMENT, CniError, shown
-from .port import Agent
+from .port import CniBackend
 
 Environment = t.Mapping[str, str]
 
 
 async def add(
-    agent: Agent, attachment: Attachment, arguments: Arguments, configuration: Configuration
+    agent: CniBackend, attachment: Attachment, arguments: Arguments, configuration: Configuration
 ) -> dict[str, t.Any]:
     """The result. Raises CniError or AgentError."""
     network, previous, dns = configuration.name, configuration.previous, configuration.dns
-    wishes = configuration.wishes(arguments)
+    add_params = configuration.add_params(arguments)
     if previous is not None:
         # Before anything is done, not when its result is to be printed
         before = result.checked(previous)
@@ -39,7 +39,7 @@ async def add(
     if present is not None and present.netns != attachment.netns:
         # The container was started again, and nobody sent a DEL for what it was before (podman after a crash).
         await agent.delete(present.id)
-    request = _request(network, attachment, arguments, wishes)
+    request = _request(network, attachment, arguments, add_params)
     try:
         workload = await agent.add(request)
     except AgentError as error:
@@ -56,7 +56,7 @@ async def add(
         raise
 
 
-def _request(network: str, attachment: Attachment, arguments: Arguments, wishes: Wishes) -> AddRequest:
+def _request(network: str, attachment: Attachment, arguments: Arguments, add_params: AddParams) -> AddRequest:
     return AddRequest(
         id=identity.workload_id(network, attachment.container, attachment.ifname),
         name=_name(attachment, arguments.name),
@@ -64,13 +64,13 @@ def _request(network: str, attachment: Attachment, arguments: Arguments, wishes:
         netns=attachment.netns,
         netns_owned=False,
         peer_interface=attachment.ifname,
-        address=wishes.address,
-        address6=wishes.address6,
-        families=wishes.families,
-        pools=wishes.pools,
-        labels=wishes.labels,
-        mac=wishes.mac,
-        mtu=wishes.mtu,
+        address=add_params.address,
+        address6=add_params.address6,
+        families=add_params.families,
+        pools=add_params.pools,
+        labels=add_params.labels,
+        mac=add_params.mac,
+        mtu=add_params.mtu,
         network=network,
         container=attachment.container,
     )

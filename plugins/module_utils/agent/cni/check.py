@@ -16,10 +16,10 @@ from . import identity, result, versions
 from .configuration import Configuration, Document
 from .environment import Attachment
 from .errors import CHECK_FAILED, INVALID_CONFIGURATION, CniError
-from .port import Agent
+from .port import CniBackend
 
 
-async def check(agent: Agent, attachment: Attachment, configuration: Configuration) -> None:
+async def check(agent: CniBackend, attachment: Attachment, configuration: Configuration) -> None:
     """Raises CniError with everything that is wrong, or AgentError."""
     network, previous = configuration.name, configuration.previous
     if previous is None:

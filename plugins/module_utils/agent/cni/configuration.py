@@ -35,7 +35,7 @@ _IPAM_TYPES = (None, "", "calico-ipam")
 Document = t.Mapping[str, t.Any]
 
 
-class Wishes(t.NamedTuple):
+class AddParams(t.NamedTuple):
     """What is asked for an attachment, by the configuration or by the runtime."""
 
     address: t.Optional[str]
@@ -108,7 +108,7 @@ class Configuration:
             found.add(t.cast("tuple[str, str]", pair))
         return found
 
-    def wishes(self, arguments: Arguments) -> Wishes:
+    def add_params(self, arguments: Arguments) -> AddParams:
         """Raises CniError for what is wrong and for what cannot be had here."""
         for field, values in _REFUSED.items():
             self._refuse(field, self._document.get(field), values)
@@ -116,7 +116,7 @@ class Configuration:
         if ipam.get("type") not in _IPAM_TYPES:
             raise _unsupported("ipam.type", ipam.get("type"), "The agent gives addresses itself: leave ipam.type out.")
         addresses = self._addresses(arguments)
-        return Wishes(
+        return AddParams(
             address=addresses.get(4),
             address6=addresses.get(6),
             families=self._families(ipam),

@@ -8,10 +8,10 @@ from __future__ import annotations
 from ..api.protocol import NOT_FOUND, AgentError
 from . import identity
 from .environment import Attachment
-from .port import Agent
+from .port import CniBackend
 
 
-async def delete(agent: Agent, network: str, attachment: Attachment) -> bool:
+async def delete(agent: CniBackend, network: str, attachment: Attachment) -> bool:
     """Whether there was something. Raises AgentError where it could not be written down: the runtime asks again."""
     id = identity.workload_id(network, attachment.container, attachment.ifname)
     if agent.get(id) is not None and identity.find(agent, network, attachment) is None:

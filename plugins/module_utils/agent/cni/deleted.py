@@ -21,14 +21,14 @@ from . import environment
 from .configuration import Configuration
 from .delete import delete
 from .errors import CniError
-from .port import Agent
+from .port import CniBackend
 
 FOLDER = "/var/lib/calico/cni/deleted"
 SUFFIX = ".request"
 
 
 class DeletedWhileDown:
-    def __init__(self, agent: Agent, folder: str, log: logging.Logger) -> None:
+    def __init__(self, agent: CniBackend, folder: str, log: logging.Logger) -> None:
         self._agent = agent
         self._folder = folder
         self._log = log

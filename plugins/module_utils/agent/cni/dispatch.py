@@ -16,18 +16,13 @@ from ..api.protocol import AgentError
 from . import add, check, delete, environment, gc, status, versions
 from .configuration import Configuration, decode, version_of
 from .deleted import FOLDER, DeletedWhileDown
-from .errors import INTERNAL, CniError, of_agent
-from .port import Agent
+from .errors import INTERNAL, CniError, from_agent_error
+from .port import CniBackend
 
 #: Seconds between two looks for DELs that were taken while the agent was down.
 _INTERVAL = 10.0
 
 _LOG = logging.getLogger("calico.cni")
-
-
-async def handle(agent: Agent, variables: t.Mapping[str, str], stdin: bytes) -> tuple[int, bytes]:
-    """(0, a result or nothing) or (1, an error), each as the specification has it. Raises nothing else."""
-    return await Dispatcher(agent, deleted=None).handle(variables, stdin)
 
 
 class Dispatcher:
@@ -38,7 +33,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: CniBackend,
         deleted: t.Optional[str] = FOLDER,
         log: logging.Logger = _LOG,
         observed: t.Optional[t.Callable[[str, int, float], None]] = None,
@@ -59,7 +54,10 @@ class Dispatcher:
         return await self._deleted.complete() if self._deleted else 0
 
     async def handle(self, variables: t.Mapping[str, str], stdin: bytes) -> tuple[int, bytes]:
-        """As the function."""
+        """Run one command: return (0, a result or nothing) or (1, an error), as the specification has them.
+
+        Raises nothing else.
+        """
         began = time.perf_counter()
         error: t.Optional[CniError] = None
         output = b""
@@ -69,7 +67,7 @@ class Dispatcher:
         except CniError as refused:
             error = refused
         except AgentError as refused:
-            error = of_agent(refused)
+            error = from_agent_error(refused)
         except Exception as failure:  # noqa: BLE001
             error = self._internal(variables, failure)
         if self._observed is not None:

@@ -59,7 +59,7 @@ class CniError(Exception):
         return {"cniVersion": version, "code": self.code, "msg": self.message, "details": self.details}
 
 
-def of_agent(error: AgentError) -> CniError:
+def from_agent_error(error: AgentError) -> CniError:
     if error.code == protocol.INVALID_PARAMS and error.data.get("field") == "netns":
         return CniError(INVALID_ENVIRONMENT, "environment variable CNI_NETNS cannot be used", str(error))
     return CniError(_OF_AGENT.get(error.code, INTERNAL), str(error))

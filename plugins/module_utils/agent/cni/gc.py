@@ -9,10 +9,10 @@ from ..api.protocol import AgentError
 from . import identity
 from .configuration import Configuration
 from .errors import GC_INCOMPLETE, CniError
-from .port import Agent
+from .port import CniBackend
 
 
-async def collect(agent: Agent, configuration: Configuration) -> list[str]:
+async def collect(agent: CniBackend, configuration: Configuration) -> list[str]:
     """The ids that were removed. Raises CniError for those that could not be, once all were tried."""
     network, valid = configuration.name, configuration.valid_attachments
     stale = {

@@ -13,14 +13,14 @@ import typing as t
 
 from ...state.attachment import Workload
 from .environment import Attachment
-from .port import Agent
+from .port import CniBackend
 
 
 def workload_id(network: str, container: str, ifname: str) -> str:
     return f"{network}.{container}.{ifname}"
 
 
-def find(agent: Agent, network: str, attachment: Attachment) -> t.Optional[Workload]:
+def find(agent: CniBackend, network: str, attachment: Attachment) -> t.Optional[Workload]:
     """The workload of this attachment. Dots may be part of all three names, so that the id alone does not prove it."""
     found = agent.get(workload_id(network, attachment.container, attachment.ifname))
     return found if found is not None and key(found) == (attachment.container, attachment.ifname) else None

@@ -13,28 +13,28 @@ from ...state.node_state import NodeState
 from ..api.request import AddRequest
 
 
-class Ipam(t.Protocol):
+class CniIpam(t.Protocol):
     def usage(self) -> t.Sequence[Usage]: ...
 
     def allocations(self) -> t.Sequence[Allocation]: ...
 
 
-class Machine(t.Protocol):
+class CniMachine(t.Protocol):
     @property
     def bird_socket(self) -> str: ...
 
 
-class Agent(t.Protocol):
+class CniBackend(t.Protocol):
     """All may raise AgentError."""
 
     @property
-    def machine(self) -> Machine: ...
+    def machine(self) -> CniMachine: ...
 
     @property
     def state(self) -> t.Optional[NodeState]: ...
 
     @property
-    def ipam(self) -> Ipam: ...
+    def ipam(self) -> CniIpam: ...
 
     async def add(self, request: AddRequest) -> Workload:
         """The workload, when it can be reached; `mac` and `mtu` are those of the link inside. The same again is no

@@ -174,8 +174,3 @@ def _before_interfaces(
         result[field]["routes"] = [{"dst": default, "gw": gateway}]
     result["dns"] = result.get("dns") or dict(dns)
     return result
-
-
-def _is_index(value: t.Any, of: t.Sequence[t.Any]) -> bool:
-    # True and False are integers, too.
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(of)

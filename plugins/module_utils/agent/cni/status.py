@@ -11,12 +11,12 @@ from ...base.addresses import family_of
 from ...bird import client
 from ...bird.errors import BirdError
 from .errors import LIMITED, UNAVAILABLE, CniError
-from .port import Agent
+from .port import CniBackend
 
 _BIRD_PATIENCE = 2.0  # seconds
 
 
-async def status(agent: Agent) -> None:
+async def status(agent: CniBackend) -> None:
     """Raises CniError 50 where no workload can be added, 51 where those that exist suffer as well, or AgentError."""
     unable = list(agent.health()) or _without_addresses(agent)
     limited = await _without_routes(agent)
@@ -30,7 +30,7 @@ async def status(agent: Agent) -> None:
         raise CniError(UNAVAILABLE, "no container can be attached now", "; ".join(unable))
 
 
-def _without_addresses(agent: Agent) -> list[str]:
+def _without_addresses(agent: CniBackend) -> list[str]:
     usage = agent.ipam.usage()
     if not usage:
         return ["this node has no block of addresses. Run site.yml, which grants one"]
@@ -43,7 +43,7 @@ def _without_addresses(agent: Agent) -> list[str]:
     return full
 
 
-async def _without_routes(agent: Agent) -> list[str]:
+async def _without_routes(agent: CniBackend) -> list[str]:
     """Other nodes are reached by what BIRD tells; where the fleet has no BGP it is not asked for."""
     if agent.state is None or agent.state.bird is None:
         return []
@@ -58,5 +58,5 @@ async def _without_routes(agent: Agent) -> list[str]:
 
 
 def _ask_bird(path: str) -> None:
-    with client.Client(path, timeout=_BIRD_PATIENCE):
+    with client.BirdClient(path, timeout=_BIRD_PATIENCE):
         pass

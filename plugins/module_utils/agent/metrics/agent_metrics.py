@@ -20,10 +20,10 @@ def watch_agent(instruments: Instruments, agent: Agent) -> None:
         instruments.describe(VERSION, engine, state.node if state else "")
         instruments.in_sync.set(value=float(agent.in_sync))
         instruments.engine_altered.set(value=float(bool(engine_start.read_alarm(agent.machine.engine_alarm))))
-        instruments.state_complete.set(value=float(agent.knowledge.complete))
+        instruments.state_complete.set(value=float(agent.persisted.complete))
         instruments.workloads.set(RUN_TIME, value=len(agent.workloads))
         instruments.workloads.set(INVENTORY, value=len(state.workloads) if state else 0)
-        instruments.workloads.set(DELETING, value=len(agent.workloads.deletion))
+        instruments.workloads.set(DELETING, value=len(agent.cleanup))
         problems = agent.reconciler.problems
         for kind in DRIVERS:
             instruments.problems.set(kind, value=len(problems.get(kind, ())))
@@ -31,7 +31,7 @@ def watch_agent(instruments: Instruments, agent: Agent) -> None:
         for labels, packets in log.counted().items():
             instruments.policy_packets.add(*labels, amount=packets)
         instruments.policy_log_lost.add(amount=log.lost - instruments.policy_log_lost.value())
-        if "ipam" not in agent.knowledge.broken:
+        if "ipam" not in agent.persisted.broken:
             instruments.use_of_addresses(agent.ipam.usage())
 
     instruments.registry.refresh_with(refresh)

@@ -39,7 +39,7 @@ _VERSIONS = (b"HTTP/1.0", b"HTTP/1.1")
 Check = t.Callable[[], t.Optional[str]]
 
 
-class Answer(t.NamedTuple):
+class HttpAnswer(t.NamedTuple):
     status: http.HTTPStatus
     body: str
     content_type: str = "text/plain; charset=utf-8"
@@ -164,11 +164,11 @@ class MetricsServer:
 
     def _answer(self) -> None:
         asking, self._asking = self._asking, []
-        pages: dict[bytes, Answer] = {}
+        pages: dict[bytes, HttpAnswer] = {}
         for client in asking:
             client.answer(*self._answer_to(client.head, pages))
 
-    def _answer_to(self, head: t.Optional[bytes], pages: dict[bytes, Answer]) -> tuple[Answer, bool]:
+    def _answer_to(self, head: t.Optional[bytes], pages: dict[bytes, HttpAnswer]) -> tuple[HttpAnswer, bool]:
         """The answer, and whether its body is wanted. `pages` are those that were made in this turn."""
         if head is None:
             status = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
@@ -196,13 +196,13 @@ class MetricsServer:
                 pages[path] = _refusal(http.HTTPStatus.INTERNAL_SERVER_ERROR, "see the agent's journal")
         return pages[path], with_body
 
-    def _page(self, path: bytes) -> Answer:
+    def _page(self, path: bytes) -> HttpAnswer:
         if path == b"/metrics":
-            return Answer(http.HTTPStatus.OK, metrics.text(self._registry), metrics.CONTENT_TYPE)
+            return HttpAnswer(http.HTTPStatus.OK, metrics.text(self._registry), metrics.CONTENT_TYPE)
         wrong = self._checks[path]()
         if wrong is None:
-            return Answer(http.HTTPStatus.OK, "ok\n")
-        return Answer(http.HTTPStatus.SERVICE_UNAVAILABLE, f"{wrong}\n")
+            return HttpAnswer(http.HTTPStatus.OK, "ok\n")
+        return HttpAnswer(http.HTTPStatus.SERVICE_UNAVAILABLE, f"{wrong}\n")
 
 
 class _Stage(enum.Enum):
@@ -264,7 +264,7 @@ class _Client(asyncio.Protocol):
             self._timer.cancel()
         self.server.gone(self)
 
-    def answer(self, answer: Answer, with_body: bool) -> None:
+    def answer(self, answer: HttpAnswer, with_body: bool) -> None:
         if self._lost or self._transport.is_closing():
             return
         self._arm()
@@ -302,11 +302,11 @@ class _Client(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(self.server.seconds, self._transport.abort)
 
 
-def _refusal(status: http.HTTPStatus, why: str, header: str = "") -> Answer:
-    return Answer(status, f"{status.phrase}: {why}.\n", header=header)
+def _refusal(status: http.HTTPStatus, why: str, header: str = "") -> HttpAnswer:
+    return HttpAnswer(status, f"{status.phrase}: {why}.\n", header=header)
 
 
-def _message(answer: Answer, with_body: bool) -> bytes:
+def _message(answer: HttpAnswer, with_body: bool) -> bytes:
     body = answer.body.encode("utf-8", "replace")
     head = (
         f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n"

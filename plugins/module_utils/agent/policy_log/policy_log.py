@@ -41,7 +41,7 @@ _FRAGMENT = struct.Struct("!H")
 Counted = tuple[str, str, str, str, str]
 
 
-class Entry:
+class PolicyLogEntry:
     """One flow and who decided on it. Times are in seconds since 1970; `order` grows with each packet that comes."""
 
     __slots__ = (
@@ -97,7 +97,9 @@ class PolicyLog:
         self.unlisted = 0  # packets that were counted and are of no entry
         self._clock = clock
         self._room = room
-        self._entries: collections.OrderedDict[t.Any, Entry] = collections.OrderedDict()  # the last touched is last
+        self._entries: collections.OrderedDict[t.Any, PolicyLogEntry] = (
+            collections.OrderedDict()
+        )  # the last touched is last
         self._order = 0
         self._due: collections.Counter[bytes] = collections.Counter()  # by prefix, since `counted` was asked
         self._next: t.Optional[int] = None
@@ -137,8 +139,8 @@ class PolicyLog:
             due.clear()
 
     def _entered(
-        self, key: t.Any, record: Record, known: t.Optional[Entry], device: t.Callable[[int], str], now: float
-    ) -> t.Optional[Entry]:
+        self, key: t.Any, record: Record, known: t.Optional[PolicyLogEntry], device: t.Callable[[int], str], now: float
+    ) -> t.Optional[PolicyLogEntry]:
         """A new entry, or the one that was there if it still means the same. None for what is not of policy."""
         reason = log_prefix.reason(record.prefix.decode("ascii", "replace"))
         flow = packet_headers.flow(record.packet)
@@ -153,7 +155,7 @@ class PolicyLog:
                 return known
             self._entries[key, known.order] = self._entries.pop(key)  # what it was of others stays what it was
         indev, outdev = (device(index) if index else "" for index in (record.indev, record.outdev))
-        entry = Entry(_VERDICTS[reason.verdict], reason.direction, decider, flow, indev, outdev, now)
+        entry = PolicyLogEntry(_VERDICTS[reason.verdict], reason.direction, decider, flow, indev, outdev, now)
         entry.source, entry.destination, entry.generation = source, destination, self.names.generation
         self._entries[key] = entry
         while len(self._entries) > self._room:
@@ -164,7 +166,7 @@ class PolicyLog:
 
     def entries(
         self, workload: t.Optional[str] = None, since: t.Optional[float] = None, after: int = 0
-    ) -> t.List[Entry]:
+    ) -> t.List[PolicyLogEntry]:
         """Those that had packets later than `since` (seconds since 1970) and `after` (an order), the latest last."""
         found = [
             entry

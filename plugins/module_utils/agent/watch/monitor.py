@@ -67,7 +67,7 @@ class Monitor:
     `ports` gives the netlink ports by which this process writes the kernel; `wanted` says whether a host end belongs to
     a workload now. `opener` opens the socket that listens and `asker` one to ask by, in the network namespace that
     matters. `on_lost` is called each time notifications were lost, `on_addresses` when some interface's address may be
-    another.
+    another. A lost socket is opened again after `reopen` seconds.
     """
 
     def __init__(
@@ -80,8 +80,10 @@ class Monitor:
         asker: t.Callable[[], socket.socket] = rt.open_socket,
         on_lost: t.Callable[[], None] = lambda: None,
         on_addresses: t.Callable[[], None] = lambda: None,
+        reopen: float = _REOPEN,
     ) -> None:
         self._reconciler = reconciler
+        self._reopen = reopen
         self._ports = ports
         self._opener = opener
         self._on_lost = on_lost
@@ -107,13 +109,13 @@ class Monitor:
                 try:
                     netlink = self._opener()
                 except OSError:
-                    await asyncio.sleep(_REOPEN)
+                    await asyncio.sleep(self._reopen)
                     continue
                 try:
                     await self._listen(loop, netlink)
                 except OSError:
                     self._lose()
-                    await asyncio.sleep(_REOPEN)
+                    await asyncio.sleep(self._reopen)
                 finally:
                     if self._pause is not None:
                         self._pause.cancel()

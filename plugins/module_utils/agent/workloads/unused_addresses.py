@@ -13,8 +13,8 @@ import asyncio
 import logging
 import typing as t
 
-from ..persisted_state import Knowledge
-from .workloads import Workloads
+from .context import WorkloadContext
+from .delete import release_unused, uses
 
 _log = logging.getLogger("calico.unused_addresses")
 
@@ -25,9 +25,8 @@ _INTERVAL = 60.0
 class UnusedAddresses:
     """`grace` is in seconds of `clock`."""
 
-    def __init__(self, knowledge: Knowledge, workloads: Workloads, grace: float, clock: t.Callable[[], float]) -> None:
-        self._knowledge = knowledge
-        self._workloads = workloads
+    def __init__(self, on: WorkloadContext, grace: float, clock: t.Callable[[], float]) -> None:
+        self._on = on
         self._grace = grace
         self._clock = clock
         self._noticed: dict[str, float] = {}  # handle: when
@@ -39,13 +38,11 @@ class UnusedAddresses:
             await asyncio.sleep(min(_INTERVAL, max(self._grace, 1.0)))
 
     async def look(self) -> None:
-        if self._knowledge.broken.keys() & {"ipam", "records"}:
+        if self._on.persisted.broken.keys() & {"ipam", "records"}:
             return  # what has no record to be seen may be in use
         now = self._clock()
-        handles = [allocation.handle for allocation in self._knowledge.ipam.allocations()]
-        self._noticed = {
-            handle: self._noticed.get(handle, now) for handle in handles if not self._workloads.uses(handle)
-        }
+        handles = [allocation.handle for allocation in self._on.persisted.ipam.allocations()]
+        self._noticed = {handle: self._noticed.get(handle, now) for handle in handles if not uses(self._on, handle)}
         for handle, noticed in list(self._noticed.items()):
-            if now - noticed >= self._grace and await self._workloads.release_unused(handle):
+            if now - noticed >= self._grace and await release_unused(self._on, handle):
                 _log.warning("The address of %s is free again: no such workload for %g s.", handle, self._grace)

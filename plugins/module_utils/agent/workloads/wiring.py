@@ -23,40 +23,42 @@ from . import failpoints
 _T = t.TypeVar("_T")
 
 
-class Plumbing:
-    """All raise AgentError. Who calls holds the turn."""
+class WorkloadWiring:
+    """One workload's link and route in the kernel. All methods raise AgentError; the caller holds the RWLock."""
 
     def __init__(self, kernel: Kernel, thread: Worker) -> None:
         self._kernel = kernel
         self._thread = thread
 
     async def link(
-        self, endpoint: WorkloadEndpoint, opened: t.Collection[str], ready: t.Callable[[], bool]
+        self, endpoint: WorkloadEndpoint, opened: t.Collection[str], reachable: t.Callable[[], bool]
     ) -> tuple[Attached, bool]:
-        """All but the route, of which nothing is left if it fails. If it may be reached by then, for its address is on
-        the disk and policy knows it, the route as well (True): the way back to the loop and here again would take as
-        long as the route itself."""
-        return await self._run(_attach, endpoint, opened, ready)
+        """Make all but the route; nothing of it is left if it fails. Return the link, and whether the route stands too.
+
+        The route is added here if the workload may be reached by then (`reachable`: its address is on the disk and
+        policy knows it), because another hop from the loop to this thread would take as long as the route itself.
+        """
+        return await self._run(_attach, endpoint, opened, reachable)
 
     async def route(self, endpoint: WorkloadEndpoint, opened: t.Collection[str]) -> None:
-        """Makes it reachable. `opened` are blocks of which this is the first workload: what is not used in them has
-        to end here from now on."""
+        """Make a workload reachable. `opened` are the blocks of which it is the first workload: packets to addresses
+        of theirs that are not in use have to end at this node from now on."""
         await self._run(_attach_route, endpoint, opened)
 
     async def again(self, endpoint: WorkloadEndpoint) -> Attached:
-        """Brings what may be there already into order."""
+        """Attach a workload of which parts may be in the kernel already; those are repaired."""
         return await self._run(attach.attach, endpoint)
 
     async def unroute(self, endpoint: WorkloadEndpoint) -> None:
-        """It cannot be reached any more."""
+        """Remove the route, so that the workload cannot be reached."""
         await self._run(attach.detach_route, endpoint)
 
     async def adopted(self, endpoint: WorkloadEndpoint) -> str:
-        """The identity of the namespace in which it stands, "" for none."""
+        """Return the identity of the namespace that the workload's link is in, "" if it has no link."""
         return await self._run(workload.adopted, endpoint)
 
     async def plan(self, state: NodeState, endpoint: WorkloadEndpoint) -> NodePlan:
-        """What is wrong with one workload; `state` is to hold nothing but what is its own."""
+        """Return what is wrong with one workload; `state` holds nothing but what is its own."""
         return await self._run(plan_node, state, ("workload", "sysctl", "route"), (endpoint.interface,))
 
     async def _run(self, work: t.Callable[..., _T], *arguments: t.Any) -> _T:
@@ -71,11 +73,11 @@ class Plumbing:
 
 
 def _attach(
-    kernel: Kernel, endpoint: WorkloadEndpoint, opened: t.Collection[str], ready: t.Callable[[], bool]
+    kernel: Kernel, endpoint: WorkloadEndpoint, opened: t.Collection[str], reachable: t.Callable[[], bool]
 ) -> tuple[Attached, bool]:
     attached = attach.attach_link(kernel, endpoint)
     failpoints.point("add.linked")
-    if not ready():
+    if not reachable():
         return attached, False
     failpoints.point("add.written")
     failpoints.point("add.guarded")

@@ -17,7 +17,7 @@ import tarfile
 import time
 import typing as t
 
-from ...bird.client import Client
+from ...bird.client import BirdClient
 from ...bird.errors import BirdError
 from ..errors import DONE, CommandError
 from ..sources import Sources
@@ -119,7 +119,7 @@ def _said(command: t.Sequence[str]) -> str:
 
 def _bird(socket: str, command: str) -> str:
     try:
-        with Client(socket) as client:
+        with BirdClient(socket) as client:
             return f"{client.ask(command).text}\n"
     except BirdError as error:
         return f"{error}\n"

@@ -20,7 +20,7 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client, NotRunning
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient, NotRunning
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
@@ -208,7 +208,7 @@ class PodmanNode:
         self._agent.wait(PATIENCE)
 
     def call(self, method: str, **params: t.Any) -> dict[str, t.Any]:
-        with Client(str(self.folder / "run" / "agent.sock"), PATIENCE) as client:
+        with AgentClient(str(self.folder / "run" / "agent.sock"), PATIENCE) as client:
             return client.call(method, **params)
 
     @property

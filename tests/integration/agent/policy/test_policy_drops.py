@@ -10,7 +10,7 @@ import socket
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import packed_state
@@ -122,10 +122,10 @@ def test_a_connection_that_is_still_allowed_goes_on_and_one_that_is_not_ends(sto
     try:
         assert all(talk.goes_on() for talk in talks.values())
         without_cutting = tcp(80, 82)
-        with Client(daemon.socket) as agent:
+        with AgentClient(daemon.socket) as agent:
             agent.call("node.apply", state=packed_state.pack(without_cutting), removals=True)
         assert [port for port, talk in talks.items() if talk.goes_on()] == [80, 82]
-        with Client(daemon.socket) as agent:
+        with AgentClient(daemon.socket) as agent:
             agent.call("node.apply", state=packed_state.pack(tcp(80)), removals=True)
         assert [port for port, talk in talks.items() if talk.goes_on()] == [80]
         # Policy would let web connect to clients: what it still sends makes no new connection of the old one.
@@ -133,7 +133,7 @@ def test_a_connection_that_is_still_allowed_goes_on_and_one_that_is_not_ends(sto
             talk.server.sendall(b"more")
         assert [port for port, talk in talks.items() if talk.hears(b"more")] == [80]
         assert [port for port, talk in talks.items() if talk.goes_on()] == [80]
-        with Client(daemon.socket) as agent:
+        with AgentClient(daemon.socket) as agent:
             agent.call("node.apply", state=packed_state.pack(tcp(80, 82)), removals=True)
         daemon.until(lambda: talks[82].hears(b"more"), "what is allowed again goes on where TCP has not given up")
     finally:

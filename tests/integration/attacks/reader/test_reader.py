@@ -17,8 +17,8 @@ import subprocess
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import Limits
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 
 from tests.integration.agent.cni.shim import Shim
@@ -226,7 +226,7 @@ def test_what_only_root_may(daemon: Daemon) -> None:
     Precedent: CWE-862.
     Result: each method that changes and each parameter of root's is refused by name.
     """
-    with Client(daemon.socket) as client:
+    with AgentClient(daemon.socket) as client:
         methods = ["workload.add", "workload.delete", "workload.label", "node.apply", "resync"]
         methods += ["remote_endpoints.reload", "ipam.release"]
         with pytest.raises(AgentError) as known:
@@ -286,7 +286,7 @@ def test_a_refusal_reaches_who_attaches(tmp_path: pathlib.Path, carrier: str) ->
     Precedent: none known.
     Result: a refusal has the form of the request that it refuses, with a code and a message.
     """
-    server = LiveServer(tmp_path, limits=Limits(waiting=1000))
+    server = LiveServer(tmp_path, limits=ApiLimits(waiting=1000))
     try:
         shim = Shim(tmp_path / "cni", server.path, carrier)
         with server.connect() as full:

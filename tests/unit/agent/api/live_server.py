@@ -13,9 +13,9 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import Limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Method
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server
@@ -26,7 +26,9 @@ ME = os.getuid()
 class LiveServer:
     """`root` is who may do everything: by default, who runs the tests. Closed by the fixture that made it."""
 
-    def __init__(self, folder: pathlib.Path, root: int = ME, limits: t.Optional[Limits] = None, **more: t.Any) -> None:
+    def __init__(
+        self, folder: pathlib.Path, root: int = ME, limits: t.Optional[ApiLimits] = None, **more: t.Any
+    ) -> None:
         self.path = str(folder / "agent.sock")
         self.loop = asyncio.new_event_loop()
         self.observed: list[tuple[str, str]] = []
@@ -50,7 +52,7 @@ class LiveServer:
             },
             cni=self._cni,
             root=root,
-            limits=limits or Limits(),
+            limits=limits or ApiLimits(),
             observed=lambda method, outcome, seconds: self.observed.append((method, outcome)),
             **more,
         )
@@ -65,8 +67,8 @@ class LiveServer:
     def do(self, coroutine: t.Coroutine[t.Any, t.Any, t.Any]) -> t.Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
 
-    def client(self, timeout: float = 10.0) -> Client:
-        return Client(self.path, timeout)
+    def client(self, timeout: float = 10.0) -> AgentClient:
+        return AgentClient(self.path, timeout)
 
     def connect(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

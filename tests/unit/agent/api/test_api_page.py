@@ -9,9 +9,9 @@ import pathlib
 import re
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import Limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.workloads import SELECTOR_LIMIT
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.check import SELECTOR_LIMIT
 
 from tests.conftest import ROOT
 from tests.unit.agent.node_under_test import Node
@@ -43,7 +43,7 @@ def test_the_codes() -> None:
 
 
 def test_the_limits() -> None:
-    limits = Limits()
+    limits = ApiLimits()
     said = PAGE.partition("### Limits")[2].partition("###")[0]
     assert (limits.line, limits.line_others) == (1 << 20, 16 << 10) and "1 MiB" in said and "16 KiB" in said
     assert said.count(f"{limits.idle:g} s") == 2 and limits.deadline == limits.idle

@@ -21,11 +21,12 @@ from tests.conftest import ROOT
 
 
 def test_what_is_left_out_has_a_default():
-    request = AddRequest.of({"name": "web", "netns": "web", "mac": None, "pools": [], "address": None})
+    request = AddRequest.from_params({"name": "web", "netns": "web", "mac": None, "pools": [], "address": None})
     assert (request.id, request.namespace, request.peer_interface) == ("default/web", "default", "eth0")
-    assert AddRequest.of({"name": "web", "netns_owned": True}).netns == "web"
+    assert AddRequest.from_params({"name": "web", "netns_owned": True}).netns == "web"
     assert (
-        AddRequest.of({"name": "web", "netns": "/proc/1/ns/net", "mac": "02:AA:00:00:00:01"}).mac == "02:aa:00:00:00:01"
+        AddRequest.from_params({"name": "web", "netns": "/proc/1/ns/net", "mac": "02:AA:00:00:00:01"}).mac
+        == "02:aa:00:00:00:01"
     )
 
 
@@ -98,7 +99,7 @@ def test_what_is_left_out_has_a_default():
 )
 def test_what_cannot_be_is_refused_in_words(params, words):
     with pytest.raises(AgentError) as caught:
-        AddRequest.of(params)
+        AddRequest.from_params(params)
     assert (caught.value.code, caught.value.message) == ("invalid_params", f"workload.add: {words}")
 
 
@@ -124,7 +125,7 @@ FIELDS = (
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, JSON)))
 def test_whatever_is_asked_for_is_refused_or_fits(params):
     try:
-        request = AddRequest.of(params)
+        request = AddRequest.from_params(params)
     except AgentError as error:
         assert error.code == "invalid_params"
         return
@@ -156,7 +157,7 @@ def test_settings_that_cannot_be(tmp_path, content, words):
 
 
 def test_settings(tmp_path):
-    assert settings.load(str(tmp_path / "none")) == (settings.Settings(), "")
+    assert settings.load(str(tmp_path / "none")) == (settings.AgentSettings(), "")
     path = tmp_path / "agent.json"
     path.write_text('{"group": "", "cooldown": 1}')
     loaded = settings.load(str(path))
@@ -182,7 +183,7 @@ def test_drift_is_counted_for_a_day():
 
 def test_every_setting_is_documented():
     page = (ROOT / "docs" / "agent.md").read_text()
-    for field in dataclasses.fields(settings.Settings):
+    for field in dataclasses.fields(settings.AgentSettings):
         default = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
         (line,) = [line for line in page.splitlines() if line.startswith("|") and f"`{field.name}`" in line]
         assert default in line, line

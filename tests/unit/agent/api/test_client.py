@@ -14,8 +14,8 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import Limits
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client, NotRunning
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient, NotRunning
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 
 from tests.unit.agent.api.live_server import ME, LiveServer, eventually
@@ -60,7 +60,7 @@ def test_a_stream(live: LiveServer) -> None:
 
 
 def test_what_is_too_large_is_told(serve: t.Callable[..., LiveServer]) -> None:
-    with serve(limits=Limits(line=1000)).client() as client:
+    with serve(limits=ApiLimits(line=1000)).client() as client:
         with pytest.raises(AgentError) as caught:
             client.call("echo", text="a" * 5_000_000)
         assert (caught.value.code, caught.value.message) == (
@@ -71,7 +71,7 @@ def test_what_is_too_large_is_told(serve: t.Callable[..., LiveServer]) -> None:
 
 
 def test_a_connection_that_was_idle_too_long_is_made_anew(serve: t.Callable[..., LiveServer]) -> None:
-    live = serve(limits=Limits(idle=0.02))
+    live = serve(limits=ApiLimits(idle=0.02))
     with live.client() as client:
         client.call("echo")
         eventually(lambda: not live.server.bounds.connections)
@@ -81,7 +81,7 @@ def test_a_connection_that_was_idle_too_long_is_made_anew(serve: t.Callable[...,
 def test_no_agent(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "agent.sock")
     with pytest.raises(NotRunning) as caught:
-        Client(path).call("status")
+        AgentClient(path).call("status")
     assert caught.value.code == "unavailable"
     assert str(caught.value) == (
         f"the agent of this node does not answer. Its socket is {path}: No such file or directory. {REMEDY}"
@@ -90,7 +90,7 @@ def test_no_agent(tmp_path: pathlib.Path) -> None:
     left.bind(path)
     left.close()
     with pytest.raises(NotRunning) as caught:
-        Client(path).call("status")
+        AgentClient(path).call("status")
     assert (
         str(caught.value) == f"the agent of this node does not answer. Its socket is {path}: nobody listens. {REMEDY}"
     )
@@ -130,7 +130,7 @@ def answering(path: str, said: bytes) -> threading.Thread:
 def test_who_refuses_before_all_is_said_is_heard(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "agent.sock")
     thread = answering(path, b'{"id":null,"error":{"code":"too_large","message":"Less.","data":{}}}\n')
-    with Client(path, 10) as client, pytest.raises(AgentError) as caught:
+    with AgentClient(path, 10) as client, pytest.raises(AgentError) as caught:
         client.call("status", text="a" * 5_000_000)
     thread.join(10)
     assert (caught.value.code, caught.value.message) == ("too_large", "Less.")
@@ -153,7 +153,7 @@ def test_who_refuses_before_all_is_said_is_heard(tmp_path: pathlib.Path) -> None
 def test_who_answers_is_no_agent(tmp_path: pathlib.Path, said: bytes, reason: str) -> None:
     path = str(tmp_path / "agent.sock")
     thread = answering(path, said)
-    with Client(path, 10) as client, pytest.raises(NotRunning) as caught:
+    with AgentClient(path, 10) as client, pytest.raises(NotRunning) as caught:
         client.call("status")
     thread.join(10)
     assert str(caught.value) == f"the agent of this node does not answer. Its socket is {path}: {reason}. {REMEDY}"
@@ -166,7 +166,7 @@ def test_no_access(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "socket", Closed)
     with pytest.raises(AgentError) as caught:
-        Client("/run/agent.sock").call("echo")
+        AgentClient("/run/agent.sock").call("echo")
     assert (caught.value.code, caught.value.message) == (
         "forbidden",
         "/run/agent.sock may not be opened: Permission denied. Become root, or a member of its group, `calico` by "

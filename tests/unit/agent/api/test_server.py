@@ -14,7 +14,7 @@ import stat
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import Limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Calls, Method
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
@@ -90,7 +90,7 @@ def test_what_nobody_expected_is_told_without_its_details(
 
 
 def test_the_deadline(serve: Serve) -> None:
-    live = serve(limits=Limits(deadline=0.01))
+    live = serve(limits=ApiLimits(deadline=0.01))
     assert answers(live.say(b'{"id":1,"method":"wait"}\n{"id":2,"method":"echo"}\n')) == [
         error(
             "timeout",
@@ -136,7 +136,7 @@ def test_a_stream_ends_with_its_client(live: LiveServer) -> None:
 
 
 def test_a_client_that_does_not_read_stops_its_stream_and_nothing_else(serve: Serve) -> None:
-    live = serve(limits=Limits(idle=0.1))
+    live = serve(limits=ApiLimits(idle=0.1))
     with live.connect() as connection:
         connection.sendall(b'{"id":1,"method":"flood"}\n')
         eventually(lambda: ("flood", "ok") in live.observed)
@@ -193,7 +193,9 @@ def test_the_kernel_says_who_asks(serve: Serve) -> None:
     assert answers(live.say(b'{"id":1,"method":"change"}\n'))[0]["error"]["code"] == "forbidden"
     with live.connect() as connection:
         # The other end of the pair is this process too.
-        assert Peer.of(connection) == Peer(os.getpid(), ME, os.getgid(), frozenset({os.getgid(), *os.getgroups()}))
+        assert Peer.from_socket(connection) == Peer(
+            os.getpid(), ME, os.getgid(), frozenset({os.getgid(), *os.getgroups()})
+        )
 
 
 def test_access_to_the_socket(live: LiveServer) -> None:
@@ -204,7 +206,7 @@ def test_access_to_the_socket(live: LiveServer) -> None:
 
 
 def test_a_request_that_is_too_long_is_refused_and_the_connection_closed(serve: Serve) -> None:
-    live = serve(limits=Limits(line=1000))
+    live = serve(limits=ApiLimits(line=1000))
     fits = b'{"id":1,"method":"echo","params":{"a":"%s"}}\n'
     fits = fits % (b"a" * (1000 - len(fits) + 2))
     assert len(fits) == 1000
@@ -234,7 +236,7 @@ def test_ten_mebibytes_on_one_line(live: LiveServer) -> None:
 
 
 def test_many_incomplete_requests_share_one_bound(serve: Serve) -> None:
-    live = serve(limits=Limits(waiting=1000))
+    live = serve(limits=ApiLimits(waiting=1000))
     with live.connect() as first, live.connect() as second:
         first.sendall(b'{"id":1,')
         eventually(lambda: live.server.bounds.waiting[True] == 8)
@@ -247,7 +249,7 @@ def test_many_incomplete_requests_share_one_bound(serve: Serve) -> None:
 
 
 def test_too_much_during_a_request_is_refused_after_its_answer(serve: Serve) -> None:
-    live = serve(limits=Limits(waiting=1000))
+    live = serve(limits=ApiLimits(waiting=1000))
     with live.connect() as connection:
         connection.sendall(b'{"id":1,"method":"wait"}\n')
         assert live.reached.wait(10)
@@ -261,7 +263,7 @@ def test_too_much_during_a_request_is_refused_after_its_answer(serve: Serve) -> 
 
 
 def test_what_is_sent_during_a_request_waits_for_it(serve: Serve) -> None:
-    live = serve(limits=Limits(line=1000))
+    live = serve(limits=ApiLimits(line=1000))
     line = b'{"id":2,"method":"echo"' + b" " * 975 + b"}\n"
     with live.connect() as connection:
         connection.sendall(b'{"id":1,"method":"wait"}\n')
@@ -280,7 +282,7 @@ def test_what_is_sent_during_a_request_waits_for_it(serve: Serve) -> None:
 
 
 def test_one_connection_too_many_is_told_why(serve: Serve) -> None:
-    live = serve(limits=Limits(connections=2, refused=1))
+    live = serve(limits=ApiLimits(connections=2, refused=1))
     message = (
         f"the agent has 2 connections of root, which is as many as it takes. Try again; `ss -xp src {live.path}` shows "
         "who holds them."
@@ -305,7 +307,7 @@ def test_one_connection_too_many_is_told_why(serve: Serve) -> None:
 
 
 def test_others_leave_connections_for_root(serve: Serve) -> None:
-    live = serve(root=SOMEBODY_ELSE, limits=Limits(connections=3, others=1))
+    live = serve(root=SOMEBODY_ELSE, limits=ApiLimits(connections=3, others=1))
     with live.connect() as silent:
         eventually(lambda: len(live.server.bounds.connections) == 1)
         assert answers(live.say(b'{"id":1,"method":"echo"}\n')) == [
@@ -322,7 +324,7 @@ def test_others_leave_connections_for_root(serve: Serve) -> None:
 
 
 def test_who_says_nothing_is_left_alone_for_a_while(serve: Serve) -> None:
-    live = serve(limits=Limits(idle=0.05))
+    live = serve(limits=ApiLimits(idle=0.05))
     with live.connect() as silent, live.connect() as slow:
         slow.sendall(b'{"id":1')  # a request has to be complete by then, however its bytes come
         assert everything(silent) == b"" and everything(slow) == b""
@@ -373,7 +375,7 @@ DIFFERENT = "The plugin and the agent are of different releases. The role instal
     ],
 )  # fmt: skip
 def test_refusals_of_cni_are_cnis(serve: Serve, said: bytes, expected: tuple[int, str, str]) -> None:
-    assert cni_error(serve(limits=Limits(line=1000)).say(said)) == expected
+    assert cni_error(serve(limits=ApiLimits(line=1000)).say(said)) == expected
 
 
 def test_only_root_attaches(serve: Serve) -> None:
@@ -384,7 +386,7 @@ def test_only_root_attaches(serve: Serve) -> None:
 
 
 def test_a_cni_request_that_fails_or_takes_too_long(serve: Serve) -> None:
-    live = serve(limits=Limits(deadline=0.01))
+    live = serve(limits=ApiLimits(deadline=0.01))
 
     async def fail(environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:
         raise RuntimeError("secret detail")

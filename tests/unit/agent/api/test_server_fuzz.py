@@ -12,7 +12,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import Limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -60,7 +60,7 @@ def mutated(draw: st.DrawFn, origin: bytes) -> bytes:
 @pytest.fixture(scope="module")
 def served() -> t.Iterator[LiveServer]:
     with tempfile.TemporaryDirectory() as folder:
-        server = LiveServer(pathlib.Path(folder), limits=Limits(line=2000, deadline=5))
+        server = LiveServer(pathlib.Path(folder), limits=ApiLimits(line=2000, deadline=5))
         yield server
         server.close()
 

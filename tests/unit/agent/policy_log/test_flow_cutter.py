@@ -230,7 +230,7 @@ def test_what_is_known_of_other_nodes_counts(tmp_path: pathlib.Path) -> None:
         node.kernel.machine.tracked = [connection]
         remote = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (CLIENT,))})
         for known, ended in ((remote, []), (remote, []), (RemoteEndpoints(), [connection]), (remote, [])):
-            node.agent.knowledge.remote = known
+            node.agent.persisted.remote = known
             await node.agent.resync()
             assert cut(node) == ended
 
@@ -304,7 +304,7 @@ def test_what_newer_knowledge_of_other_nodes_allows_goes_on(tmp_path: pathlib.Pa
         flows.shut = True
         applying = asyncio.ensure_future(agent.node_apply(for_clients(), removals=True))
         await node.settle()
-        agent.knowledge.remote = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (CLIENT,))})
+        agent.persisted.remote = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (CLIENT,))})
         flows.open()
         await applying
         await agent.resync()

@@ -24,7 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
 
 from tests.unit.agent.gate import Gate
-from tests.unit.agent.node_under_test import Node, with_state
+from tests.unit.agent.node_under_test import Killed, Node, with_state
 from tests.unit.agent.virtual_time import run
 
 
@@ -312,10 +312,6 @@ def test_what_sets_are_without_is_a_problem_and_stops_nothing(tmp_path):
     run(scenario())
 
 
-class Killed(BaseException):
-    pass
-
-
 @pytest.mark.parametrize("point", ["add.linked", "add.written", "add.guarded", "add.routed"])
 def test_of_an_add_whose_agent_was_killed_policy_knows_nothing(tmp_path, monkeypatch, point):
     async def scenario():
@@ -324,15 +320,7 @@ def test_of_an_add_whose_agent_was_killed_policy_knows_nothing(tmp_path, monkeyp
         await node.settle()
         before = members(node, "")
 
-        def kill(name):
-            if name == point:
-                raise Killed
-
-        async def nothing(*dummy):
-            """A process that is gone undoes nothing."""
-
-        monkeypatch.setattr(failpoints, "point", kill)
-        monkeypatch.setattr(node.agent.workloads, "_undo", nothing)
+        monkeypatch.setattr(failpoints, "point", node.process.killed_at(point))
         with pytest.raises(Killed):
             await node.add("app", labels={"app": "app"})
         monkeypatch.undo()

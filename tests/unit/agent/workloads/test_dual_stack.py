@@ -10,7 +10,7 @@ import errno
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.cni import dispatch
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.cni.dispatch import Dispatcher
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Pool, Route, Sysctl
@@ -208,7 +208,7 @@ async def executed(node, command, version="1.1.0", args="", **fields):
     if not node.kernel.netns_exists("/run/netns/c1"):
         node.kernel.netns_add("/run/netns/c1", "")
     configuration = {"cniVersion": version, "name": "pods", "type": "calico", **fields}
-    status, output = await dispatch.handle(node.agent, variables, json.dumps(configuration).encode())
+    status, output = await Dispatcher(node.agent, deleted=None).handle(variables, json.dumps(configuration).encode())
     return status, json.loads(output) if output else None
 
 

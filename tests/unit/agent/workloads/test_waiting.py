@@ -10,15 +10,14 @@ import asyncio
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import daemon
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.commit import GroupCommit, flushing
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.keyed_lock import OneAtATime
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.rwlock import Turn
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.locks import KeyedLock, RWLock
 
 from tests.unit.agent.virtual_time import inline, run
 
 
 def test_those_who_share_the_turn_hold_it_together_and_who_is_alone_waits():
     async def scenario():
-        turn, seen = Turn(), []
+        turn, seen = RWLock(), []
 
         async def shares(name, seconds):
             async with turn.shared():
@@ -45,7 +44,7 @@ def test_those_who_share_the_turn_hold_it_together_and_who_is_alone_waits():
 
 def test_who_gives_up_waiting_for_the_turn_is_in_nobodys_way():
     async def scenario():
-        turn = Turn()
+        turn = RWLock()
         async with turn.shared():
             waiting = asyncio.ensure_future(turn.__aenter__())
             await asyncio.sleep(1)
@@ -117,7 +116,7 @@ def test_a_write_that_fails_is_told_to_those_who_waited_for_it_and_to_nobody_els
 
 def test_one_at_a_time_for_each_name():
     async def scenario():
-        one, inside = OneAtATime(), []
+        one, inside = KeyedLock(), []
 
         async def enter(name, fails=False):
             async with one(name):

@@ -46,8 +46,9 @@ class Leaving:
     gone: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
 
 
-class Deletion:
-    """`release` frees an address durably, by the workload's id; `forget` removes the record."""
+class Cleanup:
+    """Clears up behind deletes and failed adds. `release` frees an address on the disk, by the workload's id; `forget`
+    removes the record."""
 
     def __init__(
         self,

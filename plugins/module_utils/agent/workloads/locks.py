@@ -1,11 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose turn it is to write the kernel: adds and deletes among themselves, or the reconciler alone.
-
-An add is half made between its link and its route, when its address goes to the disk. Two adds do not mind each other,
-but a reconcile in between would take the half-made workload for a leftover.
-"""
+"""Locks of the event loop: who may write the kernel, and one transaction at a time for each workload."""
 
 from __future__ import annotations
 
@@ -13,10 +9,13 @@ import asyncio
 import typing as t
 
 
-class Turn:
-    """A lock with two ways in. `async with turn:` is alone; any number may hold `async with turn.shared():` together.
+class RWLock:
+    """A reader-writer lock that prefers the writer: `async with lock:` is alone, `async with lock.shared():` is not.
 
-    Who waits to be alone goes before those who come later, so a stream of adds cannot keep the reconciler out.
+    The reconciler writes the kernel alone; adds and deletes share, since two of them do not touch the same objects. A
+    reconcile in the middle of an add would take its link, which has no route yet, for a leftover. The writer goes
+    before readers that come later, so a stream of adds cannot keep the reconciler out.
+
     Belongs to the event loop that runs when it is first used.
     """
 
@@ -29,7 +28,7 @@ class Turn:
 
     @property
     def quiet(self) -> t.Optional[int]:
-        """A number that changes whenever somebody takes the lock, either way; None while somebody has it."""
+        """A number that changes whenever the lock is taken, either way; None while it is held."""
         return None if self._sharing or self._alone else self._taken
 
     @property
@@ -76,11 +75,51 @@ class Turn:
 
 
 class _Shared(t.AsyncContextManager[None]):
-    def __init__(self, turn: Turn) -> None:
-        self._turn = turn
+    def __init__(self, lock: RWLock) -> None:
+        self._lock = lock
 
     async def __aenter__(self) -> None:
-        await self._turn._share()
+        await self._lock._share()
 
     async def __aexit__(self, *dummy: object) -> None:
-        await self._turn._unshare()
+        await self._lock._unshare()
+
+
+class KeyedLock:
+    """A lock for each of many names: `async with locks("name"):`, in the order of asking.
+
+    A name costs nothing while its lock is not held. `name in locks` says whether it is held or waited for.
+    """
+
+    def __init__(self) -> None:
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._locks
+
+    def __call__(self, name: str) -> t.AsyncContextManager[None]:
+        return _Held(self._locks, name)
+
+
+class _Held(t.AsyncContextManager[None]):
+    def __init__(self, locks: dict[str, tuple[asyncio.Lock, int]], name: str) -> None:
+        self._locks = locks
+        self._name = name
+
+    async def __aenter__(self) -> None:
+        lock, users = self._locks.get(self._name) or (asyncio.Lock(), 0)
+        self._locks[self._name] = lock, users + 1
+        try:
+            await lock.acquire()
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(self, *dummy: object) -> None:
+        self._locks[self._name][0].release()
+        self._leave()
+
+    def _leave(self) -> None:
+        lock, users = self._locks.pop(self._name)
+        if users > 1:
+            self._locks[self._name] = lock, users - 1

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When connections are cut that policy denies: once the policy and the labels that are desired are in force."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import typing as t
+
+from ...state.node_state import NodeState
+from ...state.remote_endpoints import RemoteEndpoints
+from ..desired_state import DesiredState
+from ..persisted_state import PersistedState
+from ..reconcile import repair
+from ..reconcile.reconcile import Reconciler
+from ..workloads.table import WorkloadTable
+from .flow_cutter import FlowCutter
+
+
+class FlowCuts:
+    """Has `cutter` cut what the policy in force denies. Belongs to the event loop."""
+
+    def __init__(
+        self,
+        cutter: FlowCutter,
+        persisted: PersistedState,
+        table: WorkloadTable,
+        desired: DesiredState,
+        reconciler: Reconciler,
+    ) -> None:
+        self._cutter = cutter
+        self._persisted = persisted
+        self._table = table
+        self._desired = desired
+        self._reconciler = reconciler
+        self._task: t.Optional[asyncio.Future[None]] = None
+
+    async def cut(self) -> None:
+        """Cut what has not been judged by this policy yet, if that is wanted and the policy is in force."""
+        remote, labels = self._persisted.remote, self._table.relabellings
+        if self._due():
+            await self._cutter.cut(functools.partial(self._in_force, remote), remote, labels)
+
+    def cut_soon(self) -> None:
+        """Begin `cut` in the background, unless it is under way."""
+        if (self._task is None or self._task.done()) and self._due():
+            self._task = asyncio.ensure_future(self.cut())
+
+    def _due(self) -> bool:
+        return self._cutter.due(self._desired.cached, self._persisted.remote, self._table.relabellings)
+
+    def _in_force(self, remote: RemoteEndpoints) -> t.Optional[NodeState]:
+        """Return what is desired, with the workloads that are coming, since those may be reachable already.
+
+        None while the kernel has another policy or other labels, or once the node knows of others than `remote`.
+        """
+        desired = self._desired.without_policy() if remote is self._persisted.remote else None
+        if desired is None:
+            return None
+        labels = {one.interface: one.labels for one in desired.workloads}
+        for state in (self._reconciler.brought_to(kind) for kind in repair.FIREWALL):
+            if state is None or state.policy is not desired.policy:
+                return None
+            if any(labels.get(one.interface, one.labels) != one.labels for one in state.workloads):
+                return None
+        coming = self._table.coming()
+        return dataclasses.replace(desired, workloads=(*desired.workloads, *coming)) if coming else desired

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The host's interfaces and their addresses, for HostEndpoints that are known by an address."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import typing as t
+
+from ...dataplane.change import ObserveError
+from ...dataplane.kernel.port import KernelError
+from ...node import desired
+from ...state.node_policy_tables import needs_interfaces
+from ...state.node_state import NodeState
+from ..desired_state import DesiredState
+from ..persisted_state import PersistedState
+from ..reconcile.reconcile import Reconciler
+from ..workloads.admission import PolicyUpdates
+
+_log = logging.getLogger("calico.agent")
+
+
+class HostInterfaces:
+    """Keeps DesiredState.interfaces up to date, looking every `interval` seconds at least."""
+
+    def __init__(
+        self,
+        persisted: PersistedState,
+        desired_state: DesiredState,
+        policy: PolicyUpdates,
+        reconciler: Reconciler,
+        interval: float,
+    ) -> None:
+        self._persisted = persisted
+        self._desired = desired_state
+        self._policy = policy
+        self._reconciler = reconciler
+        self._interval = interval
+        self._changed = asyncio.Event()
+
+    def changed(self) -> None:
+        """Have `run` look soon: an address of the host changed."""
+        self._changed.set()
+
+    async def look(self, state: t.Optional[NodeState]) -> None:
+        """Read the interfaces, if the policy of `state` depends on them."""
+        if state is None or not needs_interfaces(state):
+            return
+        try:
+            seen = await self._reconciler.ask(lambda kernel: desired.interfaces_of(kernel, state))
+        except (ObserveError, KernelError) as error:
+            _log.warning("The host's interfaces cannot be read: %s", error)
+            return
+        if seen != self._desired.interfaces:
+            self._desired.interfaces = seen
+            self._desired.changed()
+
+    async def run(self) -> None:
+        """Look whenever IPv4 addresses change. The kernel does not report IPv6 addresses: the interval is for those."""
+        while True:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), self._interval)
+            self._changed.clear()
+            before = self._desired.interfaces
+            await self.look(self._persisted.state)
+            if self._desired.interfaces is not before:
+                self._policy.workloads_changed()

@@ -1,0 +1,168 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One workload is added: the whole transaction, from top to bottom in the order in which it happens.
+
+An add and a delete have one commit point each, the renaming of the workload's record:
+
+    add     address (memory) ─► record begun ─► link, while the journal goes to the disk and policy's sets and chains to
+            the kernel ─► route ─► COMMIT ─► answer
+    delete  COMMIT ─► route gone, while the release goes to the disk ─► answer ─► link (cleanup.py) ─► record forgotten
+
+Whatever is begun and not committed when the agent is killed is cleared away by its next start. So an add that was never
+answered left nothing, and a delete that was begun is done. Packets reach no address that is not on the disk, or that
+policy does not know.
+
+The path of a CNI ADD, each stop below the one before:
+
+     1  api/server.py          Server: root's socket is accepted by the event loop
+     2  api/connection.py      ApiConnection: bytes to one request of the CNI framing, and the answer back
+     3  api/calls.py           Calls.call_cni: deadline, failures in words
+     4  cni/dispatch.py        Dispatcher: environment and configuration to a command, errors to the specification's
+     5  cni/add.py             add: an AddRequest of both, an attachment's predecessor away
+     6  agent.py               Agent.add: counts refusals for want of an address
+     7  workloads/add.py       add, _attach: this file, the transaction
+     8  workloads/admission.py PolicyUpdates: one write of sets and chains for all adds that wait, beside stop 10
+     9  reconcile/reconcile.py Reconciler.admit: that write, in the drivers' thread
+    10  workloads/wiring.py    WorkloadWiring: link and route in one hop to the thread for workloads
+    11  dataplane/attach.py    attach_link, attach_route: system calls, the host's route last
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+
+from ...dataplane.attach import Attached
+from ...node.store.store import now
+from ...state.attachment import Workload
+from ..api import protocol
+from ..api.protocol import AgentError
+from ..api.request import AddRequest
+from . import failpoints
+from .context import PATIENCE, WorkloadContext
+from .labels import save_labels
+
+
+async def add(on: WorkloadContext, request: AddRequest) -> Workload:
+    """Attach a workload, and return it with the MAC and MTU of its link. Idempotent by id.
+
+    Raises AgentError; nothing of the workload is left then.
+    """
+    request = request.checked()
+    async with on.locks(request.id):
+        present = on.table.get(request.id)
+        if present is not None:
+            return await _add_again(on, request, present)
+        on.persisted.need_for_add()
+        workload = request.workload(now())
+        on.table.claim(workload)
+        try:
+            await _wait_for_device(on, workload)
+            async with on.rwlock.shared():
+                addresses, pool = on.addresses.assign(request)  # in memory; _attach has them written or undone
+                failpoints.point("add.assigned")
+                workload = dataclasses.replace(workload, addresses=addresses, pool=pool)
+                attached = await _attach(on, workload)
+        except BaseException:
+            on.table.unclaim(workload)
+            raise
+    on.events.tell("added", workload=workload.to_dict())
+    return _with_link(workload, attached)
+
+
+async def _attach(on: WorkloadContext, workload: Workload) -> Attached:
+    """Begin the record, make the link while disk and policy are written, then the route, then commit; or undo all."""
+    on.table.begin(workload)
+    try:
+        with on.persisted.writing("record"):
+            on.persisted.records.begin(workload)
+        failpoints.point("add.begun")
+        await _wait_for_addresses(on, workload)
+
+        # The disk and policy's sets and chains are written while the link is made.
+        written, admission = on.addresses.write(), on.policy.begin_admission()
+        endpoint = on.table.endpoint(workload)
+        opened = on.table.newly_opened()
+        if opened:
+            on.policy.workloads_changed()
+
+        def reachable() -> bool:
+            return written.stands and (admission is None or admission.stands)
+
+        # The route as well, if it may be reached by then: a second hop to the thread costs as much as the route.
+        attached, routed = await on.wiring.link(endpoint, opened, reachable)
+        workload = dataclasses.replace(workload, netns_identity=attached.netns_identity)
+        with on.persisted.writing("record"):
+            on.persisted.records.identify(workload.id, attached.netns_identity)
+        if not routed:
+            with on.persisted.writing("address"):
+                await written
+            failpoints.point("add.written")
+            if admission is not None:
+                await on.policy.admitted(admission, endpoint)
+            failpoints.point("add.guarded")
+            await on.wiring.route(endpoint, opened)
+        on.table.routes_stand(opened)
+        failpoints.point("add.routed")
+
+        with on.persisted.writing("record"):
+            on.persisted.records.commit(workload.id)
+        failpoints.point("add.committed")
+    except BaseException:
+        on.table.abandon(workload)
+        await asyncio.shield(asyncio.ensure_future(_undo(on, workload)))
+        on.policy.workloads_changed()  # policy has to forget it
+        raise
+    on.table.attach(workload, endpoint)
+    on.policy.workloads_changed()
+    return attached
+
+
+async def _undo(on: WorkloadContext, workload: Workload) -> None:
+    """Leave nothing of an add; what cannot be done at once is retried until it is."""
+    with contextlib.suppress(AgentError):
+        await on.wiring.unroute(on.table.endpoint(workload))
+    on.cleanup.add(workload, on.table.endpoint(workload))
+    on.table.forget_endpoint(workload)
+    await on.cleanup.finished(workload.interface, PATIENCE)
+
+
+async def _add_again(on: WorkloadContext, request: AddRequest, present: Workload) -> Workload:
+    """Answer a repeated request like the first one, after repairing what broke since. Raises AgentError conflict."""
+    difference = request.differs_from(present)
+    if difference:
+        raise AgentError(
+            protocol.CONFLICT,
+            f"workload {request.id} exists already, with {difference}. Delete it first, or choose another id.",
+        )
+    if request.container:
+        present = save_labels(on, present, present.with_labels(request.labels))
+    async with on.rwlock.shared():
+        attached = await on.wiring.again(on.table.endpoint(present))
+    return _with_link(present, attached)
+
+
+async def _wait_for_device(on: WorkloadContext, workload: Workload) -> None:
+    """Wait until the device of a deleted workload of the same name is gone. Raises AgentError try_again."""
+    if not await on.cleanup.finished(workload.interface, PATIENCE):
+        raise AgentError(
+            protocol.TRY_AGAIN,
+            f"workload {workload.id} was deleted, and its device {workload.interface} is still being removed."
+            " Try again.",
+        )
+
+
+async def _wait_for_addresses(on: WorkloadContext, workload: Workload) -> None:
+    """Wait until the connections of deleted workloads with its addresses are gone. Raises AgentError try_again."""
+    for address in workload.addresses:
+        if not await on.cleanup.forgotten(address, PATIENCE):
+            raise AgentError(
+                protocol.TRY_AGAIN,
+                f"{address} was that of a workload that was deleted, which is still being removed. Try again.",
+            )
+
+
+def _with_link(workload: Workload, attached: Attached) -> Workload:
+    return dataclasses.replace(workload, mac=attached.mac, mtu=attached.mtu)

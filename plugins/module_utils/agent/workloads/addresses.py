@@ -1,0 +1,77 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The addresses of workloads: assigned in memory, written to the disk by group commit, released."""
+
+from __future__ import annotations
+
+import logging
+import typing as t
+
+from ...ipam.allocations import AllocationError
+from ...node.ipam.local_ipam import IpamNotWritten
+from ...state.attachment import Workload
+from ..api.protocol import AgentError
+from ..api.request import AddRequest
+from ..persisted_state import PersistedState
+from .commit import GroupCommit, Write
+
+_log = logging.getLogger("calico.workloads")
+
+
+class WorkloadAddresses:
+    """The node's IPAM as workloads use it. `commit` writes its journal."""
+
+    def __init__(self, persisted: PersistedState, commit: GroupCommit) -> None:
+        self._persisted = persisted
+        self._commit = commit
+
+    def assign(self, request: AddRequest) -> tuple[tuple[str, ...], str]:
+        """Return (addresses, pool) for a workload, assigned in memory alone. Raises AgentError."""
+        attributes = {"namespace": request.namespace, "name": request.name}
+        if request.network:
+            attributes.update(network=request.network, container=request.container, interface=request.peer_interface)
+        try:
+            held = self._persisted.ipam.assign_each(
+                request.id, attributes, addresses=request.addresses, pools=request.pools, versions=request.families
+            )
+        except AllocationError as error:
+            raise AgentError(error.code, str(error)) from error
+        return tuple(one.address for one in held), held[0].pool
+
+    def write(self) -> Write:
+        """Have everything that was assigned or released so far written; the write can be awaited."""
+        return self._commit.written()
+
+    async def release(self, id: str) -> None:
+        """Free the addresses of a workload, in memory and on the disk. Raises IpamNotWritten."""
+        broken = self._persisted.broken.get("ipam")
+        if broken is not None:
+            raise IpamNotWritten(broken)
+        if self._persisted.ipam.release(id):
+            await self._commit.written()
+
+    async def try_release(self, id: str) -> bool:
+        """Free the addresses of a workload; return whether they are free on the disk, and log it if not."""
+        try:
+            await self.release(id)
+        except IpamNotWritten as error:
+            _log.warning("%s", error)
+            return False
+        return True
+
+    def adopt(self, workloads: t.Iterable[Workload]) -> None:
+        """Have attached workloads keep their addresses, also when a damaged journal was moved away."""
+        broken = self._persisted.broken
+        if "ipam" in broken:
+            return
+        problems = self._persisted.ipam.adopt(workloads)
+        broken.pop("addresses", None)
+        if problems:
+            broken["addresses"] = " ".join(problems)
+        self._commit.written()  # not awaited: what does not reach the disk is adopted again by the next start
+
+    def missing(self, workload: Workload) -> list[str]:
+        """Return the addresses of a workload that are not allocated to it."""
+        held = () if "ipam" in self._persisted.broken else self._persisted.ipam.of_handle(workload.id)
+        return [address for address in workload.addresses if address not in {one.address for one in held}]

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is asked about attached workloads: which ones a selector selects, and whether one is as it has to be."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ...base import selectors
+from ...dataplane.drivers import workload as workload_driver
+from ...state.attachment import Workload
+from ...state.node_state import NodeState
+from ..api import protocol
+from ..api.protocol import AgentError
+from .context import WorkloadContext
+from .table import WorkloadTable
+
+SELECTOR_LIMIT = 4096  # characters of a caller's selector
+
+
+def select(table: WorkloadTable, selector: t.Optional[str] = None) -> list[Workload]:
+    """Return the attached workloads by id. Raises AgentError for a selector that cannot be read."""
+    found = sorted(table, key=lambda workload: workload.id)
+    if selector is None:
+        return found
+    selects = parsed_selector(selector)
+    return [workload for workload in found if selects.matches(workload.labels)]
+
+
+def parsed_selector(text: str) -> selectors.Selector:
+    """Return a caller's selector. Raises AgentError for one that is too long or cannot be read."""
+    if len(text) > SELECTOR_LIMIT:
+        raise AgentError(
+            protocol.INVALID_PARAMS,
+            f"workload.list: selector has {len(text)} characters, and at most {SELECTOR_LIMIT} are taken. Ask for all "
+            "workloads, and select among the answer.",
+            {"field": "selector"},
+        )
+    try:
+        return selectors.parse_once(text)
+    except selectors.SelectorError as error:
+        shown = repr(text if len(text) <= 80 else text[:77] + "...")
+        raise AgentError(protocol.INVALID_PARAMS, f"workload.list: selector {shown}: {error}") from error
+
+
+async def check(on: WorkloadContext, id: str, need_desired: t.Callable[[], NodeState]) -> list[str]:
+    """Return what is not as it should be with a workload, in words; change nothing. Raises AgentError.
+
+    `need_desired` is called once no other transaction is at this workload.
+    """
+    async with on.locks(id), on.rwlock.shared():
+        workload = on.table.need(id)
+        desired = need_desired()
+        problems = []
+        stray = on.addresses.missing(workload)
+        if stray:
+            problems.append(f"its address {', '.join(stray)} is not allocated to it")
+        own = on.table.endpoint(workload)
+        alone = dataclasses.replace(
+            desired,
+            workloads=(own,),
+            routes=tuple(item for item in desired.routes if item.device == own.interface),
+            sysctls=tuple(item for item in desired.sysctls if own.interface in item.key.split("/")),
+        )
+        planned = await on.wiring.plan(alone, own)
+    # What would be removed belongs to others.
+    problems += [change.line().strip() for change in planned.additions]
+    return problems + [change.note for change in planned.kept if change.subject == workload_driver.identity(own)]

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What adding, deleting and relabelling a workload have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ..persisted_state import PersistedState
+from ..watch.events import Events
+from .addresses import WorkloadAddresses
+from .admission import PolicyUpdates
+from .cleanup import Cleanup
+from .locks import KeyedLock, RWLock
+from .table import WorkloadTable
+from .wiring import WorkloadWiring
+
+#: Seconds that an add waits for what is left of a deleted workload, and a failed one for being cleared away.
+PATIENCE = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkloadContext:
+    """The parts that the transactions on workloads work with.
+
+    `locks` lets in one transaction at a time for each id. Whoever writes the kernel holds `rwlock` shared; the
+    reconciler holds it alone.
+    """
+
+    persisted: PersistedState
+    table: WorkloadTable
+    addresses: WorkloadAddresses
+    wiring: WorkloadWiring
+    cleanup: Cleanup
+    policy: PolicyUpdates
+    events: Events
+    rwlock: RWLock
+    locks: KeyedLock

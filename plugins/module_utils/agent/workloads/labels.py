@@ -1,0 +1,31 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Labels of attached workloads change, while links and addresses stay as they are."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...state.attachment import Workload
+from .context import WorkloadContext
+
+
+async def relabel(on: WorkloadContext, id: str, labels: t.Mapping[str, t.Optional[str]]) -> Workload:
+    """Give a workload these labels beside its own, None removing one; return it. Raises AgentError."""
+    async with on.locks(id):
+        workload = on.table.need(id)
+        return save_labels(on, workload, workload.labelled(labels))
+
+
+def save_labels(on: WorkloadContext, before: Workload, workload: Workload) -> Workload:
+    """Record an attached workload with its new labels, and return it. Raises AgentError."""
+    if workload is before:
+        return before
+    with on.persisted.writing("record"):
+        on.persisted.records.save(workload)
+    on.table.replace(workload)
+    if workload.labels != before.labels:
+        on.policy.workloads_changed()
+        on.events.tell("labelled", workload=workload.to_dict())
+    return workload

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent's start: records are read back, and what was under way when the last agent ended is cleared away."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import typing as t
+
+from ...state.attachment import Workload
+from ..api.protocol import AgentError
+from .context import WorkloadContext
+
+_log = logging.getLogger("calico.workloads")
+
+#: Stands for the identity of a namespace that is not recorded: no namespace has it.
+_UNKNOWN = "unknown"
+
+
+async def recover(on: WorkloadContext, attached: t.Sequence[Workload], unfinished: t.Sequence[Workload]) -> None:
+    """Take the attached workloads; clear away the unfinished ones, whether they were being added or deleted."""
+    on.table.load(attached)
+    on.addresses.adopt(on.table)
+    await _identify(on)
+    for workload in unfinished:
+        on.cleanup.add(workload, on.table.endpoint(workload))
+        on.table.forget_endpoint(workload)
+    await on.cleanup.step()
+
+
+async def _identify(on: WorkloadContext) -> None:
+    """Find the namespaces of workloads whose records, of an earlier release, do not identify them.
+
+    It is the one in which the workload's link is. A workload without a link has ended.
+    """
+    for workload in on.table:
+        if workload.netns_identity or workload.netns_owned:
+            continue
+        try:
+            found = await on.wiring.adopted(on.table.endpoint(workload)) if workload.addresses else ""
+        except AgentError as error:
+            _log.warning("The network namespace of workload %s cannot be looked into: %s", workload.id, error)
+            found = ""
+        workload = dataclasses.replace(workload, netns_identity=found or _UNKNOWN)
+        on.table.replace(workload)
+        if found:
+            with contextlib.suppress(OSError):  # the next start looks again
+                on.persisted.records.save(workload)
