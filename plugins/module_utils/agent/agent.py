@@ -22,10 +22,12 @@ import os
 import time
 import typing as t
 
+from ..dataplane.cached_drivers import CachedDrivers
 from ..dataplane.change import Change, ObserveError
 from ..dataplane.drivers.workload import GONE
 from ..dataplane.kernel.port import Kernel, KernelError
-from ..dataplane.node import NodePlan
+from ..dataplane.plan import NodePlan
+from ..dataplane.registry import REGISTRY
 from ..node import desired as desired_state
 from ..node.ipam.local_ipam import LocalIpam
 from ..node.machine import Machine
@@ -142,7 +144,7 @@ class Agent:
             interval=settings.resync_interval,
             excluded=self.workloads.deletion.subjects,
             whole=self._whole,
-            clock=clock,
+            drivers=CachedDrivers(clock),
         )
         self.flow_cutter = FlowCutter(kernels(), thread("flows"), self._cut)
         self._cutting: t.Optional[asyncio.Future[None]] = None
@@ -221,7 +223,7 @@ class Agent:
     async def _labels_in_force(self) -> None:
         """Have policy asked by the labels of now, and what it denies by them cut where that is wanted."""
         if self.state is not None and self.state.policy is not None:
-            await self.reconciler.resync(repair.FIREWALL)
+            await self.reconciler.resync(REGISTRY.guards)
             await self._cut_denied_flows()
 
     def get(self, id: str) -> t.Optional[Workload]:
@@ -288,7 +290,7 @@ class Agent:
         """Policy lets nobody through whom it does not know: it is told at once."""
         self._desire_anew()
         if self.state is not None and self.state.policy is not None:
-            self.reconciler.expect(repair.FIREWALL)
+            self.reconciler.expect(REGISTRY.guards)
 
     async def _see_interfaces(self, state: t.Optional[NodeState]) -> None:
         """Policy for the host may depend on which interface has which address."""
@@ -420,7 +422,7 @@ class Agent:
         if desired is None:
             return None
         labels = {one.interface: one.labels for one in desired.workloads}
-        for state in (self.reconciler.brought_to(kind) for kind in repair.FIREWALL):
+        for state in (self.reconciler.brought_to(kind) for kind in REGISTRY.guards):
             if state is None or state.policy is not desired.policy:
                 return None
             if any(labels.get(one.interface, one.labels) != one.labels for one in state.workloads):

@@ -9,7 +9,7 @@ import time
 import typing as t
 
 from ...base import release
-from ...dataplane.node import NodePlan
+from ...dataplane.plan import NodePlan
 from ...node.engine import bundle
 from ...node.store import packed_state
 from ...state.node_state import NodeState

@@ -27,13 +27,13 @@ from __future__ import annotations
 import asyncio
 import collections
 import random
-import time
 import typing as t
 
-from ...dataplane import node
-from ...dataplane.cached_drivers import Remembered
+from ...dataplane.cached_drivers import CachedDrivers
 from ...dataplane.change import Change
+from ...dataplane.driver import Registry
 from ...dataplane.kernel.port import Kernel
+from ...dataplane.plan import NodePlan, plan_node
 from ...state.node_state import NodeState
 from . import repair
 from .driver_thread import DriverThread, Worker
@@ -117,7 +117,7 @@ class Reconciler:
         run: t.Optional[Worker] = None,
         interval: float = RESYNC,
         chance: t.Callable[[], float] = random.random,
-        clock: t.Callable[[], float] = time.monotonic,
+        drivers: t.Optional[CachedDrivers] = None,
     ) -> None:
         self._kernel = kernel
         self.desired = desired
@@ -131,14 +131,15 @@ class Reconciler:
         self._on_ended = on_ended
         self._excluded = excluded
         self.whole = whole
-        self._remembered = Remembered(clock)
+        self._drivers = CachedDrivers() if drivers is None else drivers
+        self._registry = self._drivers.registry
         self._run: Worker = run if run is not None else DriverThread()
         self._interval = interval
         self._chance = chance
         self._wake = asyncio.Event()
         self._passing = asyncio.Lock()
         self._bucket = _Bucket()
-        self._dirty: set[str] = set(repair.KINDS)
+        self._dirty: set[str] = set(self._registry.names)
         self._doubted: set[str] = set()  # kinds that somebody else may have written
         self._retry = False  # what was refused is to be tried again
         self._anew = False  # and nothing that is remembered is to be believed
@@ -167,7 +168,7 @@ class Reconciler:
 
         `interiors`: host ends of workloads whose namespaces are to be looked into as well.
         """
-        kinds = repair.KINDS if kind is None else (kind,)
+        kinds = self._registry.names if kind is None else (kind,)
         self._doubted.update(kinds)
         self._interiors.update(interiors)
         self.expect(kinds)
@@ -189,17 +190,17 @@ class Reconciler:
     @property
     def problems(self) -> dict[str, tuple[str, ...]]:
         """{kind: what could not be done, and why}. What sets are without counts, though nothing waits for it."""
-        left_out = self._remembered.sets.left_out
+        left_out = self._drivers.sets.left_out
         return _with(self._failures, "ipset", left_out) if left_out else self._failures
 
     @property
     def _failures(self) -> dict[str, tuple[str, ...]]:
         """{kind: what failed, and why}"""
-        return _with(self._problems, "iptables", self._remembered.tables.set_aside)
+        return _with(self._problems, "iptables", self._drivers.tables.set_aside)
 
     def rules_mark(self, kernel: Kernel) -> t.Hashable:
-        """In the drivers' thread: another one when somebody may have written rules since; see RememberedTables.mark."""
-        return self._remembered.tables.mark(kernel)
+        """In the drivers' thread: another one when somebody may have written rules since; see CachedTables.mark."""
+        return self._drivers.tables.mark(kernel)
 
     @property
     def waiting(self) -> dict[str, tuple[str, ...]]:
@@ -209,7 +210,7 @@ class Reconciler:
     @property
     def dirty(self) -> tuple[str, ...]:
         """Kinds that will be looked at next."""
-        return tuple(kind for kind in repair.KINDS if kind in self._dirty)
+        return tuple(kind for kind in self._registry.names if kind in self._dirty)
 
     async def run(self) -> None:
         """Until cancelled. A pass that has begun in the driver thread is finished first."""
@@ -245,7 +246,7 @@ class Reconciler:
         if kinds is None:
             self._on_resync("request")
             self._anew = True
-            kinds = repair.KINDS
+            kinds = self._registry.names
         self._doubted.update(kinds)
         outcome = await self._pass(kinds)
         state = self.desired()
@@ -269,12 +270,11 @@ class Reconciler:
         `stands` is called in the drivers' thread when all of it is done. Raises one of repair.ERRORS.
         """
         make = self.whole(state)
-        before = {kind: self._complete.get(kind) for kind in repair.FIREWALL}
-        remembered = self._remembered.drivers
+        before = {kind: self._complete.get(kind) for kind in self._registry.guards}
 
         def work() -> tuple[NodeState, repair.Applied, set[tuple[t.Any, ...]]]:
             whole = make()
-            planned = repair.plan(self._kernel, whole, repair.FIREWALL, remembered=remembered)
+            planned = repair.plan(self._kernel, whole, self._registry.guards, self._registry)
             drift = self._drift(planned.additions, whole, before)
             applied = repair.additions(self._kernel, planned)
             if not applied.failed:
@@ -283,11 +283,11 @@ class Reconciler:
 
         whole, applied, drift = await self._run(work)
         if not applied.failed:
-            self._complete.update(dict.fromkeys(repair.FIREWALL, whole))
+            self._complete.update(dict.fromkeys(self._registry.guards, whole))
         self._told(applied.done, drift)
         return applied
 
-    async def plan(self, wanted: t.Callable[[], NodeState]) -> node.NodePlan:
+    async def plan(self, wanted: t.Callable[[], NodeState]) -> NodePlan:
         """What it would take to bring the node to the state `wanted`, which is asked on the loop for each look; changes
         nothing. Raises ObserveError or KernelError, and what `wanted` raises."""
 
@@ -297,10 +297,10 @@ class Reconciler:
         async with self._turn:
             return await self.look(wanted)
 
-    async def look(self, wanted: t.Callable[[], NodeState]) -> node.NodePlan:
+    async def look(self, wanted: t.Callable[[], NodeState]) -> NodePlan:
         """Like plan(), but what others have half done at the moment may be in it."""
         make = self.whole(wanted())
-        return await self._run(lambda: node.plan_node(self._kernel, make()))
+        return await self._run(lambda: plan_node(self._kernel, make()))
 
     # ---- passes
 
@@ -331,7 +331,7 @@ class Reconciler:
             changes: list[Change] = []
             superfluous: set[str] = set()
             try:
-                for step in repair.STEPS:
+                for step in self._registry.stages:
                     here = taken.intersection(step)
                     if here:
                         found = await self._look(here)
@@ -341,8 +341,8 @@ class Reconciler:
                         if found.added:
                             done = await self._repair(step, found.added, found.additions)
                             changes += done
-                            taken.update(_followers(done))
-                for step in reversed(repair.STEPS):
+                            taken.update(self._registry.followers(map(self._registry.name_of, done)))
+                for step in reversed(self._registry.stages):
                     going = superfluous.intersection(step)
                     if going:
                         changes += await self._remove(going)
@@ -351,13 +351,13 @@ class Reconciler:
                 raise
             # One reason may have kept several kinds from being read.
             known = self._failures
-            problems = tuple(dict.fromkeys(text for kind in repair.KINDS for text in known.get(kind, ())))
-            waiting = tuple(text for kind in repair.KINDS for text in self._waiting.get(kind, ()))
+            problems = tuple(dict.fromkeys(text for kind in self._registry.names for text in known.get(kind, ())))
+            waiting = tuple(text for kind in self._registry.names for text in self._waiting.get(kind, ()))
             return Outcome(tuple(changes), problems, self._in_sync_but_for(self._dirty), waiting)
 
     def _in_sync_but_for(self, marked: t.Collection[str]) -> bool:
         """What was marked during a pass is no fault of that pass."""
-        return not self._failures and all(kind in self._complete for kind in repair.KINDS if kind not in marked)
+        return not self._failures and all(kind in self._complete for kind in self._registry.names if kind not in marked)
 
     async def _look(self, kinds: t.Collection[str]) -> t.Optional[_Found]:
         """Reads these kinds. None when that failed: they are tried again later."""
@@ -372,14 +372,14 @@ class Reconciler:
         if "iptables" in kinds:
             (anew, retry), (self._anew, self._retry) = (self._anew, self._retry), (False, False)
 
-        def look() -> tuple[NodeState, node.NodePlan]:
+        def look() -> tuple[NodeState, NodePlan]:
             if anew:
-                self._remembered.forget()
+                self._drivers.forget()
             if anew or retry:
-                self._remembered.tables.retry()
-            self._remembered.doubt(doubted)
+                self._drivers.tables.retry()
+            self._drivers.doubt(doubted)
             whole = make()
-            return whole, repair.plan(self._kernel, whole, kinds, interiors, remembered=self._remembered.drivers)
+            return whole, repair.plan(self._kernel, whole, kinds, self._registry, interiors)
 
         try:
             whole, planned = await self._run(look)
@@ -400,8 +400,8 @@ class Reconciler:
                 if (change.subject, change.note) not in self._ended:
                     self._on_ended(change)
             self._ended = {(change.subject, change.note) for change in over}
-        added = {_kind(change) for change in planned.additions}
-        removed = {_kind(change) for change in _left(planned.removals, self._excluded())}
+        added = {self._registry.name_of(change) for change in planned.additions}
+        removed = {self._registry.name_of(change) for change in _left(planned.removals, self._excluded())}
         for kind in kinds:
             if kind not in removed:
                 self._lean[kind] = whole
@@ -413,10 +413,12 @@ class Reconciler:
                     self._well(kind)
         return _Found(added, removed, planned.additions)
 
-    def _keep(self, planned: node.NodePlan, kinds: t.Iterable[str]) -> None:
+    def _keep(self, planned: NodePlan, kinds: t.Iterable[str]) -> None:
         for kind in kinds:
-            going = _subjects(planned.removals, kind)
-            self._kept[kind] = _subjects(planned.kept, kind) | self._kept.get(kind, set()).intersection(going)
+            going = _subjects(planned.removals, kind, self._registry)
+            self._kept[kind] = _subjects(planned.kept, kind, self._registry) | self._kept.get(kind, set()).intersection(
+                going
+            )
 
     async def _repair(self, step: t.Sequence[str], kinds: t.Collection[str], found: t.Sequence[Change]) -> list[Change]:
         """Plans these kinds of a step again, now that nobody else writes, and makes what is missing.
@@ -424,9 +426,9 @@ class Reconciler:
         `found` is what was missing a moment ago: of workloads and sysctls, of which there may be thousands, it is all
         that is read again.
         """
-        looked_at, kinds = kinds, [kind for kind in step if kind in kinds or kind in _followers_of(kinds)]
+        looked_at, kinds = kinds, [kind for kind in step if kind in kinds or kind in self._registry.followers(kinds)]
         for kind in kinds:
-            blocking = [other for other in repair.GUARDED.get(kind, ()) if other in self._problems]
+            blocking = [other for other in self._registry.step(kind).guarded_by if other in self._problems]
             if blocking:
                 self._failed([kind], [f"{kind}: not before {' and '.join(blocking)} stand, which guard it."])
                 return []
@@ -443,8 +445,7 @@ class Reconciler:
             def work() -> tuple[NodeState, repair.Applied, set[tuple[t.Any, ...]]]:
                 whole = make()
                 part = repair.narrowed(whole, kinds, found)
-                remembered = self._remembered.drivers
-                planned = repair.plan(self._kernel, part, kinds, interiors, part is whole, remembered)
+                planned = repair.plan(self._kernel, part, kinds, self._registry, interiors, part is whole)
                 drift = self._drift(planned.additions, whole, before)
                 return whole, repair.additions(self._kernel, planned), drift
 
@@ -476,7 +477,11 @@ class Reconciler:
         """Removes what is too much of these kinds, unless that may not be yet."""
         ready = []
         for kind in kinds:
-            needed = [other for other in repair.NEEDED[kind] if other in self._problems and other not in self._removing]
+            needed = [
+                other
+                for other in self._registry.step(kind).needs
+                if other in self._problems and other not in self._removing
+            ]
             if not self._may_remove():
                 self._withheld.add(kind)
             elif needed:
@@ -497,7 +502,7 @@ class Reconciler:
 
             def work() -> tuple[NodeState, repair.Applied, set[tuple[t.Any, ...]]]:
                 whole = make()
-                planned = repair.plan(self._kernel, whole, ready, remembered=self._remembered.drivers)
+                planned = repair.plan(self._kernel, whole, ready, self._registry)
                 superfluous = _left(planned.removals, excluded)
                 kept = set[tuple[str, str]]().union(*(self._kept.get(kind, ()) for kind in ready))
                 others = [change for change in superfluous if (change.kind, change.subject) not in kept]
@@ -511,7 +516,7 @@ class Reconciler:
                 return []
             finally:
                 self._on_step(tuple(ready), loop.time() - began)
-        failed = _by_kind(applied.failed)
+        failed = _by_kind(applied.failed, self._registry)
         for kind in ready:
             self._withheld.discard(kind)
             if kind in failed:
@@ -524,18 +529,18 @@ class Reconciler:
 
     def _making(self, state: NodeState, kinds: t.Collection[str]) -> Make:
         """What of these kinds is desired; the state itself where that does not depend on what takes time to make."""
-        return (lambda: state) if set(kinds).isdisjoint(repair.FIREWALL) else self.whole(state)
+        return (lambda: state) if set(kinds).isdisjoint(self._registry.guards) else self.whole(state)
 
     def _drift(
         self, changes: t.Sequence[Change], state: NodeState, before: t.Mapping[str, t.Optional[NodeState]]
     ) -> set[tuple[t.Any, ...]]:
-        return _drift(self._kernel, changes, state, before, self._remembered.others)
+        return _drift(self._kernel, changes, state, before, self._drivers.others)
 
     # ---- what became of it
 
     def _told(self, done: t.Sequence[Change], drift: t.Collection[tuple[t.Any, ...]]) -> list[Change]:
         for change in done:
-            self.changed[_kind(change)] += 1
+            self.changed[self._registry.name_of(change)] += 1
             self._on_change(change, repair.same(change) in drift)
         return list(done)
 
@@ -543,8 +548,8 @@ class Reconciler:
         self, kinds: t.Collection[str], looked_at: t.Collection[str], applied: repair.Applied, state: NodeState
     ) -> None:
         """Of what went along with a kind that was looked at, no more is known than what was done."""
-        failed = _by_kind(applied.failed)
-        for kind in _by_kind(applied.aside):
+        failed = _by_kind(applied.failed, self._registry)
+        for kind in _by_kind(applied.aside, self._registry):
             self._on_failure(kind)
         for kind in kinds:
             if kind in failed:
@@ -554,7 +559,7 @@ class Reconciler:
                 continue
             self._complete[kind] = state
             self._well(kind)
-            waiting = [change for change in applied.waiting if _kind(change) == kind]
+            waiting = [change for change in applied.waiting if self._registry.name_of(change) == kind]
             if waiting:
                 self._waiting[kind] = tuple(f"{c.kind} {c.subject} waits for its device." for c in waiting)
 
@@ -604,14 +609,6 @@ def _together(parts: t.Sequence[_Found]) -> t.Optional[_Found]:
     )
 
 
-_KIND_OF = {"device": "tunnel", "address": "tunnel", "fdb": "neighbor"}
-
-
-def _kind(change: Change) -> str:
-    """The driver's name."""
-    return _KIND_OF.get(change.kind, change.kind)
-
-
 def _left(removals: t.Sequence[Change], excluded: t.Collection[str]) -> list[Change]:
     """Without those that somebody else is at."""
     return [
@@ -626,24 +623,16 @@ def _interfaces(changes: t.Iterable[Change]) -> set[str]:
     return {change.new.interface for change in changes if change.kind == "workload" and change.new is not None}
 
 
-def _followers(changes: t.Iterable[Change]) -> set[str]:
-    return _followers_of({_kind(change) for change in changes})
-
-
-def _followers_of(kinds: t.Iterable[str]) -> set[str]:
-    return {follower for kind in kinds for follower in repair.FOLLOWERS.get(kind, ())}
-
-
-def _by_kind(failed: t.Iterable[tuple[Change, str]]) -> dict[str, list[str]]:
+def _by_kind(failed: t.Iterable[tuple[Change, str]], registry: Registry) -> dict[str, list[str]]:
     """{kind: what failed and why}"""
     texts: dict[str, list[str]] = {}
     for change, reason in failed:
-        texts.setdefault(_kind(change), []).append(f"{change.kind} {change.subject}: {reason}")
+        texts.setdefault(registry.name_of(change), []).append(f"{change.kind} {change.subject}: {reason}")
     return texts
 
 
-def _subjects(changes: t.Iterable[Change], kind: str) -> set[tuple[str, str]]:
-    return {(change.kind, change.subject) for change in changes if _kind(change) == kind}
+def _subjects(changes: t.Iterable[Change], kind: str, registry: Registry) -> set[tuple[str, str]]:
+    return {(change.kind, change.subject) for change in changes if registry.name_of(change) == kind}
 
 
 def _drift(
@@ -651,10 +640,10 @@ def _drift(
     changes: t.Sequence[Change],
     state: NodeState,
     before: t.Mapping[str, t.Optional[NodeState]],
-    remembered: t.Mapping[str, t.Any],
+    registry: Registry,
 ) -> set[tuple[t.Any, ...]]:
     """`same` of these changes that the state which each kind was last brought to would bring as well."""
-    kinds = {_kind(change) for change in changes}
+    kinds = {registry.name_of(change) for change in changes}
     if not kinds:
         return set()
     drift = set()
@@ -664,7 +653,7 @@ def _drift(
         if earlier is None:
             continue
         if earlier is state or earlier == state:
-            drift |= {repair.same(change) for change in changes if _kind(change) == kind}
+            drift |= {repair.same(change) for change in changes if registry.name_of(change) == kind}
             continue
         same = next((kinds_ for state_, kinds_ in asked if state_ is earlier), None)
         if same is None:
@@ -672,6 +661,6 @@ def _drift(
         else:
             same.append(kind)
     for earlier, kinds_ in asked:
-        planned = repair.plan(kernel, earlier, kinds_, _interfaces(changes), remembered=remembered)
+        planned = repair.plan(kernel, earlier, kinds_, registry, _interfaces(changes))
         drift |= {repair.same(change) for change in planned.changes}
     return drift

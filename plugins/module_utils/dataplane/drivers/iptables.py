@@ -14,7 +14,8 @@ import re
 import typing as t
 
 from ...state.node_state import Hook, IptablesTable
-from ..change import ApplyError, Change, Failures
+from ..change import ApplyError, Change, Failures, SetAside
+from ..driver import Step
 from ..kernel.port import Kernel
 from .iptables_backend import Backends, Observed, backends, observe
 from .iptables_restore import ChainDelete, ChainWrite, HookWrite, Outcome, Rules, Write, restore
@@ -23,9 +24,9 @@ from .iptables_saved import COMMENT, PREFIX, Chains, Place, Rule, bare, commente
 __all__ = [
     "COMMENT",
     "PREFIX",
+    "STEP",
     "Backends",
     "Observed",
-    "SetAside",
     "apply",
     "backends",
     "bare",
@@ -41,10 +42,6 @@ _JUMP = re.compile(r"-[jg] (\S+)")
 
 #: chain, its rules -> their hashes
 Digests = t.Callable[[str, t.Sequence[str]], tuple[str, ...]]
-
-
-class SetAside(ApplyError):
-    """Chains that the kernel refused. They are closed or as they were before, and all others stand."""
 
 
 def _count(rules: t.Sized) -> str:
@@ -219,8 +216,15 @@ def apply_each_table(kernel: Kernel, changes: t.Sequence[Change]) -> int:
             failures.add(group[0], outcome.failure)
         for position, reason in outcome.refused.items():
             failures.add(group[position], reason)
-    if failures.failures and not whole:
-        (change, reason), *more = failures.failures
-        raise SetAside(change, reason, more)
-    failures.raise_if_any()
+    failures.raise_if_any(ApplyError if whole else SetAside)
     return len(tables)
+
+
+STEP: Step[t.Sequence[IptablesTable], Observed] = Step(
+    name="iptables",
+    kinds=("iptables",),
+    stage="firewall",
+    desired=lambda state: state.iptables,
+    needs=("ipset", "iptables"),
+    guard=True,
+)

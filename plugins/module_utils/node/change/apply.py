@@ -26,10 +26,10 @@ from ...bgp import session_changes
 from ...bgp.bird_state import BirdRoute
 from ...bird import client, configuration, secrets_file
 from ...bird.errors import NotAnswering
-from ...dataplane import node as dataplane
 from ...dataplane import underlay
 from ...dataplane.change import Change
 from ...dataplane.drivers import file
+from ...dataplane.plan import NodePlan
 from ...state.node_state import NodeState
 from .. import desired, drain, units
 from ..engine import bundle
@@ -70,7 +70,7 @@ class Plan:
 
     target: Stored
     stored: t.Optional[Stored]
-    node: dataplane.NodePlan
+    node: NodePlan
     files: tuple[Change, ...]
     bird: tuple[Change, ...]
     engine: tuple[Change, ...]

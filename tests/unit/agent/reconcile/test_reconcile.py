@@ -13,6 +13,7 @@ import errno
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import repair
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.reconcile import Reconciler
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import CachedDrivers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     ForwardingEntry,
@@ -46,7 +47,12 @@ class Node:
             self.turn,
             removals=lambda: self.removals,
             on_change=lambda change, drift: self.told.append(("drift " if drift else "") + change.line()),
-            **{"run": inline, "chance": lambda: 0.5, "clock": lambda: asyncio.get_running_loop().time(), **options},
+            **{
+                "run": inline,
+                "chance": lambda: 0.5,
+                "drivers": CachedDrivers(lambda: asyncio.get_running_loop().time()),
+                **options,
+            },
         )
 
     async def start(self):
