@@ -212,7 +212,7 @@ def test_plans_of_other_states_leave_no_trace(kernel, ran):
     other = [IpSet("cali40a", "hash:net", ("10.0.0.2",)), IpSet("cali40b", "hash:net", ())]
     driver, fresh = both.others.driver("ipset"), ipset.diff(other, ipset.observe(kernel, []))
     assert lines(driver.diff(other, driver.observe(kernel, other))) == lines(fresh)
-    driver = both.others["iptables"]
+    driver = both.others.driver("iptables")
     assert len(driver.diff([filtering(entries[:5], chains)], driver.observe(kernel, desired))) == 1
     ran.clear()
     assert both.tables.diff(desired, both.tables.observe(kernel, desired)) == []

@@ -11,7 +11,7 @@ import typing as t
 from ...dataplane.change import Change
 from ...dataplane.plan import plan_node
 from ...dataplane.registry import REGISTRY
-from ...policy.index.namespaced_labels import namespaced_labels
+from ...policy.index.labels import namespaced_labels
 from ...policy.model import Endpoint
 from ...state.answers.left_out import LeftOut
 from ...state.remote_endpoints import RemoteEndpoints, own_endpoints, told_of
