@@ -49,8 +49,10 @@ from .policy_log.policy_names import PolicyNames
 from .reconcile import repair
 from .reconcile.drift import Drift
 from .reconcile.driver_thread import DriverThread, Worker
+from .reconcile.pace import Pace
 from .reconcile.policy_compilers import Guards
-from .reconcile.reconcile import Make, Outcome, Reconciler
+from .reconcile.reconcile import Outcome, Reconciler
+from .reconcile.stages import Listener, Make, Wanted
 from .settings import Settings
 from .watch.events import Events
 from .workloads.admission import NotAllWritten
@@ -131,20 +133,19 @@ class Agent:
         self.unused_addresses = UnusedAddresses(self.knowledge, self.workloads, settings.leak_grace, clock)
         self.reconciler = Reconciler(
             kernels(),
-            self._without_policy,
+            Wanted(self._without_policy, self.may_remove, self.workloads.deletion.subjects, self._whole),
             self._turn,
-            removals=self.may_remove,
-            on_change=self._made,
-            on_tick=self._ticked,
-            on_step=self._stepped,
-            on_resync=self.instruments.resyncs.add,
-            on_failure=self.instruments.errors.add,
-            on_ended=self._ended,
-            run=thread("drivers"),
-            interval=settings.resync_interval,
-            excluded=self.workloads.deletion.subjects,
-            whole=self._whole,
+            Listener(
+                on_change=self._made,
+                on_step=self._stepped,
+                on_failure=self.instruments.errors.add,
+                on_ended=self._ended,
+                on_tick=self._ticked,
+                on_resync=self.instruments.resyncs.add,
+            ),
             drivers=CachedDrivers(clock),
+            run=thread("drivers"),
+            pace=Pace(settings.resync_interval),
         )
         self.flow_cutter = FlowCutter(kernels(), thread("flows"), self._cut)
         self._cutting: t.Optional[asyncio.Future[None]] = None

@@ -344,6 +344,8 @@ class CachedDrivers:
     """The drivers of a process that stays, those of iptables and IP sets with caches; for one thread at a time."""
 
     def __init__(self, clock: Clock = time.monotonic, registry: Registry = REGISTRY) -> None:
+        #: Without caches.
+        self.uncached = registry
         self.tables = CachedTables(clock)
         self.sets = CachedSets(clock, self.tables.retry)  # a chain may have been refused for want of the set
         #: For the state that is kept up.

@@ -26,6 +26,10 @@ _FEW = 50  # devices that are asked for one by one
 _FORWARDING = "net/ipv4/ip_forward"
 
 
+#: What two changes have in common that do the same: kind, action, subject, what is there afterwards.
+Same = tuple[str, str, str, t.Optional[str]]
+
+
 class Applied(t.NamedTuple):
     """`failed` is [(change, reason)]; `waiting` is what cannot be there before its device is there and up; `aside` are
     chains that were refused, and failed alone."""
@@ -81,9 +85,41 @@ def removals(kernel: Kernel, planned: NodePlan, chosen: t.Sequence[Change]) -> A
     return _apply(kernel, planned.only(lambda change: id(change) in going))
 
 
-def same(change: Change) -> tuple[t.Any, ...]:
-    """What two changes have in common that do the same to the same object."""
+def same(change: Change) -> Same:
+    """Return what two changes have in common that do the same to the same object."""
     return change.kind, change.action, change.subject, change.after
+
+
+def drift(
+    kernel: Kernel,
+    changes: t.Sequence[Change],
+    state: NodeState,
+    before: t.Mapping[str, t.Optional[NodeState]],
+    registry: Registry,
+    interiors: t.Collection[str],
+) -> set[Same]:
+    """Return `same` of the changes that are drift: those that the former state of their kind would bring as well.
+
+    `changes` lead to `state`; `before` has the state that each kind was last brought to, None for none. Raises one of
+    ERRORS.
+    """
+    found: set[Same] = set()
+    asked: list[tuple[NodeState, list[str]]] = []
+    for kind in {registry.name_of(change) for change in changes}:
+        earlier = before.get(kind)
+        if earlier is None:
+            continue
+        if earlier is state or earlier == state:
+            found |= {same(change) for change in changes if registry.name_of(change) == kind}
+            continue
+        together = next((kinds for other, kinds in asked if other is earlier), None)
+        if together is None:
+            asked.append((earlier, [kind]))
+        else:
+            together.append(kind)
+    for earlier, kinds in asked:
+        found |= {same(change) for change in plan(kernel, earlier, kinds, registry, interiors).changes}
+    return found
 
 
 def sentence(change: Change, drift: bool) -> str:

@@ -38,8 +38,13 @@ _REOPEN = 1.0  # seconds until a lost socket is tried again
 class Marked(t.Protocol):
     """What the monitor needs of the reconciler."""
 
-    state: t.Optional[NodeState]
-    devices: t.Collection[str]
+    @property
+    def state(self) -> t.Optional[NodeState]:
+        """What was desired at the last look."""
+
+    @property
+    def devices(self) -> t.Collection[str]:
+        """Devices through which its routes lead."""
 
     def mark(self, kind: t.Optional[str] = None) -> None: ...
 
