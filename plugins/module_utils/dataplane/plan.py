@@ -16,7 +16,7 @@ import typing as t
 from ..state.node_state import NodeState
 from . import underlay
 from .bird_routes import bird_changes
-from .change import Change
+from .change import Change, change_lines
 from .driver import AnyDriver, Registry, Scope
 from .drivers import workload
 from .kernel.port import Kernel
@@ -104,9 +104,7 @@ class NodePlan:
 
     def lines(self) -> list[str]:
         """Lines for people, one per change, columns aligned."""
-        shown = self.shown()
-        width = min(max((len(change.subject) for change in shown), default=0), 40)
-        return [change.line(width) for change in shown]
+        return change_lines(self.shown())
 
 
 _SHOWN_ORDER = {"!": 0, "-": 1, "~": 2, "+": 3, "=": 4}

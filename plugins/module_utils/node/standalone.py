@@ -12,7 +12,7 @@ from ..dataplane.apply import apply_parts
 from ..dataplane.change import Change
 from ..dataplane.kernel.port import Kernel
 from ..dataplane.plan import Part
-from .change.apply import InTheWay
+from .errors import ERRORS, InTheWay
 from .machine import Machine
 from .store import lock
 
@@ -90,8 +90,6 @@ class AnsibleModule(t.Protocol):
 
 def run(module: AnsibleModule, machine: Machine, build: Build, **more: t.Any) -> t.NoReturn:
     """A module that changes one kind of object, from its parameters to its answer, which has `more` as well."""
-    from .command import ERRORS
-
     try:
         changes = bring_to(machine, build, check=module.check_mode)
     except (*ERRORS, InTheWay, ValueError) as error:
@@ -106,8 +104,6 @@ def run(module: AnsibleModule, machine: Machine, build: Build, **more: t.Any) ->
 
 def tell(module: AnsibleModule, machine: Machine, look: t.Callable[[Machine], dict[str, t.Any]]) -> t.NoReturn:
     """A module that reads."""
-    from .command import ERRORS
-
     try:
         answer = look(machine)
     except (*ERRORS, ValueError) as error:
