@@ -10,7 +10,7 @@ import typing as t
 
 RESYNC = 90.0  # seconds between two looks at everything, on the average
 
-_FIRST_RETRY, _LAST_RETRY = 0.1, 10.0  # seconds
+FIRST_RETRY, LAST_RETRY = 0.1, 10.0  # seconds
 _RATE = 10.0  # passes a second in the long run
 _WINDOW = 0.1  # seconds that marks are gathered at most
 
@@ -43,7 +43,7 @@ class Pace:
 
     def retry(self, attempts: int) -> float:
         """Return the seconds until the next try of what has failed so many times before."""
-        return self._jittered(min(_LAST_RETRY, _FIRST_RETRY * 2 ** min(attempts, 10)))
+        return self._jittered(min(LAST_RETRY, FIRST_RETRY * 2 ** min(attempts, 10)))
 
     def _jittered(self, seconds: float) -> float:
         return seconds * (0.9 + 0.2 * self._chance())
