@@ -50,8 +50,8 @@ from .reconcile import repair
 from .reconcile.drift import Drift
 from .reconcile.driver_thread import DriverThread, Worker
 from .reconcile.pace import Pace
-from .reconcile.policy_compilers import Guards
-from .reconcile.reconcile import Outcome, Reconciler
+from .reconcile.policy_compilers import PolicyCompilers
+from .reconcile.reconcile import PassOutcome, Reconciler
 from .reconcile.stages import Listener, Make, Wanted
 from .settings import Settings
 from .watch.events import Events
@@ -112,7 +112,7 @@ class Agent:
         self._on_tick = on_tick
         self._turn = Turn()
         self._desired: t.Optional[NodeState] = None  # made anew when it is asked for after a change
-        self._guards = Guards()
+        self._guards = PolicyCompilers()
         self._interfaces: Interfaces = NO_INTERFACES  # of the host, where policy depends on them
         self._addresses = asyncio.Event()  # somebody changed some of the host's
         self._handing_over = asyncio.Lock()
@@ -365,7 +365,7 @@ class Agent:
             " whom they wait.",
         )
 
-    async def node_apply(self, state: t.Optional[NodeState], removals: bool) -> Outcome:
+    async def node_apply(self, state: t.Optional[NodeState], removals: bool) -> PassOutcome:
         """Makes `state`, by default the one that is on the disk, the desired one, and the node have it.
 
         Without `removals` only what is to be added or changed; nothing is removed then until a call with `removals`, or
@@ -389,7 +389,7 @@ class Agent:
             finally:
                 self._removing = False
 
-    async def reload_remote_endpoints(self) -> Outcome:
+    async def reload_remote_endpoints(self) -> PassOutcome:
         """Reads again what is known of other nodes' workloads, and has policy count on it. Raises AgentError where the
         node has no state yet."""
         async with self._handing_over:
@@ -399,7 +399,7 @@ class Agent:
                 self._workloads_changed()
             return await self.resync()
 
-    async def resync(self) -> Outcome:
+    async def resync(self) -> PassOutcome:
         """Looks at everything and repairs it. Raises AgentError while it is not known what the node shall have."""
         await self._see_interfaces(self.state)
         self._need_desired()

@@ -21,10 +21,10 @@ import typing as t
 
 from ..state.node_state import IpSet, IptablesTable
 from .change import ApplyError, Change, SetAside
-from .driver import Desired, Observed, Registry, Step
+from .driver import Desired, DriverRegistry, DriverStep, Observed
 from .drivers import ipset, iptables
 from .drivers.iptables_restore import ChainDelete, ChainWrite, Write
-from .drivers.iptables_saved import Chains, Place, Rule, commented
+from .drivers.iptables_saved import Chains, SavedRule, TablePlace, commented
 from .kernel.port import Kernel
 from .registry import REGISTRY
 
@@ -173,20 +173,21 @@ def _anew(change: Change) -> Change:
 
 def _after(observed: iptables.Observed, writes: t.Iterable[Write]) -> iptables.Observed:
     """What is there once these are written."""
-    tables: dict[Place, Chains] = dict(observed.tables)
-    own: set[Place] = set()
+    tables: dict[TablePlace, Chains] = dict(observed.tables)
+    own: set[TablePlace] = set()
     for write in writes:
         if write.place not in own:
             own.add(write.place)
             tables[write.place] = dict(tables.get(write.place, {}))
         chains = tables[write.place]
         if isinstance(write, ChainWrite):
-            chains[write.chain] = tuple(Rule(digest, rule) for digest, rule in write.rules)
+            chains[write.chain] = tuple(SavedRule(digest, rule) for digest, rule in write.rules)
         elif isinstance(write, ChainDelete):
             del chains[write.chain]
         else:
             first, last = (
-                [Rule(digest, commented(digest, rule)) for digest, rule in rules] for rules in (write.first, write.last)
+                [SavedRule(digest, commented(digest, rule)) for digest, rule in rules]
+                for rules in (write.first, write.last)
             )
             theirs = [rule for rule in chains.get(write.chain, ()) if not rule.hash]
             chains[write.chain] = (*first, *theirs, *last)
@@ -343,7 +344,7 @@ def _wanted(one: IpSet, known: t.Optional[tuple[IpSet, ipset.Observed]]) -> ipse
 class CachedDrivers:
     """The drivers of a process that stays, those of iptables and IP sets with caches; for one thread at a time."""
 
-    def __init__(self, clock: Clock = time.monotonic, registry: Registry = REGISTRY) -> None:
+    def __init__(self, clock: Clock = time.monotonic, registry: DriverRegistry = REGISTRY) -> None:
         #: Without caches.
         self.uncached = registry
         self.tables = CachedTables(clock)
@@ -374,7 +375,7 @@ class _Comparing(t.Generic[Desired, Observed]):
 
     def __init__(
         self,
-        step: Step[Desired, Observed],
+        step: DriverStep[Desired, Observed],
         observe: t.Callable[[Kernel, Desired], Observed],
         diff: t.Callable[[Desired, Observed], list[Change]],
     ) -> None:

@@ -12,7 +12,8 @@ from .kernel.port import KernelError
 
 #: What `Change.action` can be. `!` stands in the way: nothing is touched and applying it fails with its note.
 #: `=` is kept on purpose although nothing desires it: nothing is applied and it does not count as a change.
-ACTIONS = ("+", "~", "-", "!", "=")
+Action = t.Literal["+", "~", "-", "!", "="]
+ACTIONS: tuple[Action, ...] = ("+", "~", "-", "!", "=")
 
 
 class Change(t.NamedTuple):
@@ -23,7 +24,7 @@ class Change(t.NamedTuple):
     """
 
     kind: str
-    action: str
+    action: Action
     subject: str
     before: t.Optional[str] = None
     after: t.Optional[str] = None

@@ -38,7 +38,7 @@ class Driver(t.Protocol[Desired, Observed]):
     """What brings one kind of kernel object to what is desired."""
 
     #: Where the driver belongs among the others.
-    STEP: Step[Desired, Observed]
+    STEP: DriverStep[Desired, Observed]
 
     def observe(self, kernel: Kernel, desired: Desired) -> Observed:
         """Return our objects in the kernel, and those of others that take a desired one's place.
@@ -57,7 +57,7 @@ AnyDriver = Driver[t.Any, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Step(t.Generic[Desired, Observed]):
+class DriverStep(t.Generic[Desired, Observed]):
     """Where a driver belongs, and how its changes concern those of other drivers.
 
     Drivers are named by `name`, which events, metrics and problems show; `kinds` are the kinds of the driver's changes.
@@ -126,7 +126,7 @@ def registered(driver: Driver[Desired, Observed]) -> AnyDriver:
     return driver
 
 
-class Registry:
+class DriverRegistry:
     """The drivers of a node in the order of their additions; removals go the other way."""
 
     def __init__(self, drivers: t.Iterable[AnyDriver]) -> None:
@@ -163,7 +163,7 @@ class Registry:
         """Return a driver. Raises KeyError."""
         return self._drivers[name]
 
-    def step(self, name: str) -> Step[t.Any, t.Any]:
+    def step(self, name: str) -> DriverStep[t.Any, t.Any]:
         """Return the step of a driver. Raises KeyError."""
         return self._drivers[name].STEP
 
@@ -183,7 +183,7 @@ class Registry:
             raise ValueError(f"no such drivers: {', '.join(sorted(set(names) - self._drivers.keys()))}")
         return tuple(name for name in self.names if name in names)
 
-    def replacing(self, *drivers: AnyDriver) -> Registry:
+    def replacing(self, *drivers: AnyDriver) -> DriverRegistry:
         """Return a registry with these drivers in place of those of their names."""
         others = {driver.STEP.name: driver for driver in drivers}
-        return Registry(others.get(name, driver) for name, driver in self._drivers.items())
+        return DriverRegistry(others.get(name, driver) for name, driver in self._drivers.items())

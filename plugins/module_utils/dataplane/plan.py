@@ -17,7 +17,7 @@ from ..state.node_state import NodeState
 from . import underlay
 from .bird_routes import bird_changes
 from .change import Change, change_lines
-from .driver import AnyDriver, Registry, Scope
+from .driver import AnyDriver, DriverRegistry, Scope
 from .drivers import workload
 from .kernel.port import Kernel
 from .registry import REGISTRY
@@ -62,7 +62,7 @@ class NodePlan:
     expected: tuple[Change, ...] = ()
     kept: tuple[Change, ...] = ()
     parts: tuple[Part, ...] = dataclasses.field(default=(), repr=False, compare=False)
-    registry: Registry = dataclasses.field(default=REGISTRY, repr=False, compare=False)
+    registry: DriverRegistry = dataclasses.field(default=REGISTRY, repr=False, compare=False)
 
     def with_parts(self, parts: t.Sequence[Part]) -> NodePlan:
         """Return the plan with these parts, and what follows from them, in place of its own."""
@@ -125,7 +125,7 @@ def plan_node(
     kinds: t.Optional[t.Collection[str]] = None,
     interiors: t.Union[bool, t.Collection[str]] = True,
     stale: bool = True,
-    registry: Registry = REGISTRY,
+    registry: DriverRegistry = REGISTRY,
 ) -> NodePlan:
     """Return what differs between `state` and the kernel. Reads only, with the standard library alone.
 

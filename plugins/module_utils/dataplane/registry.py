@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from .driver import Registry, registered
+from .driver import DriverRegistry, registered
 from .drivers import ipset, iptables, neighbor, route, rule, sysctl, tunnel, workload
 
 #: Removals go the other way.
-REGISTRY = Registry(
+REGISTRY = DriverRegistry(
     (
         registered(ipset),
         registered(iptables),

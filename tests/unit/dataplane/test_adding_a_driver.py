@@ -16,7 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.recon
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import drivers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.driver import Registry, registered
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.driver import DriverRegistry, registered
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import NewLink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
@@ -52,7 +52,7 @@ def registry(bridge):
     """The registry with the page's line."""
     known = [REGISTRY.driver(name) for name in REGISTRY.names]
     place = REGISTRY.names.index("workload")
-    return Registry((*known[:place], registered(bridge), *known[place:]))
+    return DriverRegistry((*known[:place], registered(bridge), *known[place:]))
 
 
 def test_it_is_planned_and_shown(host, registry):
@@ -118,5 +118,5 @@ def test_a_contradiction_is_refused(bridge, change, problem):
     bridge.STEP = dataclasses.replace(bridge.STEP, **change)
     known = [REGISTRY.driver(name) for name in REGISTRY.names]
     with pytest.raises(ValueError) as caught:
-        Registry((*known, bridge))
+        DriverRegistry((*known, bridge))
     assert str(caught.value) == problem

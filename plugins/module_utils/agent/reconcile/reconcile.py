@@ -44,7 +44,7 @@ _INTERIORS = 50  # namespaces looked into in a pass, when it is all of them
 _WITHHELD = 1.0  # seconds until it is asked again whether what is too much may go
 
 
-class Outcome(t.NamedTuple):
+class PassOutcome(t.NamedTuple):
     """Of a pass: what was changed, what could not be done and why, what waits for a device, and whether all is well.
 
     `in_sync` is False while something failed; what waits or is withheld from removal does not count against it.
@@ -186,7 +186,7 @@ class Reconciler:
             await self._pass()
             self._listener.on_tick()
 
-    async def resync(self, kinds: t.Optional[t.Collection[str]] = None) -> Outcome:
+    async def resync(self, kinds: t.Optional[t.Collection[str]] = None) -> PassOutcome:
         """Look at everything (or these kinds) once, now, namespaces included, and repair it.
 
         Namespaces are looked into some at a time, so that a repair that is urgent need not wait for all of them.
@@ -250,13 +250,13 @@ class Reconciler:
         finally:
             alarm.cancel()
 
-    async def _pass(self, kinds: t.Collection[str] = ()) -> Outcome:
+    async def _pass(self, kinds: t.Collection[str] = ()) -> PassOutcome:
         """Look at what is dirty, and at these kinds, and repair it."""
         async with self._passing:
             self._kinds.mark(kinds)
             self._wake.clear()
             if self._wanted.state() is None:
-                return Outcome(problems=("What this node shall have is not known yet.",))
+                return PassOutcome(problems=("What this node shall have is not known yet.",))
             taken = self._kinds.take_dirty()
             try:
                 changes = await self._through_stages(taken)
@@ -266,7 +266,7 @@ class Reconciler:
             # One reason may have kept several kinds from being read.
             known, waiting = self._failures, self._kinds.waiting
             problems = dict.fromkeys(text for kind in self._kinds.names for text in known.get(kind, ()))
-            return Outcome(
+            return PassOutcome(
                 tuple(changes),
                 tuple(problems),
                 self._in_sync_but_for(self._kinds.dirty),

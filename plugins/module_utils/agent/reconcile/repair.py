@@ -13,7 +13,7 @@ import typing as t
 
 from ...dataplane.apply import apply_node
 from ...dataplane.change import ApplyError, Change, ObserveError, SetAside
-from ...dataplane.driver import Registry
+from ...dataplane.driver import DriverRegistry
 from ...dataplane.drivers import sysctl, workload
 from ...dataplane.kernel.port import Kernel, MissingLibrary
 from ...dataplane.plan import NodePlan, Part, plan_node
@@ -44,7 +44,7 @@ def plan(
     kernel: Kernel,
     state: NodeState,
     kinds: t.Collection[str],
-    registry: Registry,
+    registry: DriverRegistry,
     interiors: t.Union[bool, t.Collection[str]] = False,
     stale: bool = True,
 ) -> NodePlan:
@@ -95,7 +95,7 @@ def drift(
     changes: t.Sequence[Change],
     state: NodeState,
     before: t.Mapping[str, t.Optional[NodeState]],
-    registry: Registry,
+    registry: DriverRegistry,
     interiors: t.Collection[str],
 ) -> set[Same]:
     """Return `same` of the changes that are drift: those that the former state of their kind would bring as well.

@@ -18,7 +18,7 @@ import typing as t
 
 from ...dataplane.cached_drivers import CachedDrivers
 from ...dataplane.change import Change
-from ...dataplane.driver import Registry
+from ...dataplane.driver import DriverRegistry
 from ...dataplane.drivers import iptables, route, workload
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.plan import NodePlan
@@ -120,7 +120,7 @@ class Stages:
         self.changed: collections.Counter[str] = collections.Counter()  # {kind: changes made}
 
     @property
-    def registry(self) -> Registry:
+    def registry(self) -> DriverRegistry:
         """The drivers that write."""
         return self._drivers.registry
 
@@ -395,7 +395,7 @@ def _interfaces(changes: t.Iterable[Change]) -> set[str]:
     return {change.new.interface for change in changes if change.kind == "workload" and change.new is not None}
 
 
-def _by_kind(failed: t.Iterable[tuple[Change, str]], registry: Registry) -> dict[str, list[str]]:
+def _by_kind(failed: t.Iterable[tuple[Change, str]], registry: DriverRegistry) -> dict[str, list[str]]:
     """Return {kind: what failed and why}."""
     texts: dict[str, list[str]] = {}
     for change, reason in failed:
@@ -403,5 +403,5 @@ def _by_kind(failed: t.Iterable[tuple[Change, str]], registry: Registry) -> dict
     return texts
 
 
-def _subjects(changes: t.Iterable[Change], kind: str, registry: Registry) -> frozenset[tuple[str, str]]:
+def _subjects(changes: t.Iterable[Change], kind: str, registry: DriverRegistry) -> frozenset[tuple[str, str]]:
     return frozenset((change.kind, change.subject) for change in changes if registry.name_of(change) == kind)

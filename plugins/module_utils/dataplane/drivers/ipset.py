@@ -24,7 +24,7 @@ import typing as t
 from ...base.not_encodable import NotEncodable
 from ...state.node_state import IpSet
 from ..change import ApplyError, Change, Failures, ObserveError
-from ..driver import Step
+from ..driver import DriverStep
 from ..encoding import ipset_encoding
 from ..kernel.port import Completed, Kernel, KernelError
 from . import ipset_members
@@ -404,7 +404,7 @@ def _reason(done: Completed, lines: int) -> str:
     )
 
 
-STEP: Step[t.Sequence[IpSet], dict[str, Observed]] = Step(
+STEP: DriverStep[t.Sequence[IpSet], dict[str, Observed]] = DriverStep(
     name="ipset",
     kinds=("ipset",),
     stage="firewall",

@@ -14,7 +14,7 @@ import typing as t
 
 from ...state.node_state import FdbEntry, Neighbor
 from ..change import Change, apply_each, refused
-from ..driver import Step
+from ..driver import DriverStep
 from ..kernel.port import ForwardingEntry, Kernel, KernelError, NeighborEntry
 from .tunnel import MARK
 
@@ -105,7 +105,7 @@ def _without(observed: Observed, devices: t.Collection[str]) -> Observed:
     return {key: value for key, value in observed.items() if key[1] not in devices}
 
 
-STEP: Step[t.Sequence[Entry], Observed] = Step(
+STEP: DriverStep[t.Sequence[Entry], Observed] = DriverStep(
     name="neighbor",
     kinds=("neighbor", "fdb"),
     stage="neighbors",

@@ -18,7 +18,7 @@ import typing as t
 
 from ...state.node_state import ROUTE_PROTOCOL, ROUTE_PROTOCOL_NAME, TABLE_MAIN, TABLE_PROBE, Route
 from ..change import Change, Failures
-from ..driver import Step
+from ..driver import DriverStep
 from ..kernel.port import (
     METRIC_IPV6,
     PROTOCOL_BIRD,
@@ -227,7 +227,7 @@ def _without(observed: t.Mapping[Key, RouteAttributes], devices: t.Collection[st
     return {key: value for key, value in observed.items() if value.device not in devices}
 
 
-STEP: Step[t.Sequence[Route], dict[Key, RouteAttributes]] = Step(
+STEP: DriverStep[t.Sequence[Route], dict[Key, RouteAttributes]] = DriverStep(
     name="route",
     kinds=("route",),
     stage="routing",

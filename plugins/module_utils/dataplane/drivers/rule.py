@@ -13,7 +13,7 @@ import typing as t
 
 from ...state.node_state import ROUTE_PROTOCOL, Rule
 from ..change import Change, apply_each, refused
-from ..driver import Step
+from ..driver import DriverStep
 from ..kernel.port import Kernel, KernelError, RuleEntry
 
 #: (priority, mark, table, IP version)
@@ -75,7 +75,7 @@ def _reason(change: Change, error: KernelError) -> t.Optional[str]:
     return None if done else refused(error)
 
 
-STEP: Step[t.Sequence[Rule], dict[Key, RuleEntry]] = Step(
+STEP: DriverStep[t.Sequence[Rule], dict[Key, RuleEntry]] = DriverStep(
     name="rule",
     kinds=("rule",),
     stage="routing",

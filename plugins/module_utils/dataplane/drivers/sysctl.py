@@ -17,8 +17,8 @@ import typing as t
 from ...base.not_encodable import NotEncodable
 from ...state.attachment import LOOSE, STRICT, UNCHECKED
 from ...state.node_state import Sysctl
-from ..change import Change, apply_each
-from ..driver import Step
+from ..change import Action, Change, apply_each
+from ..driver import DriverStep
 from ..encoding import sysctl_encoding
 from ..kernel.port import Kernel, KernelError
 
@@ -60,7 +60,7 @@ def diff(desired: t.Iterable[Sysctl], observed: t.Mapping[str, t.Optional[str]])
                 for other in wanted[position + 1 :]
                 if other.key.startswith(folder) and other.key.rpartition("/")[2] in names
             )
-        action = "+" if have is None else "~"
+        action: Action = "+" if have is None else "~"
         note = _LOOSENED if _loosens(sysctl, have) else ""
         subject = _dotted(sysctl.key)
         changes.append(Change("sysctl", action, subject, have, sysctl.value, note, have, (sysctl, followers)))
@@ -155,7 +155,7 @@ def _without(observed: t.Mapping[str, t.Optional[str]], devices: t.Collection[st
     return {key: value if gone.isdisjoint(key.split("/")) else None for key, value in observed.items()}
 
 
-STEP: Step[t.Sequence[Sysctl], dict[str, t.Optional[str]]] = Step(
+STEP: DriverStep[t.Sequence[Sysctl], dict[str, t.Optional[str]]] = DriverStep(
     name="sysctl",
     kinds=("sysctl",),
     stage="workloads",

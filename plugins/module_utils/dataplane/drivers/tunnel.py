@@ -21,7 +21,7 @@ import typing as t
 from ...state.node_state import TunnelDevice
 from .. import hardening
 from ..change import Change, apply_each, refused
-from ..driver import Step
+from ..driver import DriverStep
 from ..kernel.port import SCOPE_LINK, Address, Kernel, KernelError, Link, NewLink
 
 MARK = "calico: tunnel"
@@ -354,7 +354,7 @@ def _made(changes: t.Sequence[Change]) -> set[str]:
     return new | recreated(changes)
 
 
-STEP: Step[t.Sequence[TunnelDevice], dict[str, Observed]] = Step(
+STEP: DriverStep[t.Sequence[TunnelDevice], dict[str, Observed]] = DriverStep(
     name="tunnel",
     kinds=("device", "address"),
     stage="tunnels",

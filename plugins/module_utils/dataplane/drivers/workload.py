@@ -34,7 +34,7 @@ import typing as t
 from ...state.node_state import ROUTE_PROTOCOL, TABLE_MAIN, WorkloadEndpoint
 from .. import hardening
 from ..change import Change, apply_each
-from ..driver import Scope, Step
+from ..driver import DriverStep, Scope
 from ..kernel.port import (
     COOKIE,
     METRIC_IPV6,
@@ -684,7 +684,7 @@ def _made(changes: t.Iterable[Change]) -> set[str]:
     return {change.new.interface for change in changes if change.action in ("+", "~")}
 
 
-STEP: Step[t.Sequence[WorkloadEndpoint], dict[str, Observed]] = Step(
+STEP: DriverStep[t.Sequence[WorkloadEndpoint], dict[str, Observed]] = DriverStep(
     name="workload",
     kinds=("workload",),
     stage="workloads",
