@@ -19,9 +19,11 @@ import os
 import time
 import typing as t
 
+from ..dataplane.cached_drivers import CachedDrivers
 from ..dataplane.change import ObserveError
 from ..dataplane.kernel.port import Kernel, KernelError
-from ..dataplane.node import NodePlan
+from ..dataplane.plan import NodePlan
+from ..dataplane.registry import REGISTRY
 from ..node.ipam.local_ipam import LocalIpam
 from ..node.machine import Machine
 from ..node.store.store import now
@@ -39,10 +41,11 @@ from .policy_log.flow_cuts import FlowCuts
 from .policy_log.flow_cutter import FlowCutter
 from .policy_log.policy_log import PolicyLog
 from .policy_log.policy_names import PolicyNames
-from .reconcile import repair
 from .reconcile.drift import Drift
 from .reconcile.driver_thread import DriverThread, Worker
-from .reconcile.reconcile import Outcome, Reconciler
+from .reconcile.pace import Pace
+from .reconcile.reconcile import PassOutcome, Reconciler
+from .reconcile.stages import Listener, Wanted
 from .settings import AgentSettings
 from .watch.events import Events
 from .watch.host_interfaces import HostInterfaces
@@ -124,20 +127,24 @@ class Agent:
         self.cleanup = Cleanup(kernels(), thread("deletion"), addresses.release, self.persisted.records.forget)
         self.reconciler = Reconciler(
             kernels(),
-            self.desired_state.without_policy,
+            Wanted(
+                self.desired_state.without_policy,
+                self._may_remove,
+                self.cleanup.subjects,
+                self.desired_state.with_policy,
+            ),
             self.rwlock,
-            removals=self._may_remove,
-            on_change=reports.made,
-            on_tick=self._ticked,
-            on_step=reports.stepped,
-            on_resync=self.instruments.resyncs.add,
-            on_failure=self.instruments.errors.add,
-            on_ended=reports.ended,
+            Listener(
+                on_change=reports.made,
+                on_step=reports.stepped,
+                on_failure=self.instruments.errors.add,
+                on_ended=reports.ended,
+                on_tick=self._ticked,
+                on_resync=self.instruments.resyncs.add,
+            ),
+            drivers=CachedDrivers(clock),
             run=thread("drivers"),
-            interval=settings.resync_interval,
-            excluded=self.cleanup.subjects,
-            whole=self.desired_state.with_policy,
-            clock=clock,
+            pace=Pace(settings.resync_interval),
         )
         self._flow_cuts = FlowCuts(
             FlowCutter(kernels(), thread("flows"), reports.flows_cut),
@@ -253,7 +260,7 @@ class Agent:
     async def _labels_in_force(self) -> None:
         """Have policy go by the present labels, and cut what it denies by them where that is wanted."""
         if self.desired_state.has_policy:
-            await self.reconciler.resync(repair.FIREWALL)
+            await self.reconciler.resync(REGISTRY.guards)
             await self._flow_cuts.cut()
 
     def get(self, id: str) -> t.Optional[Workload]:
@@ -313,7 +320,7 @@ class Agent:
             " whom they wait.",
         )
 
-    async def node_apply(self, state: t.Optional[NodeState], removals: bool) -> Outcome:
+    async def node_apply(self, state: t.Optional[NodeState], removals: bool) -> PassOutcome:
         """Make `state`, by default the one that is on the disk, the desired one, and bring the node to it.
 
         Without `removals` objects are only added or changed; none is removed then until a call with `removals`, or
@@ -337,7 +344,7 @@ class Agent:
             finally:
                 self._may_remove.given = False
 
-    async def reload_remote_endpoints(self) -> Outcome:
+    async def reload_remote_endpoints(self) -> PassOutcome:
         """Read again what is known of other nodes' workloads, and have policy go by it.
 
         Raises AgentError where the node has no state yet.
@@ -349,7 +356,7 @@ class Agent:
                 self._policy.workloads_changed()
             return await self.resync()
 
-    async def resync(self) -> Outcome:
+    async def resync(self) -> PassOutcome:
         """Look at everything and repair it. Raises AgentError while it is not known what the node must have."""
         await self._interfaces.look(self.state)
         self.desired_state.need()

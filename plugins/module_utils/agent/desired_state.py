@@ -20,8 +20,8 @@ from ..policy.host_endpoints import Interfaces
 from ..state.node_policy_tables import NO_INTERFACES
 from ..state.node_state import NodeState
 from .persisted_state import PersistedState
-from .reconcile.policy_compilers import Guards
-from .reconcile.reconcile import Make
+from .reconcile.policy_compilers import PolicyCompilers
+from .reconcile.stages import Make
 from .workloads.table import WorkloadTable
 
 
@@ -38,7 +38,7 @@ class DesiredState:
         self._persisted = persisted
         self._table = table
         self._on_change = on_change
-        self._compilers = Guards()
+        self._compilers = PolicyCompilers()
         self._cached: t.Optional[NodeState] = None  # without policy
 
     def changed(self) -> None:

@@ -10,11 +10,11 @@ import dataclasses
 import functools
 import typing as t
 
+from ...dataplane.registry import REGISTRY
 from ...state.node_state import NodeState
 from ...state.remote_endpoints import RemoteEndpoints
 from ..desired_state import DesiredState
 from ..persisted_state import PersistedState
-from ..reconcile import repair
 from ..reconcile.reconcile import Reconciler
 from ..workloads.table import WorkloadTable
 from .flow_cutter import FlowCutter
@@ -61,7 +61,7 @@ class FlowCuts:
         if desired is None:
             return None
         labels = {one.interface: one.labels for one in desired.workloads}
-        for state in (self._reconciler.brought_to(kind) for kind in repair.FIREWALL):
+        for state in (self._reconciler.brought_to(kind) for kind in REGISTRY.guards):
             if state is None or state.policy is not desired.policy:
                 return None
             if any(labels.get(one.interface, one.labels) != one.labels for one in state.workloads):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ...dataplane.change import Change
+from ...dataplane.registry import REGISTRY
 from ...state.node_state import WorkloadEndpoint
 from ..api import protocol
 from ..api.protocol import AgentError
@@ -41,7 +42,7 @@ class PolicyUpdates:
         """Have what is desired made anew, and policy brought to it soon: it lets through only what it knows."""
         self._desired.changed()
         if self._desired.has_policy:
-            self._reconciler.expect(repair.FIREWALL)
+            self._reconciler.expect(REGISTRY.guards)
 
     def begin_admission(self) -> t.Optional[Write]:
         """Have policy learn of all workloads that are coming; return the write to wait for, None without policy."""
