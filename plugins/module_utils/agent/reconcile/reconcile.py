@@ -77,12 +77,11 @@ class Reconciler:
         self._wanted = wanted
         self._turn = turn
         self._listener = listener
-        self._drivers = drivers or CachedDrivers()
-        self._pace = pace or Pace()
+        self._drivers = CachedDrivers() if drivers is None else drivers
+        self._pace = Pace() if pace is None else pace
+        worker = DriverThread() if run is None else run
         self._kinds = KindStates(self._drivers.registry.names)
-        self._stages = Stages(
-            kernel, wanted, turn, listener, self._kinds, self._drivers, run or DriverThread(), self._pace
-        )
+        self._stages = Stages(kernel, wanted, turn, listener, self._kinds, self._drivers, worker, self._pace)
         self._wake = asyncio.Event()
         self._passing = asyncio.Lock()
 
