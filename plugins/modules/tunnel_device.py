@@ -130,6 +130,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import neighbor, tunnel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     OVERHEAD,
@@ -242,7 +243,7 @@ def main() -> None:
         module.fail_json(
             msg=f"local is missing: kind {params['kind']} needs the node's own address. Set it to that address."
         )
-    standalone.run(module, machine.here(), lambda kernel: steps(params, kernel))
+    standalone_module.run_change(module, machine.here(), lambda kernel: steps(params, kernel))
 
 
 if __name__ == "__main__":

@@ -111,6 +111,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import route, sysctl, workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
     endpoint_routes,
@@ -189,7 +190,9 @@ def main() -> None:
         interface = endpoint_of(module.params).interface
     except ValueError as error:
         module.fail_json(msg=str(error))
-    standalone.run(module, machine.here(), lambda kernel: steps(module.params, kernel), interface=interface)
+    standalone_module.run_change(
+        module, machine.here(), lambda kernel: steps(module.params, kernel), interface=interface
+    )
 
 
 if __name__ == "__main__":
