@@ -19,7 +19,7 @@ _ANSWER = protocol.DEADLINE + 5.0
 
 
 class Connection:
-    """See node.machine.Agent."""
+    """See node.machine.AgentConnection."""
 
     def __init__(self, client: Client, version: t.Mapping[str, t.Any]) -> None:
         self._client = client

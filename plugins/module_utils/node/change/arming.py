@@ -50,7 +50,7 @@ def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[U
     restart_time(machine, armed)
     interpreter = sys.executable or "/usr/bin/python3"
     engine = os.path.join(machine.engine, "current")
-    machine.leave_behind([interpreter, "-I", engine, unconfirmed.WAIT, confirm.change])
+    machine.start_detached([interpreter, "-I", engine, unconfirmed.WAIT, confirm.change])
     return armed
 
 

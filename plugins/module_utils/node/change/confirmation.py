@@ -26,7 +26,7 @@ WHO = "confirmation"
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class Confirmation:
     """`generation` is the one that the change became, None where it is the newest one already."""
 
     outcome: str
@@ -34,7 +34,9 @@ class Answer:
     generation: t.Optional[int] = None
 
 
-def confirm(machine: Machine, change: str, session: str = "", keep: int = KEPT, lock_timeout: float = 60.0) -> Answer:
+def confirm(
+    machine: Machine, change: str, session: str = "", keep: int = KEPT, lock_timeout: float = 60.0
+) -> Confirmation:
     """`session` is the connection by which this comes, "" where there is none or it does not matter.
 
     Raises LockError, StoreError or FileError.
@@ -45,15 +47,19 @@ def confirm(machine: Machine, change: str, session: str = "", keep: int = KEPT, 
         pending = waiting.load()
         if pending is None:
             news = waiting.last_time()
-            return Answer(WENT_BACK, news) if news is not None and change in news.changes else Answer(CONFIRMED)
+            return (
+                Confirmation(WENT_BACK, news)
+                if news is not None and change in news.changes
+                else Confirmation(CONFIRMED)
+            )
         if change != pending.change:
-            return Answer(REPLACED)
+            return Confirmation(REPLACED)
         if session and session == pending.session:
-            return Answer(SAME_CONNECTION)
+            return Confirmation(SAME_CONNECTION)
         stored = store.load()
         number = store.record(stored, keep) if stored is not None and stored.complete else None
         waiting.confirmed()
         if stored is not None:
             with contextlib.suppress(OSError):  # a password too many does no harm, and goes with the next run
                 session_passwords.prune(machine, stored.state)
-        return Answer(CONFIRMED, generation=number)
+        return Confirmation(CONFIRMED, generation=number)

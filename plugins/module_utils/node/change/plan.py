@@ -28,7 +28,7 @@ from ..store.store import Store, Stored, StoreError
 from ..store.unconfirmed import Waiting
 from . import comparison, denied_flows, lockout_check, policy_diff
 from .comparison import Engine
-from .ssh_session import Session
+from .ssh_session import SshSession
 
 _UNITS = "/etc/systemd/"
 
@@ -139,7 +139,7 @@ def plan_change(
     by: t.Union[writer.Direct, writer.Through, None] = None,
     engine: t.Optional[Engine] = None,
     wanted_units: t.Sequence[units.WantedUnit] = (),
-    connections: t.Sequence[Session] = (),
+    connections: t.Sequence[SshSession] = (),
     passwords: t.Mapping[str, str] = MappingProxyType({}),
     undoable: bool = False,
 ) -> ChangePlan:

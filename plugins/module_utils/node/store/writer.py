@@ -20,7 +20,7 @@ from ...state.attachment import address_conflicts, with_opened
 from ...state.node_state import NodeState
 from .. import desired
 from ..ipam.local_ipam import IpamUnreadable, LocalIpam
-from ..machine import Agent, Machine
+from ..machine import AgentConnection, Machine
 from . import lock, packed_state
 from .endpoints import Endpoints
 from .lock import LockError
@@ -78,7 +78,7 @@ REMEDY = (
 class Direct:
     """No agent runs: this process writes."""
 
-    agent: t.Optional[Agent] = None
+    agent: t.Optional[AgentConnection] = None
 
     def __init__(self, machine: Machine, who: str) -> None:
         self._machine = machine
@@ -116,7 +116,7 @@ class Adding(Direct):
 class Through:
     """The agent writes, and is told what the node shall have."""
 
-    def __init__(self, machine: Machine, agent: Agent) -> None:
+    def __init__(self, machine: Machine, agent: AgentConnection) -> None:
         self._machine = machine
         self.agent = agent
 

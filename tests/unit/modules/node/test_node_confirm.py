@@ -15,7 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.c
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import file
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, auto_revert
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.ssh_session import Session
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.ssh_session import SshSession
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import (
@@ -27,8 +27,8 @@ from ansible_collections.baremetal.host_routing.plugins.modules import node, nod
 
 from tests.unit.fleet.fleets import build, pool, states
 
-SSH = Session("10.10.1.1", 51444, "10.10.1.11", 22)
-ANOTHER = Session("10.10.1.1", 51446, "10.10.1.11", 22)
+SSH = SshSession("10.10.1.1", 51444, "10.10.1.11", 22)
+ANOTHER = SshSession("10.10.1.1", 51446, "10.10.1.11", 22)
 NO_SSH = [
     {"kind": "HostEndpoint", "name": "node1-eth0", "node": "node1", "interfaceName": "eth0", "labels": {"host": "yes"}},
     {
@@ -110,7 +110,7 @@ def test_a_change_that_is_confirmed_stays(settled):
     answer = change(settled, state(2, plan="b"))
     assert (answer["unconfirmed"], answer["generation"]) == ("1st", None)
     engine = os.path.join(settled.machine.engine, "current")
-    assert settled.left_behind == [[sys.executable, "-I", engine, "wait", "1st"]]
+    assert settled.detached == [[sys.executable, "-I", engine, "wait", "1st"]]
     assert generations(settled) == [(1, "a" * 12)], "it is no generation before it is confirmed"
     assert confirm(settled, "1st") == {"changed": True, "outcome": "confirmed", "news": "", "generation": 2}
     assert generations(settled) == [(1, "a" * 12), (2, "b" * 12)]
@@ -178,21 +178,21 @@ def test_the_same_connection_proves_nothing(settled):
 
 def test_a_run_that_changes_nothing_waits_for_nothing(settled):
     answer = change(settled, state())
-    assert (answer["changed"], answer["unconfirmed"], settled.left_behind) == (False, "", [])
+    assert (answer["changed"], answer["unconfirmed"], settled.detached) == (False, "", [])
     assert not Waiting(settled.machine.store).any()
 
 
 def test_neither_does_one_that_only_repairs(settled):
     settled.kernel.sysctl_write("net/ipv4/ip_forward", "0")
     answer = change(settled, state())
-    assert (answer["changed"], answer["unconfirmed"], settled.left_behind) == (True, "", [])
+    assert (answer["changed"], answer["unconfirmed"], settled.detached) == (True, "", [])
 
 
 def test_check_mode_arms_nothing(settled):
     before = settled.snapshot()
     answer = settled.run(node, check=True, state=locked_out().to_dict(), confirm_timeout=60, change="1st")
     assert (answer["changed"], answer["unconfirmed"]) == (True, "")
-    assert (settled.snapshot(), settled.left_behind) == (before, [])
+    assert (settled.snapshot(), settled.detached) == (before, [])
 
 
 def test_a_reboot_is_no_confirmation(settled):
@@ -287,7 +287,7 @@ def test_a_node_that_had_nothing_goes_back_to_no_policy(host):
 
 def test_without_policy_a_node_that_had_nothing_has_nothing_to_go_back_to(host):
     answer = change(host, state(), "1st")
-    assert (answer["unconfirmed"], answer["generation"], host.left_behind) == ("", 1, [])
+    assert (answer["unconfirmed"], answer["generation"], host.detached) == ("", 1, [])
 
 
 def test_without_an_engine_nothing_is_changed(settled):
