@@ -359,7 +359,7 @@ def confirm_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> t.Option
 def waiting_change(here: machine.Machine) -> str:
     """The change that waits for being confirmed, also where making it failed."""
     try:
-        pending = unconfirmed.Waiting(here.store).load()
+        pending = unconfirmed.UnconfirmedStore(here.store).load()
     except StoreError:
         return ""
     return pending.change if pending else ""

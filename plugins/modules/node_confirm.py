@@ -74,7 +74,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.atomic_file import FileError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.lock import LockError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import StoreError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import Waiting
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import UnconfirmedStore
 
 NOTHING = "nothing"
 
@@ -87,7 +87,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 
 
 def run(here: machine.Machine, params: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
-    pending = Waiting(here.store).load()
+    pending = UnconfirmedStore(here.store).load()
     change = params["change"] or (pending.change if pending else "")
     if not change:
         return {"changed": False, "outcome": NOTHING, "news": "", "generation": None}

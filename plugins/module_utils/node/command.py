@@ -60,7 +60,7 @@ def main(
 
 
 def _apply(here: machines.Machine) -> int:
-    waiting = unconfirmed.Waiting(here.store)
+    waiting = unconfirmed.UnconfirmedStore(here.store)
     waits = waiting.any()
     planned = boot.restore(here)
     if planned is None:

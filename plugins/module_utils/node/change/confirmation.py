@@ -15,7 +15,7 @@ import typing as t
 from ..machine import Machine
 from ..store import lock, session_passwords
 from ..store.store import KEPT, Store
-from ..store.unconfirmed import Waiting, WentBack
+from ..store.unconfirmed import Revert, UnconfirmedStore
 
 #: What a confirmation comes to: the change stays; the node went back from it; a later change waits for a confirmation
 #: of its own; it came by the connection of the change, which proves nothing.
@@ -30,7 +30,7 @@ class Confirmation:
     """`generation` is the one that the change became, None where it is the newest one already."""
 
     outcome: str
-    news: t.Optional[WentBack] = None
+    news: t.Optional[Revert] = None
     generation: t.Optional[int] = None
 
 
@@ -42,11 +42,11 @@ def confirm(
     Raises LockError, StoreError or FileError.
     A state becomes a generation here: one that was gone back from never is.
     """
-    store, waiting = Store(machine.store), Waiting(machine.store)
+    store, waiting = Store(machine.store), UnconfirmedStore(machine.store)
     with lock.held(WHO, lock_timeout, machine.lock):
         pending = waiting.load()
         if pending is None:
-            news = waiting.last_time()
+            news = waiting.last_revert()
             return (
                 Confirmation(WENT_BACK, news)
                 if news is not None and change in news.changes
@@ -58,7 +58,7 @@ def confirm(
             return Confirmation(SAME_CONNECTION)
         stored = store.load()
         number = store.record(stored, keep) if stored is not None and stored.complete else None
-        waiting.confirmed()
+        waiting.clear()
         if stored is not None:
             with contextlib.suppress(OSError):  # a password too many does no harm, and goes with the next run
                 session_passwords.prune(machine, stored.state)

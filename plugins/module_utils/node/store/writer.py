@@ -38,7 +38,7 @@ class NotTakenOver(Exception):
     """The agent took the state over and could not do all of it."""
 
 
-class Writer(t.Protocol):
+class KernelWriter(t.Protocol):
     def plan(self, state: NodeState) -> dataplane.NodePlan:
         """What differs. Reads only. Raises ObserveError, KernelError, RecordsUnreadable or IpamUnreadable."""
 
@@ -49,8 +49,12 @@ class Writer(t.Protocol):
         """Additions, `bird`, removals."""
 
 
-def of(machine: Machine, who: str, patience: float = 0.0) -> t.Union[Direct, Through]:
-    """`who` asks, for others to read; `patience` is in seconds, 0 for whoever only looks. Raises AgentSilent."""
+def from_machine(machine: Machine, who: str, patience: float = 0.0) -> t.Union[Direct, Through]:
+    """Return the writer of this machine's kernel: the agent where one runs, else this process.
+
+    `who` is for others that wait for the lock. `patience` is the seconds to wait for an agent that starts, 0 for a
+    caller that only reads. Raises AgentSilent.
+    """
     deadline = time.monotonic() + patience
     while True:
         try:

@@ -20,8 +20,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import (
     Confirm,
+    UnconfirmedStore,
     Uptime,
-    Waiting,
 )
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_confirm, node_status_info
 
@@ -117,7 +117,7 @@ def test_a_change_that_is_confirmed_stays(settled):
     pass_time(settled, 1000)
     assert wait(settled, "1st") == []
     assert as_it_is(settled) != before
-    assert not Waiting(settled.machine.store).any()
+    assert not UnconfirmedStore(settled.machine.store).any()
 
 
 def test_one_that_nobody_confirms_is_gone_back_from(settled):
@@ -126,7 +126,7 @@ def test_one_that_nobody_confirms_is_gone_back_from(settled):
     assert as_it_is(settled) != before
     assert wait(settled, "1st") == [
         "the change to plan bbbbbbbbbbbb was not confirmed within 60 s: going back",
-        f"went back by itself at {Waiting(settled.machine.store).news().when} from plan bbbbbbbbbbbb to plan "
+        f"went back by itself at {UnconfirmedStore(settled.machine.store).news().when} from plan bbbbbbbbbbbb to plan "
         "aaaaaaaaaaaa: it was not confirmed within 60 s.",
     ]
     assert as_it_is(settled) == before
@@ -162,14 +162,14 @@ def test_the_time_begins_when_the_change_is_made(settled, monkeypatch):
 
     monkeypatch.setattr(file, "apply", slow)
     change(settled, state(2, plan="b"), within=10)
-    assert Waiting(settled.machine.store).load().left(settled.uptime) == 10.0
+    assert UnconfirmedStore(settled.machine.store).load().left(settled.uptime) == 10.0
 
 
 def test_the_same_connection_proves_nothing(settled):
     change(settled, state(2, plan="b"))
     answer = confirm(settled, "1st", SSH)
     assert (answer["changed"], answer["outcome"]) == (False, "same_connection")
-    assert Waiting(settled.machine.store).any()
+    assert UnconfirmedStore(settled.machine.store).any()
     assert confirm(settled, "1st", None)["outcome"] == "confirmed", "a connection that is no SSH's is a new one"
     settled.sessions = (SSH,)
     change(settled, state(plan="c"), "2nd")
@@ -179,7 +179,7 @@ def test_the_same_connection_proves_nothing(settled):
 def test_a_run_that_changes_nothing_waits_for_nothing(settled):
     answer = change(settled, state())
     assert (answer["changed"], answer["unconfirmed"], settled.detached) == (False, "", [])
-    assert not Waiting(settled.machine.store).any()
+    assert not UnconfirmedStore(settled.machine.store).any()
 
 
 def test_neither_does_one_that_only_repairs(settled):
@@ -202,7 +202,7 @@ def test_a_reboot_is_no_confirmation(settled):
     settled.uptime = Uptime("boot-2", 5.0)
     assert command.main(["apply"], settled.machine) == 0
     assert as_it_is(settled) == before
-    news = Waiting(settled.machine.store).news()
+    news = UnconfirmedStore(settled.machine.store).news()
     assert news.reason == "the host was restarted before it was confirmed"
     assert f"node1 {news.sentence}\n" in settled.stdout().out
     assert confirm(settled, "1st")["outcome"] == "went_back"
@@ -341,7 +341,7 @@ def test_the_next_plan_and_the_status_say_that_the_node_went_back(settled):
         "the change to plan bbbbbbbbbbbb is not confirmed: the node goes back to plan aaaaaaaaaaaa in 60 s." in pending
     )
     wait(settled, "1st")
-    news = Waiting(settled.machine.store).news()
+    news = UnconfirmedStore(settled.machine.store).news()
     assert news.sentence == (
         f"went back by itself at {news.when} from plan bbbbbbbbbbbb to plan aaaaaaaaaaaa: it was not confirmed within "
         "60 s. Cut by the change: a new connection like ssh from 10.10.1.1 to 10.10.1.11 port 22 would be cut by "
@@ -385,7 +385,7 @@ def test_confirming_where_nothing_waits(settled):
     settled.sessions = ()
     planned = settled.run(node_confirm, check=True)
     assert (planned["changed"], planned["outcome"]) == (True, "confirmed")
-    assert Waiting(settled.machine.store).any()
+    assert UnconfirmedStore(settled.machine.store).any()
     assert settled.run(node_confirm)["generation"] == 2
 
 
