@@ -81,7 +81,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import sysctl
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import Part
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report, standalone
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Sysctl
 
 
@@ -115,7 +116,7 @@ def main() -> None:
         required_one_of=[("forwarding", "proxy_arp", "proxy_delay", "rp_filter", "accept_local", "send_redirects")],
         supports_check_mode=True,
     )
-    standalone.run(module, machine.here(), lambda kernel: steps(module.params, kernel))
+    standalone_module.run_change(module, machine.here(), lambda kernel: steps(module.params, kernel))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,8 @@ tables:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report, standalone
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report
 
 
 def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
@@ -64,7 +65,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    standalone.tell(module, machine.here(), lambda here: look(module.params, here))
+    standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ extends_documentation_fragment:
   - baremetal.host_routing.fleet.observed
   - baremetal.host_routing.fleet.phase
   - baremetal.host_routing.fleet.pool_mode
+  - baremetal.host_routing.node.generations_kept
+  - baremetal.host_routing.node.lock_timeout
 options:
   state:
     description:
@@ -129,16 +131,6 @@ options:
       - Who brings the node to this state, for the list of generations.
     type: str
     default: ansible
-  generations_kept:
-    description:
-      - How many of its last states the node keeps.
-    type: int
-    default: 10
-  lock_timeout:
-    description:
-      - Seconds to wait while another run changes this node.
-    type: int
-    default: 60
   confirm_timeout:
     description:
       - Seconds after which the node goes back by itself to what it had before, unless the change is confirmed by a new
@@ -367,7 +359,7 @@ def confirm_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> t.Option
 def waiting_change(here: machine.Machine) -> str:
     """The change that waits for being confirmed, also where making it failed."""
     try:
-        pending = unconfirmed.Waiting(here.store).load()
+        pending = unconfirmed.UnconfirmedStore(here.store).load()
     except StoreError:
         return ""
     return pending.change if pending else ""

@@ -18,6 +18,8 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
   - baremetal.host_routing.attributes.changing
+  - baremetal.host_routing.node.generations_kept
+  - baremetal.host_routing.node.lock_timeout
 attributes:
   diff_mode:
     support: none
@@ -32,16 +34,6 @@ options:
         nothing then. Set by the action of M(baremetal.host_routing.node) where Ansible opens none anew (local).
     type: bool
     default: false
-  generations_kept:
-    description:
-      - How many of its last states the node keeps.
-    type: int
-    default: 10
-  lock_timeout:
-    description:
-      - Seconds to wait while another run changes this node.
-    type: int
-    default: 60
 seealso:
   - module: baremetal.host_routing.node
 """
@@ -82,7 +74,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.atomic_file import FileError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.lock import LockError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import StoreError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import Waiting
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import UnconfirmedStore
 
 NOTHING = "nothing"
 
@@ -95,7 +87,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 
 
 def run(here: machine.Machine, params: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
-    pending = Waiting(here.store).load()
+    pending = UnconfirmedStore(here.store).load()
     change = params["change"] or (pending.change if pending else "")
     if not change:
         return {"changed": False, "outcome": NOTHING, "news": "", "generation": None}

@@ -104,7 +104,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, StoreError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import Waiting
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import UnconfirmedStore
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 Data = dict[str, t.Any]
@@ -149,7 +149,7 @@ def engine(here: machine.Machine) -> t.Iterator[str]:
 
 def confirmation(here: machine.Machine) -> t.Iterator[str]:
     """That a change waits for being confirmed, and that the node went back from one by itself."""
-    waiting = Waiting(here.store)
+    waiting = UnconfirmedStore(here.store)
     try:
         pending, news = waiting.load(), waiting.news()
     except StoreError as error:

@@ -19,6 +19,7 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
   - baremetal.host_routing.fleet.pool_mode
+  - baremetal.host_routing.internal
 attributes:
   diff_mode:
     support: full

@@ -212,7 +212,7 @@ def send(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], a_s
     if params["seconds"] and targets:
         count = max(1, int(params["seconds"] * min(a_second, _TOGETHER / len(targets))))
         interval = params["seconds"] / count
-    answers: list[probing.Answer] = []
+    answers: list[probing.ProbeResult] = []
     missing = list(range(len(targets)))
     for dummy in range(max(1, params["attempts"])):
         again = [targets[number] for number in missing]

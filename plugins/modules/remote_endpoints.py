@@ -19,6 +19,8 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
   - baremetal.host_routing.attributes.changing
+  - baremetal.host_routing.node.lock_timeout
+  - baremetal.host_routing.node.who
 options:
   exchange:
     description:
@@ -35,16 +37,6 @@ options:
       - Names of all nodes of the fleet.
     type: list
     elements: str
-  who:
-    description:
-      - Who does it, for others who wait for the node meanwhile.
-    type: str
-    default: ansible
-  lock_timeout:
-    description:
-      - Seconds to wait while another run changes this node.
-    type: int
-    default: 60
 seealso:
   - module: baremetal.host_routing.remote_endpoints_info
   - module: baremetal.host_routing.endpoint_sync

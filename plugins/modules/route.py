@@ -137,7 +137,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import route
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import Part
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route
 
 FIELDS: dict[str, t.Any] = {
@@ -216,7 +217,7 @@ def main() -> None:
     )
     if module.params["purge"] and (module.params["routes"] is None or module.params["state"] == "absent"):
         module.fail_json(msg="purge needs routes and state: present. It removes whatever is not in that list.")
-    standalone.run(module, machine.here(), lambda kernel: steps(module.params, kernel))
+    standalone_module.run_change(module, machine.here(), lambda kernel: steps(module.params, kernel))
 
 
 if __name__ == "__main__":

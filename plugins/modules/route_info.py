@@ -56,7 +56,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import family_of, inside
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report, standalone
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report
 
 
 def _network(text: str) -> str:
@@ -89,7 +90,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    standalone.tell(module, machine.here(), lambda here: look(module.params, here))
+    standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))
 
 
 if __name__ == "__main__":

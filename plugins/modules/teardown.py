@@ -20,17 +20,8 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
   - baremetal.host_routing.attributes.changing
-options:
-  who:
-    description:
-      - Who does it, for others who wait for the node meanwhile.
-    type: str
-    default: ansible
-  lock_timeout:
-    description:
-      - Seconds to wait while another run changes this node.
-    type: int
-    default: 60
+  - baremetal.host_routing.node.lock_timeout
+  - baremetal.host_routing.node.who
 seealso:
   - module: baremetal.host_routing.node
   - module: baremetal.host_routing.node_info

@@ -132,7 +132,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addres
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import neighbor, tunnel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import Part
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     OVERHEAD,
     OVERHEAD6,
@@ -244,7 +245,7 @@ def main() -> None:
         module.fail_json(
             msg=f"local is missing: kind {params['kind']} needs the node's own address. Set it to that address."
         )
-    standalone.run(module, machine.here(), lambda kernel: steps(params, kernel))
+    standalone_module.run_change(module, machine.here(), lambda kernel: steps(params, kernel))
 
 
 if __name__ == "__main__":

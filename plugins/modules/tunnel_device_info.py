@@ -36,7 +36,8 @@ devices:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report, standalone
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report
 
 
 def look(here: machine.Machine) -> dict[str, t.Any]:
@@ -45,7 +46,7 @@ def look(here: machine.Machine) -> dict[str, t.Any]:
 
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    standalone.tell(module, machine.here(), look)
+    standalone_module.run_info(module, machine.here(), look)
 
 
 if __name__ == "__main__":

@@ -149,7 +149,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.c
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import add_params
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 
 Data = dict[str, t.Any]
 
@@ -241,7 +242,7 @@ def main() -> None:
     if have is not None and not (module.check_mode and changes):
         answer["workload"] = have
     if module._diff and changes:
-        answer["diff"] = standalone.before_after(changes)
+        answer["diff"] = standalone_module.before_after(changes)
     module.exit_json(**answer)
 
 

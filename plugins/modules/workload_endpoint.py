@@ -112,7 +112,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import route, sysctl, workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import Part
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
     endpoint_routes,
     endpoint_sysctls,
@@ -190,7 +191,9 @@ def main() -> None:
         interface = endpoint_of(module.params).interface
     except ValueError as error:
         module.fail_json(msg=str(error))
-    standalone.run(module, machine.here(), lambda kernel: steps(module.params, kernel), interface=interface)
+    standalone_module.run_change(
+        module, machine.here(), lambda kernel: steps(module.params, kernel), interface=interface
+    )
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ GREETING = 5.0
 _ANSWER = protocol.DEADLINE + 5.0
 
 
-class AgentConnection:
-    """See node.machine.Agent."""
+class RunningAgent:
+    """The running agent, as node.machine.AgentConnection describes it."""
 
     def __init__(self, client: AgentClient, version: t.Mapping[str, t.Any]) -> None:
         self._client = client
@@ -44,7 +44,7 @@ def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Option
     except NotRunning:
         return None
     client.timeout = _ANSWER
-    return AgentConnection(client, version)
+    return RunningAgent(client, version)
 
 
 def _called(client: AgentClient, method: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

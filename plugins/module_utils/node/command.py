@@ -35,7 +35,7 @@ USAGE = """usage: python3 -I /usr/local/lib/calico/current [--mounts FILE] COMMA
 def main(
     arguments: t.Sequence[str],
     machine: t.Optional[machines.Machine] = None,
-    agent: t.Optional[t.Callable[[str], t.Optional[machines.Agent]]] = None,
+    agent: t.Optional[t.Callable[[str], t.Optional[machines.AgentConnection]]] = None,
 ) -> int:
     """The exit status: 0 done, 1 failed, 2 misunderstood. `agent` is what finds the agent of this node."""
     mounts = None
@@ -60,7 +60,7 @@ def main(
 
 
 def _apply(here: machines.Machine) -> int:
-    waiting = unconfirmed.Waiting(here.store)
+    waiting = unconfirmed.UnconfirmedStore(here.store)
     waits = waiting.any()
     planned = boot.restore(here)
     if planned is None:

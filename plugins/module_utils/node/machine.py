@@ -20,7 +20,7 @@ from .ipam import local_ipam
 from .store import endpoints, lock, store, unconfirmed
 
 
-class Agent(t.Protocol):
+class AgentConnection(t.Protocol):
     """A connection to the agent that runs on this node, and what the agent said of itself.
 
     `engine` is the digest of the engine that it runs, `settings` that of its agent.json, 16 hex digits of the sha256
@@ -57,7 +57,7 @@ class Machine:
     Paths are those of a node; tests put them elsewhere. `root` is for what the preflight reads and files go to."""
 
     kernel: Kernel
-    agent: t.Optional[t.Callable[[str], t.Optional[Agent]]] = None
+    agent: t.Optional[t.Callable[[str], t.Optional[AgentConnection]]] = None
     root: str = "/"
     store: str = store.FOLDER
     lock: str = lock.PATH
@@ -78,9 +78,9 @@ class Machine:
     boot_wait: float = 60.0  # seconds that the boot unit waits for the node's address
     agent_patience: float = 10.0  # seconds that an agent which has begun to start may take until it listens
     # SSH sessions of this host: first the one by which this process came; none if it came otherwise.
-    sessions: t.Callable[[], t.Sequence[ssh_session.Session]] = ssh_session.here
+    sessions: t.Callable[[], t.Sequence[ssh_session.SshSession]] = ssh_session.here
     uptime: t.Callable[[], unconfirmed.Uptime] = unconfirmed.uptime
-    leave_behind: t.Callable[[t.Sequence[str]], None] = detached_process.start
+    start_detached: t.Callable[[t.Sequence[str]], None] = detached_process.start
     # Whether BIRD answers at its socket.
     bird_answers: t.Callable[[str], bool] = is_bird_answering
 
@@ -89,7 +89,9 @@ class Machine:
         return path if self.root == "/" else os.path.join(self.root, path.lstrip("/"))
 
 
-def here(agent: t.Optional[t.Callable[[str], t.Optional[Agent]]] = None, mounts: t.Optional[str] = None) -> Machine:
+def here(
+    agent: t.Optional[t.Callable[[str], t.Optional[AgentConnection]]] = None, mounts: t.Optional[str] = None
+) -> Machine:
     """Return the machine that this process runs on. Whoever brings a node to a state gives agent.agent_start.connect.
 
     `mounts` is as in LinuxKernel."""

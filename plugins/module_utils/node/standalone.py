@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One kind of object at a time, for modules that are used alone: drivers, order and lock are those of a whole node."""
+"""Changes of one kind of object, without a NodeState: drivers, order and lock are those of a whole node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..dataplane.apply import apply_parts
 from ..dataplane.change import Change
 from ..dataplane.kernel.port import Kernel
 from ..dataplane.plan import Part
-from .errors import ERRORS, InTheWay
+from .errors import InTheWay
 from .machine import Machine
 from .store import lock
 
@@ -26,10 +26,11 @@ _AGENT_RUNS = (
 )
 
 
-def bring_to(machine: Machine, build: Build, *, check: bool, who: str = "ansible") -> list[Change]:
-    """Does what `build` finds, unless `check`. Returns the changes, in the order in which people read them.
+def bring_to(machine: Machine, build: Build, *, check: bool, who: str) -> list[Change]:
+    """Make the changes that `build` finds, unless `check`; return them in the order in which people read them.
 
-    Raises InTheWay before anything is changed, also where an agent runs; LockError, or what drivers raise.
+    `who` is for others that wait for the lock. Raises InTheWay before anything is changed, also where an agent runs;
+    LockError, or what drivers raise.
     """
     if check:
         return _shown(build(machine.kernel))
@@ -49,65 +50,3 @@ def bring_to(machine: Machine, build: Build, *, check: bool, who: str = "ansible
 def _shown(parts: t.Sequence[Part]) -> list[Change]:
     everything = [change for part in parts for change in part.changes]
     return sorted(everything, key=lambda change: "!-~+=".index(change.action))
-
-
-def changed(changes: t.Iterable[Change]) -> bool:
-    """`=` is kept on purpose: no change."""
-    return any(change.action in "+~-" for change in changes)
-
-
-def before_after(changes: t.Iterable[Change]) -> dict[str, str]:
-    """The diff as Ansible shows it: one line per object, without those that stay."""
-    before, after = [], []
-    for change in changes:
-        head = f"{change.kind:<8} {change.subject}  "
-        if change.before and change.action in "~-":
-            before.append(head + change.before)
-        if change.after and change.action in "~+":
-            after.append(head + change.after)
-        if change.detail:
-            lines = change.detail.splitlines()
-            before += [line[1:] for line in lines if line.startswith("-")]
-            after += [line[1:] for line in lines if line.startswith("+")]
-    return {"before": _text(before), "after": _text(after)}
-
-
-def _text(lines: t.Sequence[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
-
-
-class AnsibleModule(t.Protocol):
-    """What is used of Ansible's class of this name, which this file must not know."""
-
-    params: t.Any
-    check_mode: bool
-    _diff: bool
-
-    def exit_json(self, **answer: t.Any) -> t.NoReturn: ...
-
-    def fail_json(self, msg: str, **answer: t.Any) -> t.NoReturn: ...
-
-
-def run(module: AnsibleModule, machine: Machine, build: Build, **more: t.Any) -> t.NoReturn:
-    """A module that changes one kind of object, from its parameters to its answer, which has `more` as well."""
-    try:
-        changes = bring_to(machine, build, check=module.check_mode)
-    except (*ERRORS, InTheWay, ValueError) as error:
-        module.fail_json(msg=str(error))
-    finally:
-        machine.kernel.close()
-    answer: dict[str, t.Any] = {**more, "changed": changed(changes), "plan": [change.line() for change in changes]}
-    if module._diff and answer["changed"]:
-        answer["diff"] = before_after(changes)
-    module.exit_json(**answer)
-
-
-def tell(module: AnsibleModule, machine: Machine, look: t.Callable[[Machine], dict[str, t.Any]]) -> t.NoReturn:
-    """A module that reads."""
-    try:
-        answer = look(machine)
-    except (*ERRORS, ValueError) as error:
-        module.fail_json(msg=str(error))
-    finally:
-        machine.kernel.close()
-    module.exit_json(changed=False, **answer)

@@ -31,7 +31,7 @@ class WantedUnit(t.NamedTuple):
     restart: str = ""
 
 
-class Observed(t.NamedTuple):
+class ObservedUnit(t.NamedTuple):
     """`stale`: its file changed since systemd read it."""
 
     enabled: bool
@@ -40,7 +40,7 @@ class Observed(t.NamedTuple):
     stale: bool = False
 
 
-def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str, Observed]:
+def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str, ObservedUnit]:
     """Also of units that are not there. Raises ObserveError."""
     if not wanted:
         return {}
@@ -57,7 +57,7 @@ def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str,
             "Nodes are hosts that systemd runs; see that it does (systemctl is-system-running), then run again."
         )
     return {
-        unit.name: Observed(
+        unit.name: ObservedUnit(
             answer.get("UnitFileState") == "enabled",
             answer.get("ActiveState") in _RUNNING,
             answer.get("LoadState") == "masked",
@@ -67,7 +67,7 @@ def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str,
     }
 
 
-def diff(wanted: t.Sequence[WantedUnit], observed: t.Mapping[str, Observed]) -> list[Change]:
+def diff(wanted: t.Sequence[WantedUnit], observed: t.Mapping[str, ObservedUnit]) -> list[Change]:
     changes = []
     for unit in wanted:
         have = observed[unit.name]

@@ -21,7 +21,7 @@ OWN_ALIAS = "calico:"
 VXLAN_DEVICES = ("vxlan.calico", "vxlan-v6.calico")
 
 
-class Finding(t.NamedTuple):
+class HostFinding(t.NamedTuple):
     """One sentence of what, one of where or why, one of how to go on."""
 
     id: str
@@ -37,7 +37,7 @@ class Finding(t.NamedTuple):
         return f"{node}: {self}"
 
 
-def judge(facts: Facts, state: NodeState) -> list[Finding]:
+def judge(facts: Facts, state: NodeState) -> list[HostFinding]:
     """All findings, errors first, each list in the order in which they are best cured."""
     findings = [finding for check in _CHECKS for finding in check(facts, state)]
     return sorted(findings, key=lambda finding: finding.severity != "error")
@@ -78,9 +78,9 @@ def _shown(process: t.Mapping[str, t.Any]) -> str:
     return f"{process['name']}, pid {process['pid']}{unit}"
 
 
-def _access(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+def _access(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     if facts["uid"] != 0:
-        yield Finding(
+        yield HostFinding(
             "not-root",
             "error",
             "the modules run without root's rights.",
@@ -89,10 +89,10 @@ def _access(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
         )
 
 
-def _system(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+def _system(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     system = facts["os"]
     if system["version"] not in SUPPORTED.get(system["id"], ()):
-        yield Finding(
+        yield HostFinding(
             "unsupported-system",
             "warning",
             f"{system['name'] or 'an unknown system'} is not one of the systems that this collection is tested on.",
@@ -101,10 +101,10 @@ def _system(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
         )
 
 
-def _identity(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+def _identity(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     stored = facts["stored_node"]
     if stored and stored != state.node:
-        yield Finding(
+        yield HostFinding(
             "foreign-identity",
             "error",
             f"this host holds the state of another node, {stored}.",
@@ -115,7 +115,7 @@ def _identity(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
         )
 
 
-def _address(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+def _address(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     if state.address:
         yield from _own_address(facts, state, "calico_node_address", state.address, facts["addresses"])
     if state.address6 and facts["ipv6"]["present"]:
@@ -124,13 +124,13 @@ def _address(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
 
 def _own_address(
     facts: Facts, state: NodeState, variable: str, cidr: str, addresses: t.Mapping[str, t.Sequence[str]]
-) -> t.Iterator[Finding]:
+) -> t.Iterator[HostFinding]:
     address, length = cidr.split("/")
     everything = [(name, *held.split("/")) for name, all_ in addresses.items() for held in all_]
     device, actual = next(((name, size) for name, held, size in everything if held == address), (None, ""))
     if device is None:
         others = [f"{held}/{size} on {name}" for name, held, size in everything if name != "lo"]
-        yield Finding(
+        yield HostFinding(
             "no-node-address",
             "error",
             f"no interface carries the node's address {address}.",
@@ -139,7 +139,7 @@ def _own_address(
         )
         return
     if actual != length:
-        yield Finding(
+        yield HostFinding(
             "other-prefix-length",
             "warning",
             f"the node's address has another prefix length on {device}.",
@@ -148,7 +148,7 @@ def _own_address(
         )
     mtu = facts["links"][device]["mtu"]
     if mtu < state.underlay_mtu:
-        yield Finding(
+        yield HostFinding(
             "small-underlay-mtu",
             "error",
             f"{device} takes packets of {mtu} bytes and the fleet counts on {state.underlay_mtu}.",
@@ -161,12 +161,12 @@ def _forwards_ipv6(state: NodeState) -> bool:
     return any(sysctl.key == "net/ipv6/conf/all/forwarding" for sysctl in state.sysctls)
 
 
-def _ipv6(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+def _ipv6(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     forwards = _forwards_ipv6(state)
     if not state.address6 and not forwards:
         return
     if not facts["ipv6"]["present"]:
-        yield Finding(
+        yield HostFinding(
             "no-ipv6",
             "error",
             "the kernel has no IPv6.",
@@ -176,7 +176,7 @@ def _ipv6(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
     devices = facts["ipv6"]["advertised_default"]
     if forwards and devices:
         keys = _joined([f"net.ipv6.conf.{name.replace('.', '/')}.accept_ra = 2" for name in devices])
-        yield Finding(
+        yield HostFinding(
             "advertised-default-route",
             "error",
             f"the host has its IPv6 default route from a router's advertisement on {_joined(devices)}.",
@@ -185,7 +185,7 @@ def _ipv6(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
         )
 
 
-def _calico(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+def _calico(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     names = facts["daemons"].get("calico", [])
     rules = facts["firewall"]["calico_rules"]
     if not names and not rules:
@@ -195,7 +195,7 @@ def _calico(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
         signs.append(f"process{'es' if len(names) > 1 else ''} {_joined(names)}")
     signs += [f"{count} cali-* rules in table {table}" for table, count in rules.items()]
     running = "a real Calico is running here" if names else "a real Calico left its rules here"
-    yield Finding(
+    yield HostFinding(
         "real-calico",
         "error",
         f"{running} ({', '.join(signs)}).",
@@ -204,7 +204,7 @@ def _calico(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
     )
 
 
-def _bgp_port(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+def _bgp_port(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     if state.bird is None:
         return
     port = state.bird.listen_port
@@ -218,7 +218,7 @@ def _bgp_port(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
     # Our own BIRD on another port than the observed one is nameless here, and no reason to stop.
     if not listeners and port != BGP_PORT:
         return
-    yield Finding(
+    yield HostFinding(
         "foreign-bgp",
         "error",
         f"another daemon listens on TCP port {port} ({who}).",
@@ -227,7 +227,7 @@ def _bgp_port(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
     )
 
 
-def _tunl0(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+def _tunl0(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     wanted = _device(state, "ipip")
     link = facts["links"].get("tunl0")
     if wanted is None or link is None:
@@ -244,7 +244,7 @@ def _tunl0(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
     if routes:
         signs.append(f"route{'s' if len(routes) > 1 else ''} to {_joined(routes[:3])}")
     if signs:
-        yield Finding(
+        yield HostFinding(
             "foreign-tunl0",
             "error",
             f"tunl0 is in use as somebody's own tunnel ({', '.join(signs)}).",
@@ -252,7 +252,7 @@ def _tunl0(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
             "Move that tunnel to a device of its own (ip link add NAME type ipip), or set vxlanMode for the pools.",
         )
     elif addresses and not link["alias"].startswith(OWN_ALIAS):
-        yield Finding(
+        yield HostFinding(
             "addresses-on-tunl0",
             "warning",
             f"tunl0 carries addresses of somebody else ({_joined(addresses)}).",
@@ -266,13 +266,13 @@ def _marked(link: t.Mapping[str, t.Any], wanted: TunnelDevice) -> bool:
     return bool(link["alias"].startswith(OWN_ALIAS) or (not link["alias"] and link["mac"] == wanted.mac))
 
 
-def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     devices = [device for device in state.devices if device.kind == "vxlan"]
     for wanted in devices:
         link = facts["links"].get(wanted.name)
         if link is None or (link["kind"] == "vxlan" and _marked(link, wanted)):
             continue
-        yield Finding(
+        yield HostFinding(
             "foreign-vxlan-device",
             "error",
             f"{wanted.name} exists and was not made by this collection.",
@@ -291,7 +291,7 @@ def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
         if name not in ours and other["kind"] == "vxlan" and other["port"] == wanted.port
     ]
     if others:
-        yield Finding(
+        yield HostFinding(
             "foreign-vxlan",
             "error",
             f"VXLAN device {others[0]} uses UDP port {wanted.port} as well.",
@@ -302,7 +302,7 @@ def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
     if users is None or others or not ours.isdisjoint(facts["links"]):
         return
     who = _shown(users[0]) if users else "a socket of the kernel: VXLAN of a container network or of Open vSwitch"
-    yield Finding(
+    yield HostFinding(
         "foreign-vxlan-port",
         "error",
         f"UDP port {wanted.port} is in use ({who}).",
@@ -311,10 +311,10 @@ def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
     )
 
 
-def _firewall(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+def _firewall(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     active = [name for name, on in (("firewalld", "firewalld" in facts["daemons"]), ("ufw", facts["ufw"])) if on]
     for name in active:
-        yield Finding(
+        yield HostFinding(
             name,
             "error",
             f"{name} is active.",
@@ -324,7 +324,7 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
     drops, programs = _forward_drops(facts, state)
     if drops and not active:
         docker = "docker" in facts["firewall"]["chains_of"] or "docker" in facts["daemons"]
-        yield Finding(
+        yield HostFinding(
             "forward-drop",
             "error",
             f"forwarded packets are dropped by default{' (Docker does that)' if docker else ''}.",
@@ -336,7 +336,7 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
         )
     rules = facts["firewall"]["rules"]
     if rules.get("legacy") and rules.get("nft"):
-        yield Finding(
+        yield HostFinding(
             "mixed-iptables",
             "error",
             "both iptables backends hold rules.",
@@ -358,7 +358,7 @@ def _forward_drops(facts: Facts, state: NodeState) -> tuple[list[str], str]:
     return drops, " and ".join(programs)
 
 
-def _features(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+def _features(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     uses = {
         "ipip": ("IPIP (module ipip)", "the pools with ipipMode", "set vxlanMode for the pools instead")
         if _device(state, "ipip")
@@ -379,7 +379,7 @@ def _features(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
             # iptables may run on the legacy backend, which needs no nftables.
             if name == "nf_tables" and facts["firewall"]["rules"].get("legacy"):
                 continue
-            yield Finding(
+            yield HostFinding(
                 f"no-{name.replace('_', '-')}",
                 "error",
                 f"the running kernel lacks {use[0]}.",
@@ -388,13 +388,13 @@ def _features(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
             )
 
 
-def _bird(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+def _bird(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     if state.bird is None:
         return
     version = facts["bird_installed"] or facts["bird_candidate"]
     if version and lacks_onlink(version):
         source = "installed" if facts["bird_installed"] else "what apt would install"
-        yield Finding(
+        yield HostFinding(
             "bird-without-onlink",
             "error",
             f"BIRD {version} cannot place routes on tunnel devices.",
@@ -403,13 +403,13 @@ def _bird(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
         )
 
 
-def _gateway(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+def _gateway(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     """Of IPv4; of IPv6 it is an address of the host's own end of the link."""
     if not state.address or not _routes_for_workloads(state) or facts["link_local_route"]:
         return
     if any("169.254.1.1/32" in addresses for addresses in facts["addresses"].values()):
         return
-    yield Finding(
+    yield HostFinding(
         "no-link-local-route",
         "error" if any(workload.address for workload in state.workloads) else "warning",
         "the host has no route to 169.254.1.1, the gateway of all workloads.",
@@ -418,7 +418,7 @@ def _gateway(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
     )
 
 
-def _source_check(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
+def _source_check(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     have = facts.get("rp_filter_of_all", "")
     most = UNCHECKED if state.workload_source_spoofing else STRICT
     if not _routes_for_workloads(state) or have <= most:
@@ -427,7 +427,7 @@ def _source_check(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
         effect = "What guests route would be dropped, although calico_workload_source_spoofing is set for this host."
     else:
         effect = "The sources of workloads' packets would be checked loosely, not strictly."
-    yield Finding(
+    yield HostFinding(
         "source-check-of-all",
         "error",
         f"net.ipv4.conf.all.rp_filter is {have}, and the kernel takes the greater value of that and an interface's "
@@ -439,7 +439,7 @@ def _source_check(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
     )
 
 
-_CHECKS: tuple[t.Callable[[Facts, NodeState], t.Iterator[Finding]], ...] = (
+_CHECKS: tuple[t.Callable[[Facts, NodeState], t.Iterator[HostFinding]], ...] = (
     _access,
     _identity,
     _calico,

@@ -34,6 +34,8 @@ ALLOWED: dict[str, set[str]] = {
     "agent": {
         "node", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "sockets", "state", "resources", "base",
     },
+    # What modules share; it is not on the nodes but inside modules.
+    "modules": {"node", "dataplane"},
     # Of the agent it knows how to ask it, see KNOWN_OF_AGENT.
     "cli": {
         "agent", "node", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "state", "resources", "base",

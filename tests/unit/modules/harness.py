@@ -63,13 +63,13 @@ class Host:
             boot_wait=0.0,
             sessions=lambda: self.sessions,
             uptime=lambda: self.uptime,
-            leave_behind=lambda command: self.left_behind.append(list(command)),
+            start_detached=lambda command: self.detached.append(list(command)),
         )
         self.stdout = None
         #: SSH sessions, the first one that of the module; and when it is, for changes that wait for being confirmed.
         self.sessions = ()
         self.uptime = Uptime("boot-1", 1000.0)
-        self.left_behind = []
+        self.detached = []
 
     def has_engine(self):
         """A change that waits for being confirmed needs one."""

@@ -27,7 +27,7 @@ from ..errors import InTheWay
 from ..machine import Machine
 from ..store import lock, writer
 from ..store.store import KEPT, Store, Stored, now
-from ..store.unconfirmed import Confirm, Waiting
+from ..store.unconfirmed import Confirm, UnconfirmedStore
 from . import arming, denied_flows
 from .comparison import Engine
 from .plan import ChangePlan, plan_change
@@ -78,22 +78,22 @@ def bring_to(
         return _into_service(machine, planned)
 
     if check:
-        planned = planned_by(writer.of(machine, target.who))
+        planned = planned_by(writer.from_machine(machine, target.who))
         planned.passwords.check()
         if os.path.exists(machine.bird_program):
             _check_bird(machine, planned)
         return Result(planned, None)
     with lock.held(target.who, lock_timeout, machine.lock):
-        planned = planned_by(writer.of(machine, target.who, machine.agent_patience))
+        planned = planned_by(writer.from_machine(machine, target.who, machine.agent_patience))
         if planned.node.problems:
             raise InTheWay("\n".join(change.note for change in planned.node.problems))
-        waiting = Waiting(machine.store)
+        waiting = UnconfirmedStore(machine.store)
         if confirm is None:
-            waiting.confirmed()
+            waiting.clear()
         generation = carry_out(machine, planned, engine, keep, confirm)
         pending = waiting.load()
         if pending is None:
-            waiting.told()
+            waiting.mark_shown()
         return Result(planned, generation, pending.change if pending else "")
 
 
@@ -131,7 +131,7 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
     """Store the target and make all changes of the plan, in their order; return the generation's number, or None."""
     store = Store(machine.store)
     target = dataclasses.replace(planned.target, when=now(), complete=False)
-    by: writer.Writer = planned.writer
+    by: writer.KernelWriter = planned.writer
     another = not target.same_as(planned.stored)
     if another and planned.changed:
         store.save(target)
@@ -141,7 +141,7 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
     agent_first = [change for change in planned.units if change.subject == units.AGENT_UNIT and change.old.started]
     if agent_first:
         units.apply(agent_first, planned.units_changed, machine.systemctl)
-        by = writer.of(machine, target.who, machine.agent_patience)
+        by = writer.from_machine(machine, target.who, machine.agent_patience)
         node = by.plan(target.state)
     unfinished = another or (planned.stored is not None and not planned.stored.complete)
     if unfinished or node.changed or not isinstance(by, writer.Through):
@@ -155,7 +155,7 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
         units.apply(others, planned.units_changed and not agent_first, machine.systemctl)
     file.apply(None, late)
     if unfinished:
-        return store.complete(target, keep, record=not Waiting(machine.store).any())
+        return store.complete(target, keep, record=not UnconfirmedStore(machine.store).any())
     return None
 
 

@@ -13,7 +13,7 @@ import typing as t
 from ..engine import bundle
 from ..machine import Machine
 from ..store import unconfirmed
-from ..store.unconfirmed import Confirm, Unconfirmed, Waiting
+from ..store.unconfirmed import Confirm, Unconfirmed, UnconfirmedStore
 from . import lockout_check
 from .plan import ChangePlan
 
@@ -26,7 +26,7 @@ def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[U
     Changes that were not confirmed before are reverted along with this one. Returns what was stored, None where there
     is nothing to revert to. Raises BundleError, StoreError or FileError.
     """
-    waiting = Waiting(machine.store)
+    waiting = UnconfirmedStore(machine.store)
     pending = waiting.load()
     previous = pending.previous if pending else unconfirmed.before(planned.target, planned.stored)
     if previous is None:
@@ -50,7 +50,7 @@ def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[U
     restart_time(machine, armed)
     interpreter = sys.executable or "/usr/bin/python3"
     engine = os.path.join(machine.engine, "current")
-    machine.leave_behind([interpreter, "-I", engine, unconfirmed.WAIT, confirm.change])
+    machine.start_detached([interpreter, "-I", engine, unconfirmed.WAIT, confirm.change])
     return armed
 
 
@@ -58,4 +58,4 @@ def restart_time(machine: Machine, armed: Unconfirmed) -> None:
     """Store `armed` with its deadline counted from now. Raises FileError."""
     uptime = machine.uptime()
     deadline = uptime.seconds + armed.within
-    Waiting(machine.store).save(dataclasses.replace(armed, boot=uptime.boot, deadline=deadline))
+    UnconfirmedStore(machine.store).save(dataclasses.replace(armed, boot=uptime.boot, deadline=deadline))

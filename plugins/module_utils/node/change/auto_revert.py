@@ -20,7 +20,7 @@ from .. import units
 from ..machine import Machine
 from ..store import lock, writer
 from ..store.store import Store, StoreError
-from ..store.unconfirmed import Unconfirmed, Waiting, WentBack
+from ..store.unconfirmed import Revert, Unconfirmed, UnconfirmedStore
 from . import apply
 from .confirmation import WHO
 from .plan import plan_change
@@ -43,7 +43,7 @@ def wait(
     the boot unit or the next run to complete. `say` gets what the log shall have. Raises StoreError.
     """
     say = say or _log
-    waiting = Waiting(machine.store)
+    waiting = UnconfirmedStore(machine.store)
     attempt = 0
     while True:
         pending = waiting.load()
@@ -77,7 +77,7 @@ def wait(
 def _go_back(machine: Machine, pending: Unconfirmed) -> None:
     """Raises as apply.bring_to. What stands in the way keeps nothing else from going back."""
     _store_previous(machine, pending)
-    by = writer.of(machine, WHO, machine.agent_patience)
+    by = writer.from_machine(machine, WHO, machine.agent_patience)
     bgp = pending.previous.state.bird is not None
     wanted = [units.WantedUnit(units.BIRD_UNIT, enabled=bgp, started=bgp)] if bgp != pending.bgp else []
     apply.carry_out(machine, plan_change(machine, pending.previous, by=by, wanted_units=wanted))
@@ -91,9 +91,9 @@ def _store_previous(machine: Machine, pending: Unconfirmed) -> None:
         store.save(pending.as_stored(stored.files if stored else ()))
 
 
-def _finish(machine: Machine, pending: Unconfirmed, problem: str = "") -> WentBack:
-    news = pending.went_back(f"it was not confirmed within {pending.within:g} s", problem)
-    Waiting(machine.store).gone_back(news)
+def _finish(machine: Machine, pending: Unconfirmed, problem: str = "") -> Revert:
+    news = pending.reverted(f"it was not confirmed within {pending.within:g} s", problem)
+    UnconfirmedStore(machine.store).record_revert(news)
     return news
 
 

@@ -15,7 +15,7 @@ from ..ipam.local_ipam import IpamUnreadable
 from ..machine import Machine
 from ..store import lock, writer
 from ..store.store import KEPT, Store
-from ..store.unconfirmed import Waiting
+from ..store.unconfirmed import UnconfirmedStore
 from .plan import ChangePlan, plan_change
 
 
@@ -26,7 +26,7 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Chang
     node's own allocations or records cannot be read, only additions are made. BIRD is not told: it starts afterwards
     and reads its file then. `lock_timeout` is in seconds. Raises as `apply.bring_to`.
     """
-    store, waiting = Store(machine.store), Waiting(machine.store)
+    store, waiting = Store(machine.store), UnconfirmedStore(machine.store)
     with lock.held("boot", lock_timeout, machine.lock):
         stored = store.load()
         if stored is None:
@@ -36,7 +36,7 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Chang
             stored = overdue.as_stored(stored.files)
             store.save(stored)
         underlay.wait(machine.kernel, stored.state, machine.boot_wait)
-        by = writer.of(machine, "boot", machine.agent_patience)
+        by = writer.from_machine(machine, "boot", machine.agent_patience)
         unknown: t.Optional[Exception] = None
         try:
             planned = plan_change(machine, stored, by=by)
@@ -61,5 +61,5 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Chang
         if not stored.complete:
             store.complete(stored, KEPT, record=overdue is not None or not waiting.any())
         if overdue is not None:
-            waiting.gone_back(overdue.went_back("the host was restarted before it was confirmed"))
+            waiting.record_revert(overdue.reverted("the host was restarted before it was confirmed"))
         return planned

@@ -15,7 +15,7 @@ import typing as t
 from ..machine import Machine
 from ..store import lock, session_passwords
 from ..store.store import KEPT, Store
-from ..store.unconfirmed import Waiting, WentBack
+from ..store.unconfirmed import Revert, UnconfirmedStore
 
 #: What a confirmation comes to: the change stays; the node went back from it; a later change waits for a confirmation
 #: of its own; it came by the connection of the change, which proves nothing.
@@ -26,34 +26,40 @@ WHO = "confirmation"
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class Confirmation:
     """`generation` is the one that the change became, None where it is the newest one already."""
 
     outcome: str
-    news: t.Optional[WentBack] = None
+    news: t.Optional[Revert] = None
     generation: t.Optional[int] = None
 
 
-def confirm(machine: Machine, change: str, session: str = "", keep: int = KEPT, lock_timeout: float = 60.0) -> Answer:
+def confirm(
+    machine: Machine, change: str, session: str = "", keep: int = KEPT, lock_timeout: float = 60.0
+) -> Confirmation:
     """`session` is the connection by which this comes, "" where there is none or it does not matter.
 
     Raises LockError, StoreError or FileError.
     A state becomes a generation here: one that was gone back from never is.
     """
-    store, waiting = Store(machine.store), Waiting(machine.store)
+    store, waiting = Store(machine.store), UnconfirmedStore(machine.store)
     with lock.held(WHO, lock_timeout, machine.lock):
         pending = waiting.load()
         if pending is None:
-            news = waiting.last_time()
-            return Answer(WENT_BACK, news) if news is not None and change in news.changes else Answer(CONFIRMED)
+            news = waiting.last_revert()
+            return (
+                Confirmation(WENT_BACK, news)
+                if news is not None and change in news.changes
+                else Confirmation(CONFIRMED)
+            )
         if change != pending.change:
-            return Answer(REPLACED)
+            return Confirmation(REPLACED)
         if session and session == pending.session:
-            return Answer(SAME_CONNECTION)
+            return Confirmation(SAME_CONNECTION)
         stored = store.load()
         number = store.record(stored, keep) if stored is not None and stored.complete else None
-        waiting.confirmed()
+        waiting.clear()
         if stored is not None:
             with contextlib.suppress(OSError):  # a password too many does no harm, and goes with the next run
                 session_passwords.prune(machine, stored.state)
-        return Answer(CONFIRMED, generation=number)
+        return Confirmation(CONFIRMED, generation=number)

@@ -17,7 +17,7 @@ from .. import desired
 from ..machine import Machine
 from ..store import lock, writer
 from ..store.store import Store
-from ..store.unconfirmed import Waiting
+from ..store.unconfirmed import UnconfirmedStore
 
 WHO = "boot firewall"
 
@@ -39,7 +39,7 @@ def restore(machine: Machine) -> NodePlan:
     """
     with lock.held(WHO, _LOCK, machine.lock):
         state = _state(machine)
-        if isinstance(writer.of(machine, WHO), writer.Through):
+        if isinstance(writer.from_machine(machine, WHO), writer.Through):
             raise AgentWrites
         with lock.held(WHO, _LOCK, machine.writer_lock):
             wanted = desired.before_network(machine, state)
@@ -53,5 +53,5 @@ def _state(machine: Machine) -> NodeState:
     stored = Store(machine.store).load()
     if stored is None:
         raise NothingStored
-    overdue = Waiting(machine.store).overdue(machine.uptime)
+    overdue = UnconfirmedStore(machine.store).overdue(machine.uptime)
     return stored.state if overdue is None else overdue.previous.state

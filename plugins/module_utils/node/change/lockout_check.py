@@ -20,14 +20,14 @@ from ...policy.explain.packet_path import PathHost, path
 from ...policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow
 from ...state.node_policy_tables import all_endpoints, chain_settings
 from ...state.node_state import NodeState
-from .ssh_session import Session
+from .ssh_session import SshSession
 
 _KIND = "session"
 _MOST = 5  # that are told one by one
 
 
 def cut(
-    kernel: Kernel, state: NodeState, sessions: t.Sequence[Session], others: t.Iterable[Endpoint] = ()
+    kernel: Kernel, state: NodeState, sessions: t.Sequence[SshSession], others: t.Iterable[Endpoint] = ()
 ) -> list[Change]:
     """`! session  ssh from 10.10.1.1 to 10.10.1.11 port 22  a new connection would be cut by default/no-ssh#1 (...)`.
 

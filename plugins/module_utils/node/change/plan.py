@@ -25,10 +25,10 @@ from ..probe import sessions
 from ..store import session_passwords, unconfirmed, writer
 from ..store.session_passwords import PasswordPlan
 from ..store.store import Store, Stored, StoreError
-from ..store.unconfirmed import Waiting
+from ..store.unconfirmed import UnconfirmedStore
 from . import comparison, denied_flows, lockout_check, policy_diff
 from .comparison import Engine
-from .ssh_session import Session
+from .ssh_session import SshSession
 
 _UNITS = "/etc/systemd/"
 
@@ -139,7 +139,7 @@ def plan_change(
     by: t.Union[writer.Direct, writer.Through, None] = None,
     engine: t.Optional[Engine] = None,
     wanted_units: t.Sequence[units.WantedUnit] = (),
-    connections: t.Sequence[Session] = (),
+    connections: t.Sequence[SshSession] = (),
     passwords: t.Mapping[str, str] = MappingProxyType({}),
     undoable: bool = False,
 ) -> ChangePlan:
@@ -240,7 +240,7 @@ def _by_destination(state: NodeState) -> dict[str, BirdRoute]:
 def _returned_to(machine: Machine, target: Stored) -> t.Optional[NodeState]:
     """Return the state to which the node reverts unless `target`, which it has already, is confirmed; else None."""
     with contextlib.suppress(StoreError):
-        pending = Waiting(machine.store).load()
+        pending = UnconfirmedStore(machine.store).load()
         if pending is not None and pending.plan == target.state.plan:
             return pending.previous.state
     return None
@@ -255,7 +255,7 @@ def _undone_to(target: Stored, stored: t.Optional[Stored]) -> t.Optional[NodeSta
 def _news(machine: Machine) -> t.Iterator[Change]:
     """Return that the node reverted by itself, if no run has shown it yet."""
     with contextlib.suppress(StoreError):
-        news = Waiting(machine.store).news()
+        news = UnconfirmedStore(machine.store).news()
         if news is not None:
             yield Change("state", "=", f"plan {news.plan[:12]}", None, None, news.sentence)
 

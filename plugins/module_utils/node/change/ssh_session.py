@@ -18,7 +18,7 @@ _ESTABLISHED = "01"  # include/net/tcp_states.h
 _PROC = "/proc"
 
 
-class Session(t.NamedTuple):
+class SshSession(t.NamedTuple):
     """Canonical addresses and ports of both ends."""
 
     client: str
@@ -32,7 +32,7 @@ class Session(t.NamedTuple):
         return f"{self.client} {self.client_port} {self.server} {self.server_port}"
 
 
-def here() -> t.Tuple[Session, ...]:
+def here() -> t.Tuple[SshSession, ...]:
     """The one by which this process came, then the others of its server; () if it came otherwise."""
     own = of_process()
     if own is None:
@@ -40,7 +40,7 @@ def here() -> t.Tuple[Session, ...]:
     return (own, *(session for session in established(own.server_port) if session != own))
 
 
-def of_process(process: t.Optional[int] = None, proc: str = _PROC) -> t.Optional[Session]:
+def of_process(process: t.Optional[int] = None, proc: str = _PROC) -> t.Optional[SshSession]:
     """That of `process`, by default this one. None where it is in none, or where that cannot be read."""
     number = os.getpid() if process is None else process
     while number > 0:
@@ -59,16 +59,16 @@ def of_process(process: t.Optional[int] = None, proc: str = _PROC) -> t.Optional
     return None
 
 
-def parse(text: str) -> t.Optional[Session]:
+def parse(text: str) -> t.Optional[SshSession]:
     """Of SSH_CONNECTION's text; None for another one."""
     try:
         client, client_port, server, server_port = text.split()
-        return Session(_canonical(client), int(client_port), _canonical(server), int(server_port))
+        return SshSession(_canonical(client), int(client_port), _canonical(server), int(server_port))
     except ValueError:
         return None
 
 
-def established(port: int, proc: str = _PROC) -> list[Session]:
+def established(port: int, proc: str = _PROC) -> list[SshSession]:
     """All TCP connections that came to `port` of this network namespace and stand; sorted."""
     found = set()
     for name in ("tcp", "tcp6"):
@@ -82,7 +82,7 @@ def established(port: int, proc: str = _PROC) -> list[Session]:
             if len(words) > 3 and words[3] == _ESTABLISHED:
                 server, client = _end(words[1]), _end(words[2])
                 if server[1] == port:
-                    found.add(Session(*client, *server))
+                    found.add(SshSession(*client, *server))
     return sorted(found)
 
 

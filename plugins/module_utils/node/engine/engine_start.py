@@ -35,7 +35,7 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OWNERS = (0, os.geteuid())
 
 
-class Problem(t.NamedTuple):
+class EngineProblem(t.NamedTuple):
     """One file that is not as it was installed. `byte_code`: it is none of the sources."""
 
     text: str
@@ -61,7 +61,7 @@ def manifest_text(folder: str) -> str:
     return json.dumps({name: _sha256(content) for name, content in _files(folder)[0].items()}, sort_keys=True) + "\n"
 
 
-def problems(root: str, digest: str) -> list[Problem]:
+def problems(root: str, digest: str) -> list[EngineProblem]:
     """Return what differs in the engine `digest` from what was installed; an empty list if nothing does.
 
     Its sources have to make up the digest that names it, and all files have to be those of the manifest. No file or
@@ -73,20 +73,22 @@ def problems(root: str, digest: str) -> list[Problem]:
         files, found = _files(folder)
         recorded = _recorded(root, digest)
     except OSError as error:
-        return [Problem(f"{error.filename} cannot be read: {error.strerror}")]
+        return [EngineProblem(f"{error.filename} cannot be read: {error.strerror}")]
     sources = {name: content for name, content in files.items() if not _is_byte_code(name)}
     if sources_digest(sources) != digest:
         changed = sorted(name for name, content in sources.items() if recorded.get(name, "") != _sha256(content))
         missing = sorted(name for name in recorded if name not in files and not _is_byte_code(name))
-        found += [Problem(f"{name} was changed or added") for name in changed]
-        found += [Problem(f"{name} is missing") for name in missing]
+        found += [EngineProblem(f"{name} was changed or added") for name in changed]
+        found += [EngineProblem(f"{name} is missing") for name in missing]
         if not changed and not missing:
-            found.append(Problem("its sources are not those that its name stands for"))
+            found.append(EngineProblem("its sources are not those that its name stands for"))
     for name, content in files.items():
         if _is_byte_code(name) and recorded.get(name, "") != _sha256(content):
-            found.append(Problem(f"{name} was changed or added", byte_code=True))
+            found.append(EngineProblem(f"{name} was changed or added", byte_code=True))
     found += [
-        Problem(f"{name} is missing", byte_code=True) for name in recorded if name not in files and _is_byte_code(name)
+        EngineProblem(f"{name} is missing", byte_code=True)
+        for name in recorded
+        if name not in files and _is_byte_code(name)
     ]
     return found
 
@@ -100,7 +102,7 @@ def in_use(root: str) -> str:
     return digest if _is_engine(root, digest) else ""
 
 
-class Choice(t.NamedTuple):
+class EngineChoice(t.NamedTuple):
     """The engine to start, and the sentence of the alarm ("": the engine in use is as it was installed)."""
 
     digest: str
@@ -108,7 +110,7 @@ class Choice(t.NamedTuple):
     alarm: str
 
 
-def choose(root: str) -> Choice:
+def choose(root: str) -> EngineChoice:
     """Return which engine to start: the one in use, else the newest other one that is whole.
 
     An engine with whole sources but other byte code is started from its sources, if no engine is whole. Raises
@@ -122,7 +124,7 @@ def choose(root: str) -> Choice:
     )
     found = {name: problems(root, name) for name in ([current] if current else [])}
     if current and not found[current]:
-        return Choice(current, True, "")
+        return EngineChoice(current, True, "")
     found.update((name, problems(root, name)) for name in others)
     trouble = (
         f"the engine {current} in {root} is not as it was installed: {_listed(found[current])}."
@@ -134,7 +136,7 @@ def choose(root: str) -> Choice:
         for name in found:
             if all(one.byte_code and not with_byte_code for one in found[name]):
                 running = "from its sources alone" if name == current else f"as the engine {name}"
-                return Choice(name, with_byte_code, f"{trouble} It was started {running}. {remedy}")
+                return EngineChoice(name, with_byte_code, f"{trouble} It was started {running}. {remedy}")
     raise LookupError(f"{trouble} No other engine there is whole, and nothing was started. {remedy}")
 
 
@@ -182,11 +184,11 @@ def _raise_alarm(sentence: str, path: str) -> None:
         os.replace(f"{path}.new", path)
 
 
-def _files(folder: str) -> tuple[dict[str, bytes], list[Problem]]:
-    """Return the contents of all files below `folder` by their path in it, and what is odd about their kind or mode."""
+def _files(folder: str) -> tuple[dict[str, bytes], list[EngineProblem]]:
+    """Return the contents of all files below `folder` by their path in it, and the issues of their kind or mode."""
     contents: dict[str, bytes] = {}
-    odd: list[Problem] = []
-    _check_mode(".", os.lstat(folder), odd)
+    issues: list[EngineProblem] = []
+    _check_mode(".", os.lstat(folder), issues)
     waiting = [""]
     while waiting:
         above = waiting.pop()
@@ -194,14 +196,14 @@ def _files(folder: str) -> tuple[dict[str, bytes], list[Problem]]:
             for entry in entries:
                 name = f"{above}{entry.name}"
                 status = entry.stat(follow_symlinks=False)
-                _check_mode(name, status, odd)
+                _check_mode(name, status, issues)
                 if stat.S_ISDIR(status.st_mode):
                     waiting.append(f"{name}/")
                 elif stat.S_ISREG(status.st_mode):
                     contents[name] = _content(entry.path, status.st_size)
                 elif not stat.S_ISLNK(status.st_mode):
-                    odd.append(Problem(f"{name} is no file"))
-    return contents, odd
+                    issues.append(EngineProblem(f"{name} is no file"))
+    return contents, issues
 
 
 def _content(path: str, size: int) -> bytes:
@@ -214,13 +216,13 @@ def _content(path: str, size: int) -> bytes:
     return content
 
 
-def _check_mode(name: str, status: os.stat_result, odd: list[Problem]) -> None:
+def _check_mode(name: str, status: os.stat_result, issues: list[EngineProblem]) -> None:
     if stat.S_ISLNK(status.st_mode):
-        odd.append(Problem(f"{name} is a symbolic link"))
+        issues.append(EngineProblem(f"{name} is a symbolic link"))
     elif status.st_mode & _OTHERS_MAY_WRITE:
-        odd.append(Problem(f"{name} may be written by others (mode {stat.S_IMODE(status.st_mode):04o})"))
+        issues.append(EngineProblem(f"{name} may be written by others (mode {stat.S_IMODE(status.st_mode):04o})"))
     if status.st_uid not in _OWNERS:
-        odd.append(Problem(f"{name} belongs to user {status.st_uid}"))
+        issues.append(EngineProblem(f"{name} belongs to user {status.st_uid}"))
 
 
 def _recorded(root: str, digest: str) -> dict[str, str]:
@@ -246,7 +248,7 @@ def _is_byte_code(name: str) -> bool:
     return name.endswith(".pyc") and name.split("/")[-2:-1] == ["__pycache__"]
 
 
-def _listed(found: t.Sequence[Problem]) -> str:
+def _listed(found: t.Sequence[EngineProblem]) -> str:
     shown = ", ".join(one.text for one in found[:_SHOWN])
     more = len(found) - _SHOWN
     return shown if more <= 0 else f"{shown} and {more} more"

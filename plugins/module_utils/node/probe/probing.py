@@ -79,7 +79,7 @@ class Target(t.NamedTuple):
     name: str = ""
 
 
-class Answer(t.NamedTuple):
+class ProbeResult(t.NamedTuple):
     """Times are in milliseconds; those of the round trip None without an answer. `longest_gap` is for how long nothing
     came through, counted in probes lost in a row. `reason` is "" when nothing was lost."""
 
@@ -120,14 +120,14 @@ class Tally:
             previous = sequence + 1
         return longest
 
-    def answer(self, interval: float) -> Answer:
+    def answer(self, interval: float) -> ProbeResult:
         received = len(self.answered)
         lost = self.sent - received
         reason = ""
         if lost or not self.sent:
             reason = self.refused or self.reported or ("no answer" if not received else f"{lost} not answered")
         times = [round(rtt * 1000, 3) for rtt in self.rtts]
-        return Answer(
+        return ProbeResult(
             self.target.name,
             self.target.address,
             self.target.size,
@@ -198,7 +198,7 @@ def probe(
     timeout: float = 1.0,
     mark: int = 0,
     source: str = "",
-) -> list[Answer]:
+) -> list[ProbeResult]:
     """`count` probes to each target, `interval` seconds between two to the same one, spread evenly over it.
 
     Answers are waited for until `timeout` seconds after the last probe. Takes count * interval + timeout seconds,

@@ -85,11 +85,11 @@ class Unconfirmed:
         """What the node's stored state is when it goes back, and until all of it stands."""
         return dataclasses.replace(self.previous, files=files, complete=False)
 
-    def went_back(self, reason: str, problem: str = "") -> WentBack:
-        return WentBack(self.changes, now(), self.plan, self.previous.state.plan, reason, self.cut, problem)
+    def reverted(self, reason: str, problem: str = "") -> Revert:
+        return Revert(self.changes, now(), self.plan, self.previous.state.plan, reason, self.cut, problem)
 
 
-class WentBack(t.NamedTuple):
+class Revert(t.NamedTuple):
     """`from_plan` is what was gone back from, `plan` what is there. `problem` is what could not be put back, "" if all
     could. `told`: a run has shown it since."""
 
@@ -110,14 +110,14 @@ class WentBack(t.NamedTuple):
         return f"went back by itself at {self.when} {plans}: {self.reason}.{cut}{problem}"
 
 
-class Waiting:
-    """The two files in `folder`, that of the node's store."""
+class UnconfirmedStore:
+    """The two files about unconfirmed changes in `folder`, the node's store."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def load(self) -> t.Optional[Unconfirmed]:
-        """None where no change waits. Raises StoreError."""
+        """Return the change that waits for a confirmation, None if none does. Raises StoreError."""
         data = self._read(_NAME)
         if data is None:
             return None
@@ -164,37 +164,37 @@ class Waiting:
         }
         self._write(_NAME, data)
 
-    def confirmed(self) -> None:
-        """Nothing is gone back from any more, and what was before is no news."""
+    def clear(self) -> None:
+        """Forget the change that waits, so that it is not reverted, and an earlier revert."""
         for name in (_NAME, _WENT_BACK):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path(name))
 
-    def gone_back(self, news: WentBack) -> None:
-        """Raises atomic_file.FileError."""
+    def record_revert(self, news: Revert) -> None:
+        """Store that the change was reverted; it waits no more. Raises atomic_file.FileError."""
         self._write(_WENT_BACK, news._asdict())
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(_NAME))
 
-    def told(self) -> None:
-        """That the node went back is no news any more. Raises StoreError or atomic_file.FileError."""
-        news = self.last_time()
+    def mark_shown(self) -> None:
+        """Store that a run has shown the last revert. Raises StoreError or atomic_file.FileError."""
+        news = self.last_revert()
         if news is not None and not news.told:
             self._write(_WENT_BACK, news._replace(told=True)._asdict())
 
-    def news(self) -> t.Optional[WentBack]:
-        """That the node went back by itself and nobody was told yet. Raises StoreError."""
-        found = self.last_time()
+    def news(self) -> t.Optional[Revert]:
+        """Return the last revert if no run has shown it yet, else None. Raises StoreError."""
+        found = self.last_revert()
         return None if found is None or found.told else found
 
-    def last_time(self) -> t.Optional[WentBack]:
-        """That the node went back by itself from what nothing was confirmed after. Raises StoreError."""
+    def last_revert(self) -> t.Optional[Revert]:
+        """Return the last revert unless a change was confirmed since, else None. Raises StoreError."""
         data = self._read(_WENT_BACK)
         if data is None:
             return None
         try:
             _check({"problem": "", "told": False, **data}, _NEWS)
-            return WentBack(**{**data, "changes": tuple(data["changes"]), "cut": tuple(data["cut"])})
+            return Revert(**{**data, "changes": tuple(data["changes"]), "cut": tuple(data["cut"])})
         except (KeyError, TypeError, ValueError) as error:
             raise self._unreadable(_WENT_BACK, error) from error
 

@@ -21,7 +21,7 @@ from ...state.attachment import address_conflicts, with_opened
 from ...state.node_state import NodeState
 from .. import desired
 from ..ipam.local_ipam import IpamUnreadable, LocalIpam
-from ..machine import Agent, Machine
+from ..machine import AgentConnection, Machine
 from . import lock, packed_state
 from .endpoints import Endpoints
 from .lock import LockError
@@ -39,7 +39,7 @@ class NotTakenOver(Exception):
     """The agent took the state over and could not do all of it."""
 
 
-class Writer(t.Protocol):
+class KernelWriter(t.Protocol):
     def plan(self, state: NodeState) -> NodePlan:
         """What differs. Reads only. Raises ObserveError, KernelError, RecordsUnreadable or IpamUnreadable."""
 
@@ -50,8 +50,12 @@ class Writer(t.Protocol):
         """Additions, `bird`, removals."""
 
 
-def of(machine: Machine, who: str, patience: float = 0.0) -> t.Union[Direct, Through]:
-    """`who` asks, for others to read; `patience` is in seconds, 0 for whoever only looks. Raises AgentSilent."""
+def from_machine(machine: Machine, who: str, patience: float = 0.0) -> t.Union[Direct, Through]:
+    """Return the writer of this machine's kernel: the agent where one runs, else this process.
+
+    `who` is for others that wait for the lock. `patience` is the seconds to wait for an agent that starts, 0 for a
+    caller that only reads. Raises AgentSilent.
+    """
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -79,7 +83,7 @@ REMEDY = (
 class Direct:
     """No agent runs: this process writes."""
 
-    agent: t.Optional[Agent] = None
+    agent: t.Optional[AgentConnection] = None
 
     def __init__(self, machine: Machine, who: str) -> None:
         self._machine = machine
@@ -113,7 +117,7 @@ class Adding(Direct):
 class Through:
     """The agent writes, and is told what the node shall have."""
 
-    def __init__(self, machine: Machine, agent: Agent) -> None:
+    def __init__(self, machine: Machine, agent: AgentConnection) -> None:
         self._machine = machine
         self.agent = agent
 

@@ -21,7 +21,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.r
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, desired
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import Unconfirmed, Waiting
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import (
+    Unconfirmed,
+    UnconfirmedStore,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Failsafe
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicySettings
 
@@ -162,10 +165,10 @@ def test_a_restart_does_not_keep_a_change_that_nobody_confirmed(host: BootingHos
     host.store(*WORKLOADS)
     plan = before.state.plan
     pending = Unconfirmed(("change",), before, plan, boot="before the restart", deadline=1e9, within=20, bgp=False)
-    Waiting(host.machine.store).save(pending)
+    UnconfirmedStore(host.machine.store).save(pending)
     host.boot()
     host.policed.expect([udp(OUTSIDE, HOST, OPEN)], [udp(OUTSIDE, HOST, CLOSED), udp(OUTSIDE_V6, HOST_V6, CLOSED)])
-    assert Waiting(host.machine.store).any()  # the boot unit goes back from all of it
+    assert UnconfirmedStore(host.machine.store).any()  # the boot unit goes back from all of it
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])

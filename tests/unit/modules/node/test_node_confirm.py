@@ -15,20 +15,20 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.c
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import file
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, auto_revert
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.ssh_session import Session
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.ssh_session import SshSession
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import (
     Confirm,
+    UnconfirmedStore,
     Uptime,
-    Waiting,
 )
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_confirm, node_status_info
 
 from tests.unit.fleet.fleets import build, pool, states
 
-SSH = Session("10.10.1.1", 51444, "10.10.1.11", 22)
-ANOTHER = Session("10.10.1.1", 51446, "10.10.1.11", 22)
+SSH = SshSession("10.10.1.1", 51444, "10.10.1.11", 22)
+ANOTHER = SshSession("10.10.1.1", 51446, "10.10.1.11", 22)
 NO_SSH = [
     {"kind": "HostEndpoint", "name": "node1-eth0", "node": "node1", "interfaceName": "eth0", "labels": {"host": "yes"}},
     {
@@ -110,14 +110,14 @@ def test_a_change_that_is_confirmed_stays(settled):
     answer = change(settled, state(2, plan="b"))
     assert (answer["unconfirmed"], answer["generation"]) == ("1st", None)
     engine = os.path.join(settled.machine.engine, "current")
-    assert settled.left_behind == [[sys.executable, "-I", engine, "wait", "1st"]]
+    assert settled.detached == [[sys.executable, "-I", engine, "wait", "1st"]]
     assert generations(settled) == [(1, "a" * 12)], "it is no generation before it is confirmed"
     assert confirm(settled, "1st") == {"changed": True, "outcome": "confirmed", "news": "", "generation": 2}
     assert generations(settled) == [(1, "a" * 12), (2, "b" * 12)]
     pass_time(settled, 1000)
     assert wait(settled, "1st") == []
     assert as_it_is(settled) != before
-    assert not Waiting(settled.machine.store).any()
+    assert not UnconfirmedStore(settled.machine.store).any()
 
 
 def test_one_that_nobody_confirms_is_gone_back_from(settled):
@@ -126,7 +126,7 @@ def test_one_that_nobody_confirms_is_gone_back_from(settled):
     assert as_it_is(settled) != before
     assert wait(settled, "1st") == [
         "the change to plan bbbbbbbbbbbb was not confirmed within 60 s: going back",
-        f"went back by itself at {Waiting(settled.machine.store).news().when} from plan bbbbbbbbbbbb to plan "
+        f"went back by itself at {UnconfirmedStore(settled.machine.store).news().when} from plan bbbbbbbbbbbb to plan "
         "aaaaaaaaaaaa: it was not confirmed within 60 s.",
     ]
     assert as_it_is(settled) == before
@@ -162,14 +162,14 @@ def test_the_time_begins_when_the_change_is_made(settled, monkeypatch):
 
     monkeypatch.setattr(file, "apply", slow)
     change(settled, state(2, plan="b"), within=10)
-    assert Waiting(settled.machine.store).load().left(settled.uptime) == 10.0
+    assert UnconfirmedStore(settled.machine.store).load().left(settled.uptime) == 10.0
 
 
 def test_the_same_connection_proves_nothing(settled):
     change(settled, state(2, plan="b"))
     answer = confirm(settled, "1st", SSH)
     assert (answer["changed"], answer["outcome"]) == (False, "same_connection")
-    assert Waiting(settled.machine.store).any()
+    assert UnconfirmedStore(settled.machine.store).any()
     assert confirm(settled, "1st", None)["outcome"] == "confirmed", "a connection that is no SSH's is a new one"
     settled.sessions = (SSH,)
     change(settled, state(plan="c"), "2nd")
@@ -178,21 +178,21 @@ def test_the_same_connection_proves_nothing(settled):
 
 def test_a_run_that_changes_nothing_waits_for_nothing(settled):
     answer = change(settled, state())
-    assert (answer["changed"], answer["unconfirmed"], settled.left_behind) == (False, "", [])
-    assert not Waiting(settled.machine.store).any()
+    assert (answer["changed"], answer["unconfirmed"], settled.detached) == (False, "", [])
+    assert not UnconfirmedStore(settled.machine.store).any()
 
 
 def test_neither_does_one_that_only_repairs(settled):
     settled.kernel.sysctl_write("net/ipv4/ip_forward", "0")
     answer = change(settled, state())
-    assert (answer["changed"], answer["unconfirmed"], settled.left_behind) == (True, "", [])
+    assert (answer["changed"], answer["unconfirmed"], settled.detached) == (True, "", [])
 
 
 def test_check_mode_arms_nothing(settled):
     before = settled.snapshot()
     answer = settled.run(node, check=True, state=locked_out().to_dict(), confirm_timeout=60, change="1st")
     assert (answer["changed"], answer["unconfirmed"]) == (True, "")
-    assert (settled.snapshot(), settled.left_behind) == (before, [])
+    assert (settled.snapshot(), settled.detached) == (before, [])
 
 
 def test_a_reboot_is_no_confirmation(settled):
@@ -202,7 +202,7 @@ def test_a_reboot_is_no_confirmation(settled):
     settled.uptime = Uptime("boot-2", 5.0)
     assert command.main(["apply"], settled.machine) == 0
     assert as_it_is(settled) == before
-    news = Waiting(settled.machine.store).news()
+    news = UnconfirmedStore(settled.machine.store).news()
     assert news.reason == "the host was restarted before it was confirmed"
     assert f"node1 {news.sentence}\n" in settled.stdout().out
     assert confirm(settled, "1st")["outcome"] == "went_back"
@@ -287,7 +287,7 @@ def test_a_node_that_had_nothing_goes_back_to_no_policy(host):
 
 def test_without_policy_a_node_that_had_nothing_has_nothing_to_go_back_to(host):
     answer = change(host, state(), "1st")
-    assert (answer["unconfirmed"], answer["generation"], host.left_behind) == ("", 1, [])
+    assert (answer["unconfirmed"], answer["generation"], host.detached) == ("", 1, [])
 
 
 def test_without_an_engine_nothing_is_changed(settled):
@@ -341,7 +341,7 @@ def test_the_next_plan_and_the_status_say_that_the_node_went_back(settled):
         "the change to plan bbbbbbbbbbbb is not confirmed: the node goes back to plan aaaaaaaaaaaa in 60 s." in pending
     )
     wait(settled, "1st")
-    news = Waiting(settled.machine.store).news()
+    news = UnconfirmedStore(settled.machine.store).news()
     assert news.sentence == (
         f"went back by itself at {news.when} from plan bbbbbbbbbbbb to plan aaaaaaaaaaaa: it was not confirmed within "
         "60 s. Cut by the change: a new connection like ssh from 10.10.1.1 to 10.10.1.11 port 22 would be cut by "
@@ -385,7 +385,7 @@ def test_confirming_where_nothing_waits(settled):
     settled.sessions = ()
     planned = settled.run(node_confirm, check=True)
     assert (planned["changed"], planned["outcome"]) == (True, "confirmed")
-    assert Waiting(settled.machine.store).any()
+    assert UnconfirmedStore(settled.machine.store).any()
     assert settled.run(node_confirm)["generation"] == 2
 
 

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import ssh_session
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.ssh_session import Session
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.ssh_session import SshSession
 
 SSH = "10.10.1.1 51444 10.10.1.11 22"
 
@@ -29,7 +29,7 @@ def test_through_sudo_which_takes_the_variable_away(tmp_path):
     process(tmp_path, 700, 1, f"SSH_CONNECTION={SSH}")
     process(tmp_path, 701, 700, "SUDO_UID=1000", name="sudo (x) 3")
     process(tmp_path, 702, 701, "LANG=C")
-    assert ssh_session.of_process(702, str(tmp_path)) == Session("10.10.1.1", 51444, "10.10.1.11", 22)
+    assert ssh_session.of_process(702, str(tmp_path)) == SshSession("10.10.1.1", 51444, "10.10.1.11", 22)
 
 
 def test_the_nearest_one_counts(tmp_path):
@@ -48,9 +48,9 @@ def test_one_that_came_otherwise_has_none(tmp_path):
 @pytest.mark.parametrize(
     ("text", "session"),
     [
-        (SSH, Session("10.10.1.1", 51444, "10.10.1.11", 22)),
-        ("::ffff:10.10.1.1 5 ::ffff:10.10.1.11 22", Session("10.10.1.1", 5, "10.10.1.11", 22)),
-        ("fe80::1%eth0 5 FE80::2%eth0 2222", Session("fe80::1", 5, "fe80::2", 2222)),
+        (SSH, SshSession("10.10.1.1", 51444, "10.10.1.11", 22)),
+        ("::ffff:10.10.1.1 5 ::ffff:10.10.1.11 22", SshSession("10.10.1.1", 5, "10.10.1.11", 22)),
+        ("fe80::1%eth0 5 FE80::2%eth0 2222", SshSession("fe80::1", 5, "fe80::2", 2222)),
         ("UNKNOWN 65535 UNKNOWN 65535", None),
         ("", None),
     ],
@@ -100,4 +100,4 @@ def test_connections_that_stand(family, address, seen):
         assert ssh_session.established(port) == []
         with socket.create_connection((seen, port)) as client:
             with server.accept()[0]:
-                assert ssh_session.established(port) == [Session(seen, client.getsockname()[1], seen, port)]
+                assert ssh_session.established(port) == [SshSession(seen, client.getsockname()[1], seen, port)]

@@ -16,8 +16,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored, StoreError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import (
     Unconfirmed,
+    UnconfirmedStore,
     Uptime,
-    Waiting,
 )
 
 from tests.unit.agent.node_under_test import STATE
@@ -34,10 +34,10 @@ PENDING = Unconfirmed(("abc",), PREVIOUS, "p" * 64, "boot", 70.0, 60.0, True, "1
 
 
 @pytest.fixture
-def waiting(tmp_path: pathlib.Path) -> t.Iterator[Waiting]:
+def waiting(tmp_path: pathlib.Path) -> t.Iterator[UnconfirmedStore]:
     """By a process whose umask hides nothing."""
     before = os.umask(0)
-    yield Waiting(str(tmp_path / "calico"))
+    yield UnconfirmedStore(str(tmp_path / "calico"))
     os.umask(before)
 
 
@@ -45,7 +45,7 @@ def written(tmp_path: pathlib.Path, name: str) -> pathlib.Path:
     return tmp_path / "calico" / f"{name}.json"
 
 
-def test_both_are_roots_alone_and_hold_no_value_of_a_secret(waiting: Waiting, tmp_path: pathlib.Path) -> None:
+def test_both_are_roots_alone_and_hold_no_value_of_a_secret(waiting: UnconfirmedStore, tmp_path: pathlib.Path) -> None:
     waiting.save(PENDING)
     assert waiting.load() == PENDING
     assert oct((tmp_path / "calico").stat().st_mode) == "0o40700"
@@ -54,7 +54,7 @@ def test_both_are_roots_alone_and_hold_no_value_of_a_secret(waiting: Waiting, tm
     assert sorted(held) == ["bgp", "boot", "changes", "cut", "deadline", "plan", "previous", "session", "within"]
     assert sorted(held["previous"]) == ["bird_config", "state", "when", "who"]
     assert [peer["password"] for peer in held["previous"]["state"]["bird"]["peers"]] == ["bgp:rack"]  # its name
-    waiting.gone_back(PENDING.went_back("it was not confirmed within 60 s"))
+    waiting.record_revert(PENDING.reverted("it was not confirmed within 60 s"))
     assert not written(tmp_path, "unconfirmed").exists()
     assert oct(written(tmp_path, "went-back").stat().st_mode) == "0o100600"
     held = json.loads(written(tmp_path, "went-back").read_text())
@@ -82,7 +82,7 @@ def test_both_are_roots_alone_and_hold_no_value_of_a_secret(waiting: Waiting, tm
     ],
 )
 def test_what_waits_is_read_as_what_it_has_to_be(
-    waiting: Waiting, tmp_path: pathlib.Path, field: str, value: t.Any, why: str
+    waiting: UnconfirmedStore, tmp_path: pathlib.Path, field: str, value: t.Any, why: str
 ) -> None:
     """A deadline that is no number would never come, and the node never go back."""
     waiting.save(PENDING)
@@ -99,25 +99,25 @@ def test_what_waits_is_read_as_what_it_has_to_be(
 @pytest.mark.parametrize("text", ["[]", "7", "null", '"x"', "{", "[" * 100_000, "{}", '{"changes": "x"}'])
 @pytest.mark.parametrize("name", ["unconfirmed", "went-back"])
 def test_what_is_none_of_them_is_told_and_nothing_else(
-    waiting: Waiting, tmp_path: pathlib.Path, name: str, text: str
+    waiting: UnconfirmedStore, tmp_path: pathlib.Path, name: str, text: str
 ) -> None:
     waiting.save(PENDING)
     written(tmp_path, name).write_text(text)
     with pytest.raises(StoreError, match="cannot be read: "):
-        waiting.load() if name == "unconfirmed" else waiting.last_time()
+        waiting.load() if name == "unconfirmed" else waiting.last_revert()
 
 
 @pytest.mark.parametrize(("field", "value"), [("plan", 7), ("told", "no"), ("reason", None), ("when", {}), ("more", 1)])
 def test_news_are_read_as_what_they_have_to_be(
-    waiting: Waiting, tmp_path: pathlib.Path, field: str, value: t.Any
+    waiting: UnconfirmedStore, tmp_path: pathlib.Path, field: str, value: t.Any
 ) -> None:
-    waiting.gone_back(PENDING.went_back("it was not confirmed within 60 s"))
-    news = waiting.last_time()
+    waiting.record_revert(PENDING.reverted("it was not confirmed within 60 s"))
+    news = waiting.last_revert()
     assert news is not None and "from plan pppppppppppp" in news.sentence
     path = written(tmp_path, "went-back")
     path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
     with pytest.raises(StoreError, match=r"went-back\.json cannot be read: "):
-        waiting.last_time()
+        waiting.last_revert()
 
 
 def test_after_a_reboot_no_time_is_left() -> None:

@@ -1,0 +1,74 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A module that changes or reads one kind of object, from its parameters to its answer."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..dataplane.change import Change
+from ..node import standalone
+from ..node.errors import ERRORS, InTheWay
+from ..node.machine import Machine
+
+#: What others see that hold the node's lock meanwhile.
+_WHO = "ansible"
+
+
+class AnsibleModule(t.Protocol):
+    """The part of Ansible's class of this name that is used here; the engine does not import Ansible."""
+
+    params: t.Any
+    check_mode: bool
+    _diff: bool
+
+    def exit_json(self, **answer: t.Any) -> t.NoReturn: ...
+
+    def fail_json(self, msg: str, **answer: t.Any) -> t.NoReturn: ...
+
+
+def run_change(module: AnsibleModule, machine: Machine, build: standalone.Build, **more: t.Any) -> t.NoReturn:
+    """Make the changes that `build` finds, unless in check mode, and answer with them and with `more`."""
+    try:
+        changes = standalone.bring_to(machine, build, check=module.check_mode, who=_WHO)
+    except (*ERRORS, InTheWay, ValueError) as error:
+        module.fail_json(msg=str(error))
+    finally:
+        machine.kernel.close()
+    changed = any(change.action in "+~-" for change in changes)
+    answer: dict[str, t.Any] = {**more, "changed": changed, "plan": [change.line() for change in changes]}
+    if module._diff and changed:
+        answer["diff"] = before_after(changes)
+    module.exit_json(**answer)
+
+
+def run_info(module: AnsibleModule, machine: Machine, look: t.Callable[[Machine], dict[str, t.Any]]) -> t.NoReturn:
+    """Answer with what `look` reads of the machine."""
+    try:
+        answer = look(machine)
+    except (*ERRORS, ValueError) as error:
+        module.fail_json(msg=str(error))
+    finally:
+        machine.kernel.close()
+    module.exit_json(changed=False, **answer)
+
+
+def before_after(changes: t.Iterable[Change]) -> dict[str, str]:
+    """Return the diff as Ansible shows it: one line per object, without the objects that stay."""
+    before, after = [], []
+    for change in changes:
+        head = f"{change.kind:<8} {change.subject}  "
+        if change.before and change.action in "~-":
+            before.append(head + change.before)
+        if change.after and change.action in "~+":
+            after.append(head + change.after)
+        if change.detail:
+            lines = change.detail.splitlines()
+            before += [line[1:] for line in lines if line.startswith("-")]
+            after += [line[1:] for line in lines if line.startswith("+")]
+    return {"before": _text(before), "after": _text(after)}
+
+
+def _text(lines: t.Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
