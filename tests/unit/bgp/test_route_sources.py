@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import typing as t
+import dataclasses
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import route_sources
@@ -51,9 +51,10 @@ def test_sessions_within_the_fleet(peers: tuple[BirdPeer, ...], within: bool) ->
 
 @pytest.mark.parametrize(("route", "family"), [(ROUTE, 6), (ROUTE6, 4)])
 @pytest.mark.parametrize("kind", ["mesh", "reflector"])
-def test_a_session_of_the_other_family_brings_nothing(route: BirdRoute, family: t.Literal[4, 6], kind: str) -> None:
-    peer = BirdPeer("one", "address", 64512, kind, node="node2", family=family)
-    assert not route_sources.within_fleet(bird(peer), route)
+def test_a_session_brings_routes_of_its_family(route: BirdRoute, family: int, kind: str) -> None:
+    other = BirdPeer("one", "address", 64512, kind, node="node2", family=family)
+    assert not route_sources.within_fleet(bird(other), route)
+    assert route_sources.within_fleet(bird(dataclasses.replace(other, family=10 - family)), route)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ import dataclasses
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import bird_state
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state import errors, node_state
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     Ipam,
@@ -39,6 +41,45 @@ def test_what_is_not_written_to_the_node_does_not_count() -> None:
         assert dataclasses.replace(STATE, **change).digest != STATE.digest, change
 
 
+DEFAULTS = [
+    (bird_state.Bfd, {"min_rx": 100, "min_tx": 100, "multiplier": 5}),
+    (
+        bird_state.Bird,
+        {
+            "listen_port": 179,
+            "workload_node": True,
+            "graceful_restart_time": 120,
+            "hold_time": 90,
+            "keepalive_time": 30,
+            "backups_lead": False,
+            "strict_bind": False,
+        },
+    ),
+    (bird_state.BirdPeer, {"passive": False, "multihop": True, "family": 4}),
+    (bird_state.BirdPool, {"cross_subnet": False, "export": True}),
+    (bird_state.BirdRoute, {"onlink": False}),
+    (node_state.FleetMember, {"reflector": False}),
+    (node_state.Hook, {"last": False}),
+    (node_state.Ipam, {"generation": 0}),
+    (node_state.IptablesTable, {"family": 4}),
+    (node_state.NodeState, {"underlay_mtu": 1500, "workload_source_spoofing": False}),
+    (
+        node_state.Pool,
+        {"nat_outgoing": False, "disabled": False, "disable_bgp_export": False, "workload_mtu": 1500},
+    ),
+    (node_state.Route, {"onlink": False, "table": 254}),
+    (node_state.Rule, {"family": 4}),
+    (node_state.WorkloadEndpoint, {"netns_owned": True, "source_spoofing": False}),
+]
+
+
+@pytest.mark.parametrize(("kind", "defaults"), DEFAULTS, ids=lambda one: getattr(one, "__name__", ""))
+def test_what_a_state_means_that_does_not_say(kind: type, defaults: dict[str, t.Any]) -> None:
+    """An earlier release stored states without the fields that came later."""
+    found = {field.name: field.default for field in dataclasses.fields(kind)}
+    assert {name: found[name] for name in defaults} == defaults
+
+
 @pytest.mark.parametrize(
     ("encapsulation", "four", "six"),
     [
@@ -53,3 +94,19 @@ def test_bytes_that_an_encapsulation_adds(encapsulation: str, four: int, six: t.
     assert overhead(encapsulation, "10.244.0.0/16") == four
     if six is not None:
         assert overhead(encapsulation, "fd00::/48") == six
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("short", "short"),
+        ("", "''"),
+        (True, "true"),
+        (5, "5"),
+        ("a" * 80, "a" * 80),
+        ("a" * 81, "a" * 77 + "..."),
+        ("/" + "a" * 90, "/" + "a" * 90),
+    ],
+)
+def test_errors_show_values_short(value: t.Any, shown: str) -> None:
+    assert errors.shown(value) == shown
