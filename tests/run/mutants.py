@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A random sample of small faults in the engine, and which of them its unit tests notice.
 
-Usage: mutants.py [--seed N] [--count N] [--rooms bgp,policy/chains,...] [--also all]. `make mutants` calls it.
+Usage: mutants.py [--seed N] [--count N] [--rooms bgp,ipam,...] [--all-tests]. `make mutants` calls it.
 
 cosmic-ray makes the mutants: an operator, a constant or a `not` is changed. Each one is written into a copy of this
 clone, and the unit tests of the mutated file's room run there until the first one fails. Mutants that
@@ -86,6 +86,7 @@ class Mutant:
 
 
 def operators() -> Iterator[Operator]:
+    """Yield cosmic-ray's operators that are used here: each finds its places in a file and makes a mutant of one."""
     for module, pairs in ((comparison_operator_replacement, COMPARISONS), (binary_operator_replacement, ARITHMETIC)):
         prefix = "ReplaceComparisonOperator" if pairs is COMPARISONS else "ReplaceBinaryOperator"
         for before, after in sorted(pairs):
@@ -103,6 +104,7 @@ def operators() -> Iterator[Operator]:
 
 
 def nodes(tree: parso.tree.NodeOrLeaf) -> Iterator[parso.tree.NodeOrLeaf]:
+    """Yield a syntax tree's nodes and leaves, in the order in which cosmic-ray counts them."""
     yield tree
     for child in getattr(tree, "children", ()):
         yield from nodes(child)
