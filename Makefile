@@ -84,6 +84,16 @@ bench: setup ## Measure the speed goals of docs/benchmarks.md
 soak: setup ## Longer runs, not part of test (SOAK_MINUTES=30)
 	@SOAK_MINUTES="$(or $(SOAK_MINUTES),30)" tests/run/soak
 
+.PHONY: mutants
+mutants: setup .build/mutants/ready ## Which of COUNT small faults (SEED=1) the unit tests of the engine notice (ROOMS=bgp,ipam)
+	@nice .build/mutants/bin/python tests/run/mutants.py --seed "$(or $(SEED),1)" --count "$(or $(COUNT),100)" \
+		$(if $(ROOMS),--rooms "$(ROOMS)")
+
+.build/mutants/ready: tests/run/mutants.requirements.txt
+	@"$(PYTHON)" -m venv --clear .build/mutants
+	@.build/mutants/bin/python -m pip install --quiet --no-input -r $<
+	@touch $@
+
 .PHONY: clean
 clean: ## lab-down, then remove all that was built or downloaded
 	@tests/lab/lab destroy --all --cache

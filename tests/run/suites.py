@@ -165,10 +165,13 @@ SUITES: tuple[Suite, ...] = (
             *PYTEST,
             "tests/lab/scenarios",
             # Suites of their own, with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy,
-            # lab-lockout, lab-topology and lab-switches.
+            # lab-lockout, lab-topology, lab-switches and lab-upgrade.
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
-                for name in ("modes", "installation", "agent", "policy", "policy_lockout", "topology", "switches")
+                for name in (
+                    *("modes", "installation", "agent", "policy"),
+                    *("policy_lockout", "topology", "switches", "upgrade"),
+                )
             ),
         ),
         limit=2700,
@@ -225,6 +228,13 @@ SUITES: tuple[Suite, ...] = (
         "lab-lockout",
         "scenarios-lockout",
         "changes that cut Ansible off all nodes, and nodes that go back from them by themselves",
+        limit=1200,
+    ),
+    scenario(
+        "upgrade",
+        "lab-upgrade",
+        "scenarios-upgrade",
+        "a fleet of an earlier release is brought to this one and back under traffic",
         limit=1200,
     ),
 )

@@ -33,7 +33,7 @@ class RunningAgent:
         self._client.close()
 
 
-def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Optional[AgentConnection]:
+def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Optional[RunningAgent]:
     """Return a connection to the agent at `path`, None if nothing listens there.
 
     `greeting` is the seconds for its first answer. Raises TimeoutError where none came in time, or AgentRefused.

@@ -55,13 +55,15 @@ class Run:
 
 
 class Fleet:
-    def __init__(self, lab: BaseLab, inventory: str = "inventories/lab") -> None:
-        self.lab, self.inventory = lab, inventory
+    """A lab's hosts, and the playbooks of a release that run on them; `root` is where that release lies."""
+
+    def __init__(self, lab: BaseLab, inventory: str = "inventories/lab", root: Path = ROOT) -> None:
+        self.lab, self.inventory, self.root = lab, inventory, root
         self.environment = {
             **os.environ,
             "HOST_ROUTING_LAB": lab.name,
             "HOST_ROUTING_LAB_ENCAPSULATION": ENCAPSULATION,
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_CONFIG": str(root / "ansible.cfg"),
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_TIMEOUT": "60",
         }
@@ -85,7 +87,7 @@ class Fleet:
         command = self.command(playbook, *arguments, inventory=inventory)
         began = time.monotonic()
         done = subprocess.run(
-            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=timeout, check=False
+            command, cwd=self.root, env=self.environment, capture_output=True, text=True, timeout=timeout, check=False
         )
         return Run(command, done, time.monotonic() - began)
 

@@ -55,6 +55,20 @@ def test_one_address_is_a_range() -> None:
     assert rule(cidr="10.1.2.3", matchOperator="Equal").net == "10.1.2.3/32"
 
 
+@pytest.mark.parametrize(
+    ("operation", "made"),
+    [
+        ({"addCommunity": {"value": "65000:100"}}, ("community", (65000, 100))),
+        ({"addCommunity": {"value": "65000:1:2"}}, ("large_community", (65000, 1, 2))),
+        ({"prependASPath": {"prefix": [65000, 65001]}}, ("as_path", (65000, 65001))),
+        ({"setPriority": {"value": 9}}, ("local_pref", (2147483638,))),
+    ],
+)
+def test_operations(operation: dict[str, t.Any], made: tuple[str, tuple[int, ...]]) -> None:
+    (found,) = rule(operations=[operation]).operations
+    assert (found.kind, found.numbers) == made
+
+
 def test_a_priority_is_what_is_missing_to_the_greatest_local_preference() -> None:
     assert (rule(priority=100).local_pref, rule(priority=100).unset_local_pref) == (2147483547, False)
     assert (rule(priority=1024).local_pref, rule(priority=1024).unset_local_pref) == (2147482623, True)

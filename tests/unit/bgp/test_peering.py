@@ -275,6 +275,15 @@ def test_two_routers_from_two_addresses() -> None:
     ]
 
 
+def test_a_source_address_is_one_of_sessions_of_its_family() -> None:
+    for source in ("10.20.1.1", "fd00:20::1"):
+        found = sessions([both(1), both(2)], peer(["node1"], peerSelector="rack == 'a'", sourceAddress=source))["node1"]
+        assert {own.family: own.source_address for own in found.values() if own.node == "node2"} == {
+            4: source if "." in source else None,
+            6: source if ":" in source else None,
+        }
+
+
 def test_a_source_address_is_where_the_other_node_finds_its_peer() -> None:
     found = sessions([speaker(1), speaker(2)], peer(peerIP="10.10.1.2", node="node1", sourceAddress="10.20.1.1/24"))
     assert names(found) == {"node1": ["Node_10_10_1_2"], "node2": ["Node_10_20_1_1"]}

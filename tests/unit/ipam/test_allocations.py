@@ -165,6 +165,13 @@ def test_a_handle_may_have_one_address_of_each_family():
     assert allocations.all() == []
 
 
+def test_a_pool_that_only_blocks_tell_of_has_their_version():
+    allocations = granted([A, BlockGrant("fd00::/126", "six")], pools={})
+    assert (allocations.versions(["p"]), allocations.versions(["six"])) == ((4,), (6,))
+    assert allocations.of_version(["p", "six"], 6) == ["six"]
+    assert allocations.versions() == (4, 6)
+
+
 def test_spares_are_opened_in_their_order_and_only_when_open_blocks_are_full():
     allocations = granted([A], [C, B], reservations=["10.0.0.8/31"])
     assert take(allocations, 4)[-1] == "10.0.0.3"

@@ -202,6 +202,13 @@ def test_an_older_lockfile_needs_all_copies() -> None:
     )
 
 
+def test_copies_as_old_as_the_lockfile_are_not_named_as_newer() -> None:
+    kept = {**copies(FIRST, "node3"), **copies(NEWER, "node1", "node4")}
+    assert refusal(FIRST, kept, [*NAMES, "node4"], unreachable=["node2"]).startswith(
+        "lockfile lock (generation 1) is older than the copy of node1, node4 (generation 2), and node2 "
+    )
+
+
 def test_an_older_lockfile_with_the_same_content_catches_up() -> None:
     later = {name: dataclasses.replace(copy, generation=5) for name, copy in copies(FIRST).items()}
     found = both(FIRST, later)

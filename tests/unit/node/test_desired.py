@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address, NewLink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import (
     RecordsUnreadable,
     desired,
+    interfaces_of,
     of_machine,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import (
@@ -18,6 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.l
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload, with_workloads
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
@@ -26,6 +31,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     Pool,
     Route,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 
 from tests.fakes.kernel import FakeKernel
 
@@ -94,3 +100,17 @@ def test_allocations_that_cannot_be_read_stop_everything(machine, tmp_path):
     (tmp_path / "ipam" / "allocations").write_text("garbage\n")
     with pytest.raises(IpamUnreadable, match="line 1 is not what was written"):
         of_machine(machine, STATE)
+
+
+def test_interfaces_of_the_host_are_looked_up_where_policy_depends_on_them():
+    """Both families of all devices, except the host ends of workloads."""
+    kernel = FakeKernel()
+    for device in ("eth0", "cali0"):
+        kernel.link_add(NewLink(device, "bridge"))
+        kernel.address_add(Address(device, "10.10.1.11" if device == "eth0" else "169.254.1.1", 24))
+        kernel.address_add(Address(device, "fd00::11" if device == "eth0" else "fd00:1::1", 64))
+    by_address = Endpoint("HostEndpoint", "e", "node1", addresses=("10.10.1.11",))
+    state = dataclasses.replace(STATE, policy=PolicyState(endpoints=(by_address,)))
+    assert interfaces_of(kernel, state)["eth0"] == ["10.10.1.11", "fd00::11"]
+    assert "cali0" not in interfaces_of(kernel, state)
+    assert interfaces_of(kernel, STATE) == {}

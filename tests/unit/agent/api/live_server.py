@@ -91,7 +91,7 @@ class LiveServer:
         if not self.loop.is_closed():
             self.do(self.server.stop(0))
             self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join(10)
+            self._thread.join(60)
             self.loop.close()
 
     async def _cni(self, environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:

@@ -54,7 +54,7 @@ def test_a_stream(live: LiveServer) -> None:
     watching = client.stream("watch")
     assert next(watching) == {"first": True}
     watching.close()
-    assert live.reached.wait(10)
+    assert live.reached.wait(60)
     client.call("echo")
     client.close()
 
@@ -132,7 +132,7 @@ def test_who_refuses_before_all_is_said_is_heard(tmp_path: pathlib.Path) -> None
     thread = answering(path, b'{"id":null,"error":{"code":"too_large","message":"Less.","data":{}}}\n')
     with AgentClient(path, 10) as client, pytest.raises(AgentError) as caught:
         client.call("status", text="a" * 5_000_000)
-    thread.join(10)
+    thread.join(60)
     assert (caught.value.code, caught.value.message) == ("too_large", "Less.")
 
 
@@ -155,7 +155,7 @@ def test_who_answers_is_no_agent(tmp_path: pathlib.Path, said: bytes, reason: st
     thread = answering(path, said)
     with AgentClient(path, 10) as client, pytest.raises(NotRunning) as caught:
         client.call("status")
-    thread.join(10)
+    thread.join(60)
     assert str(caught.value) == f"the agent of this node does not answer. Its socket is {path}: {reason}. {REMEDY}"
 
 

@@ -106,7 +106,7 @@ def test_the_deadline(serve: Serve) -> None:
 def test_what_a_client_began_is_finished_without_it(live: LiveServer) -> None:
     with live.connect() as connection:
         connection.sendall(b'{"id":1,"method":"wait"}\n')
-        assert live.reached.wait(10)
+        assert live.reached.wait(60)
     live.loop.call_soon_threadsafe(live.release.set)
     eventually(lambda: ("wait", "ok") in live.observed)
     assert live.cancelled == []
@@ -131,7 +131,7 @@ def test_a_stream_ends_with_its_client(live: LiveServer) -> None:
     with live.connect() as connection:
         connection.sendall(b'{"id":1,"method":"watch"}\n')
         assert connection.recv(1000) == b'{"id":1,"event":{"first":true}}\n'
-    assert live.reached.wait(10)
+    assert live.reached.wait(60)
     assert live.cancelled == ["watch"]
 
 
@@ -252,7 +252,7 @@ def test_too_much_during_a_request_is_refused_after_its_answer(serve: Serve) -> 
     live = serve(limits=ApiLimits(waiting=1000))
     with live.connect() as connection:
         connection.sendall(b'{"id":1,"method":"wait"}\n')
-        assert live.reached.wait(10)
+        assert live.reached.wait(60)
         connection.sendall(b"a" * 1001)
         live.do(asyncio.sleep(0))
         live.loop.call_soon_threadsafe(live.release.set)
@@ -267,7 +267,7 @@ def test_what_is_sent_during_a_request_waits_for_it(serve: Serve) -> None:
     line = b'{"id":2,"method":"echo"' + b" " * 975 + b"}\n"
     with live.connect() as connection:
         connection.sendall(b'{"id":1,"method":"wait"}\n')
-        assert live.reached.wait(10)
+        assert live.reached.wait(60)
         connection.settimeout(0.1)
         sent = 0
         with pytest.raises(socket.timeout):  # the server reads no more than it has to, and the kernel's buffer fills
@@ -457,7 +457,7 @@ def test_stopping_lets_go_of_what_is_idle_and_answers_what_is_not(live: LiveServ
         watching.sendall(b'{"id":1,"method":"watch"}\n')
         assert watching.recv(1000)
         busy.sendall(b'{"id":1,"method":"wait"}\n{"id":2,"method":"echo"}\n')
-        assert live.reached.wait(10)
+        assert live.reached.wait(60)
         stopping = asyncio.run_coroutine_threadsafe(live.server.stop(10), live.loop)
         assert everything(idle) == b""
         assert answers(everything(watching))[0]["error"]["code"] == "unavailable"
@@ -470,7 +470,7 @@ def test_stopping_lets_go_of_what_is_idle_and_answers_what_is_not(live: LiveServ
 def test_what_does_not_end_in_time_is_given_up(live: LiveServer) -> None:
     with live.connect() as busy:
         busy.sendall(b'{"id":1,"method":"wait"}\n')
-        assert live.reached.wait(10)
+        assert live.reached.wait(60)
         live.do(live.server.stop(0.01))
         assert answers(everything(busy)) == [
             error("unavailable", "the agent is being stopped. Try again when it has started.", 1)

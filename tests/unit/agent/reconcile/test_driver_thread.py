@@ -52,7 +52,7 @@ def test_who_is_cancelled_goes_when_the_work_is_done():
 
         def work():
             begun.set()
-            assert go_on.wait(10)
+            assert go_on.wait(60)
             done.append(True)
 
         async def holder():
@@ -93,7 +93,7 @@ def test_the_error_of_work_that_nobody_waits_for_any_more_is_not_complained_of()
 
         def work():
             begun.set()
-            assert go_on.wait(10)
+            assert go_on.wait(60)
             raise OSError("refused")
 
         task = asyncio.ensure_future(thread(work))

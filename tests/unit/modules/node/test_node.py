@@ -223,6 +223,24 @@ class TestFiles:
         assert (answer["changed"], answer["units_changed"]) == (True, True)
         assert not (host.folder / "root/etc/systemd/system/calico-bird.service").exists()
 
+    def test_one_goes_as_another_comes(self, host):
+        host.run(node, **PARAMS)
+        other = {**UNIT, "path": "/etc/systemd/system/other.service", "content": "[Service]\n"}
+        third = {**other, "path": "/etc/systemd/system/third.service"}
+        planned = host.run(node, check=True, **params(files=[other, third]))
+        units = host.folder / "root/etc/systemd/system"
+        subjects = [
+            (change["action"], change["subject"]) for change in planned["changes"] if ".service" in change["subject"]
+        ]
+        assert subjects == [
+            ("-", str(units / "calico-bird.service")),
+            ("+", str(units / "other.service")),
+            ("+", str(units / "third.service")),
+        ]
+        host.run(node, **params(files=[other, third]))
+        assert sorted(path.name for path in units.iterdir() if path.is_file()) == ["other.service", "third.service"]
+        assert (units / "other.service").read_text() == "[Service]\n"
+
     def test_one_that_somebody_changed_is_put_right(self, host):
         host.run(node, **PARAMS)
         (host.folder / "root/etc/systemd/system/calico-bird.service").write_text("mine\n")

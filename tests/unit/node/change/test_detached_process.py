@@ -49,10 +49,11 @@ SERVICE = '#!/bin/sh\necho "$@" > {called}\nexit {status}\n'
 def host(tmp_path, monkeypatch):
     """Whose processes are what `make` says; systemd-run ends with `status`. Answers what was started, by whom."""
 
-    def make(cgroup, namespace="1", status=0):
-        for process, number in (("self", namespace), ("1", "1")):
+    def make(cgroup, own=(), status=0):
+        for process in ("self", "1"):
             (tmp_path / "proc" / process / "ns").mkdir(parents=True)
             for kind in ("mnt", "net", "pid"):
+                number = dict(own).get(kind, 5) if process == "self" else 5
                 (tmp_path / "proc" / process / "ns" / kind).symlink_to(f"{kind}:[{number}]")
         (tmp_path / "proc/self/cgroup").write_text(f"0::{cgroup}\n")
         (tmp_path / "bin").mkdir()
@@ -64,7 +65,7 @@ def host(tmp_path, monkeypatch):
         os.mkfifo(done)
         reading = os.open(done, os.O_RDONLY | os.O_NONBLOCK)
         detached_process.start(["sh", "-c", f"echo done > {done}"], proc=str(tmp_path / "proc"))
-        by_itself = bool(select.select([reading], [], [], 5 if status or not called.exists() else 0.2)[0])
+        by_itself = bool(select.select([reading], [], [], 60 if status or not called.exists() else 0.2)[0])
         os.close(reading)
         return called.read_text() if called.exists() else "", by_itself
 
@@ -78,14 +79,19 @@ def test_in_a_session_of_logind_systemd_starts_it(host):
 
 
 @pytest.mark.parametrize(
-    ("cgroup", "namespace"),
+    ("cgroup", "own"),
     [
-        ("/system.slice/calico-agent.service", "1"),
-        ("/user.slice/user-0.slice/session-3.scope", "2"),  # systemd would start it in other namespaces
+        ("/system.slice/calico-agent.service", {}),
+        # systemd would start it in other namespaces
+        *(
+            ("/user.slice/user-0.slice/session-3.scope", {kind: number})
+            for kind in ("mnt", "net", "pid")
+            for number in (4, 6)
+        ),
     ],
 )
-def test_elsewhere_it_is_started_here(host, cgroup, namespace):
-    assert host(cgroup, namespace) == ("", True)
+def test_elsewhere_it_is_started_here(host, cgroup, own):
+    assert host(cgroup, own) == ("", True)
 
 
 def test_what_systemd_does_not_start_is_started_here(host):

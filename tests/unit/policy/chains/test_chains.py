@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 import typing as t
 
@@ -19,6 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chai
     Encapsulation,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.tables import Tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.workload_groups import Groups
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     EGRESS,
     HOST_ENDPOINT,
@@ -139,6 +141,14 @@ def test_workloads_of_one_group_share_their_chains_and_differ_in_a_set() -> None
     assert after.tables == before.tables
     (members,) = (one.members for one in after.sets)
     assert members == ("10.65.0.1,cali00000000001", "10.65.0.2,cali00000000002")
+
+
+def test_a_groups_id_is_made_of_its_policies_alone_and_fits_into_names_of_chains() -> None:
+    (one,), (same,), (other,) = (
+        Groups().of([entry]) for entry in (workload(1, tier("p")), workload(2, tier("p")), workload(1, tier("q")))
+    )
+    assert one == same != other
+    assert re.fullmatch("[0-9a-f]{16}", one)
 
 
 def test_many_groups_are_a_tree() -> None:

@@ -268,6 +268,13 @@ def test_41_encapsulation_is_between_nodes_only(tunnel: Encapsulation, flow: Flo
     assert Fleet(host("node0")).says(flow, nodes={HOST0, HOST1}) == "deny"
 
 
+@pytest.mark.parametrize(("receiver", "verdict"), [(HOST1, "allow"), (OUTSIDE, "deny")])
+def test_41_a_closed_host_sends_nodes_what_is_encapsulated_and_nothing_else(receiver: str, verdict: str) -> None:
+    fleet = Fleet(host("node0"), encapsulations=(Encapsulation("ipip"),))
+    assert fleet.says(Flow(4, HOST0, receiver), nodes={HOST0, HOST1}) == verdict
+    assert fleet.says(tcp(HOST0, receiver), nodes={HOST0, HOST1}) == "deny"
+
+
 def test_42_the_endpoint_of_the_interface_that_leads_there() -> None:
     """By the longest prefix, also for what the host itself sends."""
     fleet = Fleet(host("node1", "eth1"))

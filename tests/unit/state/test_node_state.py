@@ -1,0 +1,112 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a NodeState says of itself: the digest by which nodes know a state again, and what encapsulations cost."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import bird_state
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state import errors, node_state
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
+    Block,
+    Ipam,
+    NodeState,
+    Route,
+    overhead,
+)
+
+BLOCK = Block("10.244.1.0/26", "p")
+STATE = NodeState("node1", "10.10.1.11/24", routes=(Route(BLOCK.cidr, "blackhole"),), ipam=Ipam(blocks=(BLOCK,)))
+
+
+def test_the_digest_is_that_of_earlier_releases() -> None:
+    """Generations are stored with it, and compared with what another release computes."""
+    assert STATE.digest == "e0ede3c76d4ecea39cf97df6c97f83d55d5c339ba477cbd80ae1d84dc5c67d58"
+
+
+def test_what_is_not_written_to_the_node_does_not_count() -> None:
+    for change in (
+        {"plan": "7f3a91c0ffee"},
+        {"phase": "flip"},
+        {"bird_routes": (BirdRoute("10.244.2.0/26", "10.10.1.12"),)},
+        {"ipam": dataclasses.replace(STATE.ipam, generation=7)},
+    ):
+        assert dataclasses.replace(STATE, **change).digest == STATE.digest, change
+    for change in ({"node": "node2"}, {"routes": ()}, {"ipam": Ipam()}):
+        assert dataclasses.replace(STATE, **change).digest != STATE.digest, change
+
+
+DEFAULTS = [
+    (bird_state.Bfd, {"min_rx": 100, "min_tx": 100, "multiplier": 5}),
+    (
+        bird_state.Bird,
+        {
+            "listen_port": 179,
+            "workload_node": True,
+            "graceful_restart_time": 120,
+            "hold_time": 90,
+            "keepalive_time": 30,
+            "backups_lead": False,
+            "strict_bind": False,
+        },
+    ),
+    (bird_state.BirdPeer, {"passive": False, "multihop": True, "family": 4}),
+    (bird_state.BirdPool, {"cross_subnet": False, "export": True}),
+    (bird_state.BirdRoute, {"onlink": False}),
+    (node_state.FleetMember, {"reflector": False}),
+    (node_state.Hook, {"last": False}),
+    (node_state.Ipam, {"generation": 0}),
+    (node_state.IptablesTable, {"family": 4}),
+    (node_state.NodeState, {"underlay_mtu": 1500, "workload_source_spoofing": False}),
+    (
+        node_state.Pool,
+        {"nat_outgoing": False, "disabled": False, "disable_bgp_export": False, "workload_mtu": 1500},
+    ),
+    (node_state.Route, {"onlink": False, "table": 254}),
+    (node_state.Rule, {"family": 4}),
+    (node_state.WorkloadEndpoint, {"netns_owned": True, "source_spoofing": False}),
+]
+
+
+@pytest.mark.parametrize(("kind", "defaults"), DEFAULTS, ids=lambda one: getattr(one, "__name__", ""))
+def test_what_a_state_means_that_does_not_say(kind: type, defaults: dict[str, t.Any]) -> None:
+    """An earlier release stored states without the fields that came later."""
+    found = {field.name: field.default for field in dataclasses.fields(kind)}
+    assert {name: found[name] for name in defaults} == defaults
+
+
+@pytest.mark.parametrize(
+    ("encapsulation", "four", "six"),
+    [
+        ("None", 0, 0),
+        ("VXLAN", 50, 70),
+        ("VXLANCrossSubnet", 50, 70),
+        ("IPIP", 20, None),
+        ("IPIPCrossSubnet", 20, None),
+    ],
+)
+def test_bytes_that_an_encapsulation_adds(encapsulation: str, four: int, six: t.Optional[int]) -> None:
+    assert overhead(encapsulation, "10.244.0.0/16") == four
+    if six is not None:
+        assert overhead(encapsulation, "fd00::/48") == six
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("short", "short"),
+        ("", "''"),
+        (True, "true"),
+        (5, "5"),
+        ("a" * 80, "a" * 80),
+        ("a" * 81, "a" * 77 + "..."),
+        ("/" + "a" * 90, "/" + "a" * 90),
+    ],
+)
+def test_errors_show_values_short(value: t.Any, shown: str) -> None:
+    assert errors.shown(value) == shown
