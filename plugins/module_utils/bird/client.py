@@ -16,11 +16,14 @@ import time
 import types
 import typing as t
 
+from ..sockets.line_socket import Hangup, LineSocket, LineTooLong
 from . import encoding
 from .errors import CommandRefused, NotAnswering
 
 SOCKET = "/run/calico/bird.ctl"
 
+#: Bytes of one line. BIRD has no longer ones.
+_LINE_LIMIT = 16 << 20
 _LINE = re.compile(r"(\d{4})([- ])(.*)", re.DOTALL)
 
 
@@ -42,14 +45,11 @@ class Client:
         self.path = path
         self.timeout = timeout
         self.version = ""  # as BIRD greets: "2.0.12"
-        self._buffer = b""
-        self._socket: t.Optional[socket.socket] = None
+        self._lines = LineSocket(_LINE_LIMIT)
 
     def __enter__(self) -> Client:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(self.timeout)
         try:
-            self._socket.connect(self.path)
+            self._lines.connect(self.path, self.timeout)
             greeting = self._answer().text
         except OSError as error:
             self.close()
@@ -73,17 +73,16 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        """End the connection, if there is one."""
+        self._lines.close()
 
     def ask(self, command: str) -> Answer:
-        """The answer to one command as birdc takes it. Raises CommandRefused, NotAnswering or NotEncodable."""
+        """Return the answer to one command as birdc takes it. Raises CommandRefused, NotAnswering or NotEncodable."""
         encoded = encoding.command(command)
-        if self._socket is None:
+        if not self._lines.connected:
             raise NotAnswering(self.path, "the connection is closed")
         try:
-            self._socket.sendall(encoded)
+            self._lines.send(encoded, time.monotonic() + self.timeout)
             answer = self._answer()
         except OSError as error:
             raise NotAnswering(self.path, error.strerror or str(error)) from error
@@ -112,22 +111,14 @@ class Client:
                 raise NotAnswering(self.path, f"it answers with {line!r}, which is not BIRD's protocol")
 
     def _line(self, end: float) -> str:
-        if self._socket is None:
-            raise NotAnswering(self.path, "the connection is closed")
-        while b"\n" not in self._buffer:
-            left = end - time.monotonic()
-            if left <= 0:
-                raise NotAnswering(self.path, f"no whole answer within {self.timeout:g} s")
-            self._socket.settimeout(left)
-            try:
-                data = self._socket.recv(65536)
-            except socket.timeout:
-                continue
-            if not data:
-                raise NotAnswering(self.path, "the connection was closed in the middle of an answer")
-            self._buffer += data
-        line, dummy, self._buffer = self._buffer.partition(b"\n")
-        return line.decode("utf-8", "replace")
+        try:
+            return self._lines.line(end).decode("utf-8", "replace")
+        except socket.timeout:
+            raise NotAnswering(self.path, f"no whole answer within {self.timeout:g} s") from None
+        except LineTooLong:
+            raise NotAnswering(self.path, f"a line of its answer is larger than {_LINE_LIMIT >> 20} MiB") from None
+        except Hangup:
+            raise NotAnswering(self.path, "the connection was closed in the middle of an answer") from None
 
 
 def wait_until_ready(path: str = SOCKET, seconds: float = 10.0) -> str:

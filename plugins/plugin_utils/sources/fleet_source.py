@@ -17,12 +17,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import (
-    Host,
-    Inventory,
-    origin,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import (
     read as read_inventory,
 )

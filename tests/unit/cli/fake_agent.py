@@ -10,9 +10,10 @@ import os
 import threading
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Method
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Method, Server
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server
 
 METHODS = (
     "version", "status", "resync", "node.plan", "workload.add", "workload.delete", "workload.get", "workload.list",

@@ -14,8 +14,8 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.naming import router_id, vtep_mac
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -18,6 +18,7 @@ import time
 import types
 import typing as t
 
+from ...sockets.line_socket import Hangup, LineSocket, LineTooLong
 from . import protocol
 from .protocol import AgentError
 
@@ -46,8 +47,7 @@ class Client:
     def __init__(self, path: str = protocol.SOCKET, timeout: float = protocol.DEADLINE) -> None:
         self.path = path
         self.timeout = timeout
-        self._socket: t.Optional[socket.socket] = None
-        self._buffer = bytearray()
+        self._lines = LineSocket(ANSWER_LIMIT)
         self._last = 0
 
     def __enter__(self) -> Client:
@@ -62,10 +62,8 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-        self._buffer.clear()
+        """End the connection, if there is one."""
+        self._lines.close()
 
     def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
         """The result of a method. Raises AgentError as the agent answers it, NotRunning where nobody does."""
@@ -96,12 +94,12 @@ class Client:
         self._last += 1
         line = protocol.request(self._last, method, params)
         # A connection that the agent closed while it was idle is noticed only when it is used.
-        if self._socket is not None and self._closed_by_agent():
+        if self._lines.connected and self._lines.closed_by_peer():
             self.close()
-        connection = self._socket or self._connect()
+        if not self._lines.connected:
+            self._connect()
         try:
-            connection.settimeout(max(0.001, end - time.monotonic()))
-            connection.sendall(line)
+            self._lines.send(line, end)
         except socket.timeout:
             raise self._late() from None
         except (BrokenPipeError, ConnectionResetError):
@@ -109,14 +107,14 @@ class Client:
         except OSError as error:
             raise self._broken(error.strerror or str(error)) from error
 
-    def _connect(self) -> socket.socket:
+    def _connect(self) -> None:
         if os.geteuid() == 0:
             # Root's own: nobody else can fill its queue. An agent of an earlier release has none.
             with contextlib.suppress(OSError):
-                self._socket = self._connected(protocol.root_socket(self.path))
-                return self._socket
+                self._lines.connect(protocol.root_socket(self.path), self.timeout)
+                return
         try:
-            self._socket = self._connected(self.path)
+            self._lines.connect(self.path, self.timeout)
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EPERM):
                 raise AgentError(
@@ -126,28 +124,6 @@ class Client:
                 ) from error
             reason = "nobody listens" if error.errno == errno.ECONNREFUSED else error.strerror or str(error)
             raise NotRunning(self.path, reason) from error
-        return self._socket
-
-    def _connected(self, path: str) -> socket.socket:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(self.timeout)
-        try:
-            connection.connect(path)
-        except OSError:
-            connection.close()
-            raise
-        return connection
-
-    def _closed_by_agent(self) -> bool:
-        if self._socket is None:
-            raise AssertionError("only what is connected is asked")
-        self._socket.setblocking(False)
-        try:
-            return not self._socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
 
     def _answer(self, end: t.Optional[float]) -> tuple[str, dict[str, t.Any]]:
         """("result" or "event", its value). Raises the error that is answered."""
@@ -171,28 +147,16 @@ class Client:
         return kind, value
 
     def _line(self, end: t.Optional[float]) -> bytes:
-        if self._socket is None:
-            raise AssertionError("only what is connected is asked")
-        seen = 0
-        while True:
-            found = self._buffer.find(b"\n", seen)
-            if found >= 0:
-                line = bytes(self._buffer[:found])
-                del self._buffer[: found + 1]
-                return line
-            seen = len(self._buffer)
-            if seen > ANSWER_LIMIT:
-                raise self._broken(f"its answer is larger than {ANSWER_LIMIT >> 20} MiB")
-            try:
-                self._socket.settimeout(None if end is None else max(0.001, end - time.monotonic()))
-                data = self._socket.recv(1 << 18)
-            except socket.timeout:
-                raise self._late() from None
-            except OSError as error:
-                raise self._broken(error.strerror or str(error)) from error
-            if not data:
-                raise self._broken("it closed the connection before it had answered")
-            self._buffer += data
+        try:
+            return self._lines.line(end)
+        except socket.timeout:
+            raise self._late() from None
+        except LineTooLong:
+            raise self._broken(f"its answer is larger than {ANSWER_LIMIT >> 20} MiB") from None
+        except Hangup:
+            raise self._broken("it closed the connection before it had answered") from None
+        except OSError as error:
+            raise self._broken(error.strerror or str(error)) from error
 
     def _broken(self, reason: str) -> NotRunning:
         self.close()

@@ -4,7 +4,7 @@
 """One client's connection to the agent: its bytes are cut into requests, which are answered one after the other.
 
 What a client can cost is bounded: a request's size, the time until it is complete, what lies unread in either
-direction, and over all connections the bytes that wait (Server.admit_bytes). A connection that breaks a bound is told
+direction, and over all connections the bytes that wait (Bounds.admit_bytes). A connection that breaks a bound is told
 so and then only read until it ends or a moment has passed, so that the client is not cut off from the answer.
 
 Root's requests are read and answered as they come. Those of others cost a turn each (fair_share.py): after each piece
@@ -20,12 +20,12 @@ import time
 import typing as t
 
 from . import cni_framing, protocol
+from .bounds import Bounds
+from .calls import Calls, Method, internal, stopping
 from .cni_framing import CniRefusal
+from .fair_share import FairShare
 from .peer import Peer
 from .protocol import AgentError
-
-if t.TYPE_CHECKING:
-    from .server import Method, Server
 
 _log = logging.getLogger("calico.api")
 
@@ -37,11 +37,13 @@ _CHUNK_OTHERS = 16 << 10
 _scratch = bytearray(_CHUNK)
 
 
-class Connection(asyncio.BufferedProtocol):
-    """`Server` says what is answered; this says when, and in which framing."""
+class ApiConnection(asyncio.BufferedProtocol):
+    """One client's connection: says when a request is answered and how; `calls` says what the answer is."""
 
-    def __init__(self, server: Server) -> None:
-        self.server = server
+    def __init__(self, calls: Calls, bounds: Bounds[ApiConnection], share: FairShare) -> None:
+        self._calls = calls
+        self._bounds = bounds
+        self._share = share
         self.peer = Peer(0, -1, -1)
         self.busy = False  # a request is being answered
         self.lost = False
@@ -69,8 +71,8 @@ class Connection(asyncio.BufferedProtocol):
             self.peer = Peer.of(transport.get_extra_info("socket"))
         except OSError:  # gone already
             self._transport.abort()
-        self._root = self.server.is_root(self.peer)
-        self._refusal = self.server.admit(self)
+        self._root = self._bounds.is_root(self.peer)
+        self._refusal = self._bounds.admit(self)
         self._arm()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -81,7 +83,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
         if self._deaf:
             self._read_on()
-        elif not self.server.admit_bytes(self.peer, nbytes):
+        elif not self._bounds.admit_bytes(self.peer, nbytes):
             self._refuse(
                 AgentError(protocol.TRY_AGAIN, "the agent holds too many requests that are not complete. Try again."),
                 bytes(_scratch[:nbytes]),
@@ -102,7 +104,7 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         self._stuck = True
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self.server.limits.idle, self._transport.abort)
+            self._timer = asyncio.get_running_loop().call_later(self._bounds.limits.idle, self._transport.abort)
 
     def resume_writing(self) -> None:
         self._stuck = False
@@ -123,7 +125,7 @@ class Connection(asyncio.BufferedProtocol):
             self.task.cancel()
         # A request of root's that has begun is finished: what is half done is of no use to anybody.
         if not self.busy:
-            self.server.gone(self)
+            self._bounds.gone(self)
 
     # --- what the server tells
 
@@ -211,7 +213,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._root:
             self._resume()
         elif not self.lost:
-            self.server.share.soon(self.peer.uid, self._resume)
+            self._share.soon(self.peer.uid, self._resume)
 
     def _resume(self) -> None:
         if not self.lost and not self._transport.is_closing():
@@ -219,7 +221,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _limit(self) -> int:
-        return self.server.line_limit(self.peer)
+        return self._bounds.line_limit(self.peer)
 
     def _find_framing(self) -> None:
         begin = bytes(self._buffer[: len(cni_framing.PREFIX)])
@@ -268,10 +270,10 @@ class Connection(asyncio.BufferedProtocol):
             id = request.id
             if self._refusal is not None:
                 raise self._refusal
-            method = self.server.method(request.method, self.peer, request.params)
-            self.server.check_unread(self.peer)
+            method = self._calls.method(request.method, self.peer, request.params)
+            self._bounds.check_unread(self.peer)
             if method.stream:
-                self.server.check_streams(self.peer)
+                self._bounds.check_streams(self.peer)
             return request, method
         except AgentError as error:
             self._write(protocol.failure(error.id if isinstance(error, protocol.BadRequest) else id, error))
@@ -283,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
         uid = self.peer.uid
         found = None
         try:
-            async with self.server.share.turn(uid):
+            async with self._share.turn(uid):
                 line = self._take_line()
                 if line is not None and line.strip():
                     found = self._understood(line)
@@ -298,14 +300,15 @@ class Connection(asyncio.BufferedProtocol):
             elif found is not None:
                 await self._answer(found[0], in_turn=True)
         except asyncio.CancelledError:  # while it waited for its turn
-            self._write(protocol.failure(None if found is None else found[0].id, self.server.stopping()))
+            self._write(protocol.failure(None if found is None else found[0].id, stopping()))
             raise
 
     def _begin(self, answering: t.Coroutine[t.Any, t.Any, None], urgent: bool = False) -> None:
         self.busy = True
         self._urgent = urgent
         if urgent:
-            self.server.begin_urgent()
+            self._share.begin_urgent()
+            self._calls.begin_urgent()
         self.task = asyncio.get_running_loop().create_task(answering)
         self.task.add_done_callback(self._done)
 
@@ -315,12 +318,13 @@ class Connection(asyncio.BufferedProtocol):
         self.task = None
         if self._urgent:
             self._urgent = False
-            self.server.end_urgent()
+            self._share.end_urgent()
+            self._calls.end_urgent()
         if not task.cancelled() and task.exception() is not None:
             _log.error("an answer could not be given", exc_info=task.exception())
             self._transport.abort()
         if self.lost:
-            self.server.gone(self)
+            self._bounds.gone(self)
         elif self._to_tell is not None:
             self._refuse(self._to_tell)
         elif not self._deaf:
@@ -332,10 +336,10 @@ class Connection(asyncio.BufferedProtocol):
         began = time.perf_counter()
         outcome = "ok"
         try:
-            result = await self.server.call(request, self.peer)
+            result = await self._calls.call(request, self.peer)
             if in_turn:
-                async with self.server.share.turn(self.peer.uid):
-                    self.server.check_unread(self.peer)
+                async with self._share.turn(self.peer.uid):
+                    self._bounds.check_unread(self.peer)
                     answer = protocol.result(request.id, result)
             else:
                 answer = protocol.result(request.id, result)
@@ -345,8 +349,8 @@ class Connection(asyncio.BufferedProtocol):
         except (TypeError, ValueError, RecursionError):
             _log.exception("the answer of method %s is no JSON", request.method)
             outcome = protocol.INTERNAL
-            answer = protocol.failure(request.id, self.server.internal(request.method))
-        self.server.observe(request.method, outcome, time.perf_counter() - began)
+            answer = protocol.failure(request.id, internal(request.method))
+        self._calls.observe(request.method, outcome, time.perf_counter() - began)
         self._write(answer)
 
     async def _stream(self, request: protocol.Request, handler: t.Callable[..., t.Any]) -> None:
@@ -362,18 +366,18 @@ class Connection(asyncio.BufferedProtocol):
                     await self._writable
             last = protocol.result(request.id, {})
         except asyncio.CancelledError:  # the client has gone, or the agent stops
-            last = protocol.failure(request.id, self.server.stopping())
+            last = protocol.failure(request.id, stopping())
         except AgentError as error:
             outcome = error.code
             last = protocol.failure(request.id, error)
         except Exception:  # noqa: BLE001  whatever it is, the client is told and the agent lives
             _log.exception("method %s failed", request.method)
             outcome = protocol.INTERNAL
-            last = protocol.failure(request.id, self.server.internal(request.method))
+            last = protocol.failure(request.id, internal(request.method))
         finally:
             if events is not None:
                 await events.aclose()
-        self.server.observe(request.method, outcome, time.perf_counter() - began)
+        self._calls.observe(request.method, outcome, time.perf_counter() - began)
         self._write(last)
 
     # --- CNI
@@ -393,7 +397,7 @@ class Connection(asyncio.BufferedProtocol):
                     "The plugin and the agent are of different releases. The role installs both: run site.yml.",
                 )
             )
-        elif self.peer.uid != self.server.root:
+        elif self.peer.uid != self._bounds.root:
             self._refuse_cni(
                 CniRefusal(
                     cni_framing.FORBIDDEN,
@@ -421,7 +425,7 @@ class Connection(asyncio.BufferedProtocol):
         stdin = b""
         try:
             environment, stdin = cni_framing.parse(data)
-            status, output = await self.server.call_cni(environment, stdin)
+            status, output = await self._calls.call_cni(environment, stdin)
             self._write(cni_framing.answer(status, output))
         except CniRefusal as error:
             self._write(cni_framing.refusal(error, stdin))
@@ -458,7 +462,7 @@ class Connection(asyncio.BufferedProtocol):
         self._read_on()
         self._disarm()
         self._timer = asyncio.get_running_loop().call_later(
-            min(_LINGER, self.server.limits.idle), self._transport.abort
+            min(_LINGER, self._bounds.limits.idle), self._transport.abort
         )
 
     def _write(self, data: bytes) -> None:
@@ -468,11 +472,11 @@ class Connection(asyncio.BufferedProtocol):
     def _drop(self, count: int) -> None:
         del self._buffer[:count]
         self._seen = 0
-        self.server.drop_bytes(self.peer, count)
+        self._bounds.drop_bytes(self.peer, count)
 
     def _arm(self) -> None:
         self._disarm()
-        seconds = self.server.limits.idle if self._refusal is None else min(_LINGER, self.server.limits.idle)
+        seconds = self._bounds.limits.idle if self._refusal is None else min(_LINGER, self._bounds.limits.idle)
         self._timer = asyncio.get_running_loop().call_later(seconds, self._idle)
 
     def _disarm(self) -> None:

@@ -17,11 +17,11 @@ from ..agent import Agent, plain
 from ..reconcile.reconcile import Outcome
 from ..workloads.workloads import not_found, parsed_selector
 from . import protocol
+from .calls import Method
 from .fair_share import give_way
 from .peer import Peer
 from .protocol import AgentError
 from .request import AddRequest
-from .server import Method
 
 Data = dict[str, t.Any]
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import functools
 import grp
 import logging
 import os
@@ -27,12 +26,12 @@ import socket
 import stat
 import typing as t
 
-from . import cni_framing, protocol
-from .cni_framing import CniRefusal
-from .connection import Connection
-from .fair_share import Coalesced, FairShare
+from . import protocol
+from .bounds import Bounds, Limits
+from .calls import Calls, CniHandler, Method
+from .connection import ApiConnection
+from .fair_share import FairShare
 from .peer import Peer
-from .protocol import AgentError
 
 _log = logging.getLogger("calico.api")
 
@@ -42,45 +41,6 @@ _BACKLOG = 1024  # the kernel's net.core.somaxconn may be lower
 _NO_MORE_FILES = 1.0  # seconds until a connection is accepted again after that failed
 _AT_ONCE = 16  # connections in a turn
 _ACCEPTING = "accepting"  # who has the turns in which connections are accepted
-
-Handler = t.Callable[[dict[str, t.Any], Peer], t.Any]
-CniHandler = t.Callable[[dict[str, str], bytes], t.Awaitable[tuple[int, bytes]]]
-
-
-class Method(t.NamedTuple):
-    """`handler` is `async def (params, peer) -> dict`; of one that streams, an async generator of dicts.
-
-    It raises AgentError to refuse. At the deadline, and when the agent stops, it is cancelled: it then takes back what
-    it did or sees to it that it is completed later. Whether the client is still there does not matter to it, except
-    that a stream is cancelled when its client goes or shuts down its side of the connection.
-    """
-
-    handler: Handler
-    changes: bool = False
-    stream: bool = False
-    reserved: tuple[str, ...] = ()  # parameters that only root may give, of a method that others may use
-    slow: bool = False  # waits for a thread: readers who ask the same have one answer, one at a time
-
-
-class Limits(t.NamedTuple):
-    """Bytes, seconds, numbers. "Others" are all callers but root, whose share is its own."""
-
-    line: int = protocol.LINE_LIMIT
-    line_others: int = protocol.READER_LINE_LIMIT
-    deadline: float = protocol.DEADLINE
-    idle: float = protocol.IDLE
-    connections: int = 512  # of root
-    others: int = 128
-    each: int = 32  # of one other uid
-    refused: int = 64  # connections of root beyond that hear why as they ask; more than these are closed
-    waiting: int = 16 << 20  # bytes of requests that are not complete, of all connections of root
-    waiting_others: int = 4 << 20
-    unread: int = 16 << 20  # bytes of answers that others have not read; above it they get none
-    unread_each: int = 4 << 20
-    streams: int = 16  # of others
-    streams_each: int = 4
-
-
 _LIMITS = Limits()
 
 
@@ -109,35 +69,28 @@ class Server:
     ) -> None:
         self.path = path
         self.share = share if share is not None else FairShare()
-        self._threads = FairShare(share=0.05, patience=1.0, pause=10.0)
-        self._coalesced = Coalesced(self._threads)
-        self.root = root
-        self.limits = limits
-        self._methods = methods
-        self._cni = cni
+        self.bounds: Bounds[ApiConnection] = Bounds(limits, root, path)
+        self.calls = Calls(methods, cni, group=group, root=root, deadline=limits.deadline, observed=observed)
         self._group = group
-        self._observed = observed
-        self._readers: t.Optional[int] = None
         self._listening: t.Optional[asyncio.AbstractServer] = None  # to root
-        self._accepting: t.Optional[asyncio.Task[None]] = None  # whoever comes by the socket for all
+        self._accepting: t.Optional[asyncio.Task[None]] = None  # connections to the socket that is open to all
         self._inodes: dict[str, int] = {}
-        self._connections: set[Connection] = set()
-        self._refused: set[Connection] = set()
-        self._waiting = {True: 0, False: 0}  # by whether it is root's
-        self._stopped = False
 
     async def start(self) -> None:
         """Raises SocketInUse, or OSError for a folder that cannot be written."""
         with contextlib.suppress(KeyError):
-            self._readers = grp.getgrnam(self._group).gr_gid
+            self.calls.readers = grp.getgrnam(self._group).gr_gid
         roots = protocol.root_socket(self.path)
         for path in (self.path, roots):
             self._make_way(path)
         loop = asyncio.get_running_loop()
         own = self._bind(roots, 0o600, None)
-        self._listening = await loop.create_unix_server(lambda: Connection(self), sock=own, backlog=_BACKLOG)
-        everybody = self._bind(self.path, 0o660, self._readers)
+        self._listening = await loop.create_unix_server(self._connection, sock=own, backlog=_BACKLOG)
+        everybody = self._bind(self.path, 0o660, self.calls.readers)
         self._accepting = loop.create_task(self._accept(everybody))
+
+    def _connection(self) -> ApiConnection:
+        return ApiConnection(self.calls, self.bounds, self.share)
 
     async def _accept(self, listener: socket.socket) -> None:
         """A few connections in each turn: what others connect faster than that waits in the kernel."""
@@ -169,7 +122,7 @@ class Server:
         connection.setblocking(False)
         try:
             peer = Peer.of(connection)
-            refusal = None if self.is_root(peer) else self._too_many(peer)
+            refusal = None if self.bounds.is_root(peer) else self.bounds.too_many(peer)
             serve = refusal is None and not _gone(connection)
             if refusal is not None:
                 connection.send(protocol.failure(None, refusal))
@@ -179,11 +132,10 @@ class Server:
             connection.close()
             return
         loop = asyncio.get_running_loop()
-        await loop.connect_accepted_socket(functools.partial(Connection, self), connection)
+        await loop.connect_accepted_socket(self._connection, connection)
 
     async def stop(self, grace: float = 5.0) -> None:
         """Nobody new is listened to; what is being answered has `grace` seconds, then it is cancelled."""
-        self._stopped = True
         if self._listening is not None:
             for path, inode in self._inodes.items():
                 with contextlib.suppress(OSError):
@@ -194,194 +146,15 @@ class Server:
         if self._accepting is not None:
             self._accepting.cancel()
             self._accepting = None
-        for connection in [*self._connections, *self._refused]:
+        for connection in [*self.bounds.connections, *self.bounds.refused]:
             connection.stop()
-        tasks = {connection.task for connection in self._connections if connection.task is not None}
+        tasks = {connection.task for connection in self.bounds.connections if connection.task is not None}
         if tasks:
             dummy, late = await asyncio.wait(tasks, timeout=grace)
             for task in late:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
-
-    # --- what connections ask
-
-    def is_root(self, peer: Peer) -> bool:
-        return peer.uid == self.root
-
-    def line_limit(self, peer: Peer) -> int:
-        return self.limits.line if self.is_root(peer) else self.limits.line_others
-
-    def admit(self, connection: Connection) -> t.Optional[AgentError]:
-        """Why this connection is answered with nothing but a refusal, if it is."""
-        refusal = self._too_many(connection.peer)
-        if refusal is None:
-            self._connections.add(connection)
-            return None
-        self._refused.add(connection)
-        if len(self._refused) > self.limits.refused:
-            connection.abort()
-        return refusal
-
-    def _too_many(self, peer: Peer) -> t.Optional[AgentError]:
-        uids = [connection.peer.uid for connection in self._connections]
-        roots = uids.count(self.root)
-        bounds = [(roots, self.limits.connections, " of root")]
-        if not self.is_root(peer):
-            bounds = [
-                (uids.count(peer.uid), self.limits.each, f" of uid {peer.uid}"),
-                (len(uids) - roots, self.limits.others, " of others than root"),
-            ]
-        for held, limit, whose in bounds:
-            if held >= limit:
-                return AgentError(
-                    protocol.TRY_AGAIN,
-                    f"the agent has {limit} connections{whose}, which is as many as it takes. Try again; "
-                    f"`ss -xp src {self.path}` shows who holds them.",
-                )
-        return None
-
-    def gone(self, connection: Connection) -> None:
-        self._connections.discard(connection)
-        self._refused.discard(connection)
-
-    def admit_bytes(self, peer: Peer, count: int) -> bool:
-        root = self.is_root(peer)
-        if self._waiting[root] + count > (self.limits.waiting if root else self.limits.waiting_others):
-            return False
-        self._waiting[root] += count
-        return True
-
-    def drop_bytes(self, peer: Peer, count: int) -> None:
-        self._waiting[self.is_root(peer)] -= count
-
-    def begin_urgent(self) -> None:
-        """A request of root's is under way: others wait for it."""
-        self.share.begin_urgent()
-        self._threads.begin_urgent()
-
-    def end_urgent(self) -> None:
-        self.share.end_urgent()
-        self._threads.end_urgent()
-
-    def check_unread(self, peer: Peer) -> None:
-        """Raises AgentError where others than root have as many answers unread as are kept for them."""
-        if self.is_root(peer):
-            return
-        own = others = 0
-        for connection in self._connections:
-            if connection.peer.uid != self.root:
-                count = connection.unread
-                others += count
-                own += count if connection.peer.uid == peer.uid else 0
-        if own > self.limits.unread_each or others > self.limits.unread:
-            whose = f"uid {peer.uid} has" if own > self.limits.unread_each else "others than root have"
-            raise AgentError(
-                protocol.TRY_AGAIN,
-                f"{whose} answers of the agent unread, as many as it keeps. Read them, then try again.",
-            )
-
-    def check_streams(self, peer: Peer) -> None:
-        """Raises AgentError where others than root watch as many streams as they may."""
-        if self.is_root(peer):
-            return
-        watching = [other.peer.uid for other in self._connections if other.streaming and other.peer.uid != self.root]
-        for number, limit, whose in (
-            (watching.count(peer.uid), self.limits.streams_each, f"uid {peer.uid} watches"),
-            (len(watching), self.limits.streams, "others than root watch"),
-        ):
-            if number >= limit:
-                raise AgentError(
-                    protocol.TRY_AGAIN,
-                    f"{whose} {limit} streams of the agent, which is as many as it gives. End one, then try again.",
-                )
-
-    def method(self, name: str, peer: Peer, params: t.Container[str] = ()) -> Method:
-        """Raises AgentError for one that does not exist, or that this peer may not use."""
-        method = self._methods.get(name)
-        if peer.uid != self.root and self._readers not in peer.groups:
-            raise AgentError(
-                protocol.FORBIDDEN,
-                f"uid {peer.uid} may not use the agent. Become root, or a member of group `{self._group}`, "
-                "which may read.",
-            )
-        if method is None:
-            raise AgentError(
-                protocol.UNKNOWN_METHOD,
-                f"the agent has no method {name[:60]!r}. It has: {', '.join(sorted(self._methods))}.",
-            )
-        if method.changes and peer.uid != self.root:
-            raise AgentError(
-                protocol.FORBIDDEN, f"{name} changes the node, and uid {peer.uid} may only read. Run it as root."
-            )
-        for reserved in method.reserved:
-            if reserved in params and peer.uid != self.root:
-                raise AgentError(
-                    protocol.FORBIDDEN, f"{name} takes {reserved} from root alone, and not from uid {peer.uid}."
-                )
-        return method
-
-    async def call(self, request: protocol.Request, peer: Peer) -> dict[str, t.Any]:
-        """The result of a method, or AgentError and nothing else."""
-        deadline = _Deadline(self.limits.deadline)
-        method = self._methods[request.method]
-        try:
-            with deadline:
-                if method.slow and not self.is_root(peer):
-                    work = functools.partial(method.handler, request.params, peer)
-                    found = await self._coalesced(peer.uid, request.method, request.params, work)
-                else:
-                    found = await method.handler(request.params, peer)
-                return t.cast("dict[str, t.Any]", found)
-        except AgentError:
-            raise
-        except asyncio.CancelledError:
-            if not deadline.passed:
-                raise self.stopping() from None
-            raise AgentError(
-                protocol.TIMEOUT,
-                f"{request.method} was not done within {self.limits.deadline:g} s and was given up. Ask again; "
-                "`journalctl -u calico-agent` says what kept it.",
-            ) from None
-        except Exception:  # noqa: BLE001  whatever it is, the client is told and the agent lives
-            _log.exception("method %s failed", request.method)
-            raise self.internal(request.method) from None
-
-    async def call_cni(self, environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:
-        """Status and output of the plugin, or CniRefusal and nothing else."""
-        if self._cni is None:
-            raise CniRefusal(cni_framing.TRY_AGAIN, "the agent is not ready to attach workloads", "Try again.")
-        deadline = _Deadline(self.limits.deadline)
-        try:
-            with deadline:
-                return await self._cni(environment, stdin)
-        except CniRefusal:
-            raise
-        except asyncio.CancelledError:
-            if not deadline.passed:
-                raise CniRefusal(cni_framing.TRY_AGAIN, self.stopping().message) from None
-            raise CniRefusal(
-                cni_framing.TRY_AGAIN,
-                f"the agent was not done within {self.limits.deadline:g} s and gave up",
-                "Try again. `journalctl -u calico-agent` says what kept it.",
-            ) from None
-        except Exception:  # noqa: BLE001
-            _log.exception("a CNI request failed")
-            raise CniRefusal(cni_framing.INTERNAL, self.internal("CNI").message) from None
-
-    def stopping(self) -> AgentError:
-        return AgentError(protocol.UNAVAILABLE, "the agent is being stopped. Try again when it has started.")
-
-    def internal(self, name: str) -> AgentError:
-        return AgentError(
-            protocol.INTERNAL,
-            f"{name} failed for a reason that the agent did not expect. `journalctl -u calico-agent` has the details; "
-            "please report them.",
-        )
-
-    def observe(self, method: str, outcome: str, seconds: float) -> None:
-        if self._observed is not None:
-            self._observed(method, outcome, seconds)
 
     # --- the socket
 
@@ -440,23 +213,3 @@ def _gone(connection: socket.socket) -> bool:
         return not connection.recv(1, socket.MSG_PEEK)
     except BlockingIOError:
         return False
-
-
-class _Deadline:
-    """Cancels the task that is inside, once; what it was busy with sees that at its next await."""
-
-    def __init__(self, seconds: float) -> None:
-        self.passed = False
-        self._seconds = seconds
-
-    def __enter__(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(
-            self._seconds, self._pass, t.cast("asyncio.Task[t.Any]", asyncio.current_task())
-        )
-
-    def __exit__(self, *dummy: object) -> None:
-        self._timer.cancel()
-
-    def _pass(self, task: asyncio.Task[t.Any]) -> None:
-        self.passed = True
-        task.cancel()

@@ -20,7 +20,7 @@ import socket
 import typing as t
 
 from ..api.fair_share import FairShare
-from . import exposition
+from . import metrics
 from .metrics import Registry
 
 ADDRESS = "127.0.0.1"
@@ -198,7 +198,7 @@ class MetricsServer:
 
     def _page(self, path: bytes) -> Answer:
         if path == b"/metrics":
-            return Answer(http.HTTPStatus.OK, exposition.text(self._registry), exposition.CONTENT_TYPE)
+            return Answer(http.HTTPStatus.OK, metrics.text(self._registry), metrics.CONTENT_TYPE)
         wrong = self._checks[path]()
         if wrong is None:
             return Answer(http.HTTPStatus.OK, "ok\n")

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Counters, gauges and histograms, and the registry that gathers them. No dependency; exposition.py writes them out.
+"""Counters, gauges and histograms, and the registry that gathers them. No dependency.
+
+`text` writes a registry as Prometheus reads it: the text format, version 0.0.4 (prometheus.io, "Exposition formats").
 
 A metric is asked for by its label values, in the order of its labels:
 
@@ -16,8 +18,11 @@ Not for threads: whoever works in one hands its figures to the loop.
 from __future__ import annotations
 
 import bisect
+import math
 import re
 import typing as t
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 #: Seconds: from what a packed netlink message takes to what a caller gives up at.
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -189,3 +194,40 @@ class Registry:
             raise ValueError(f"there is a metric {metric.name} already")
         self._metrics[metric.name] = metric
         return metric
+
+
+def text(registry: Registry) -> str:
+    """Return all metrics of a registry as text. A metric without values has its description alone."""
+    return "".join(line for metric in registry.metrics() for line in _lines(metric))
+
+
+def _lines(metric: Metric) -> t.Iterator[str]:
+    # In this format a counter's description has the name that its samples have.
+    name = metric.name + ("_total" if metric.kind == "counter" else "")
+    yield f"# HELP {name} {_escaped(metric.help)}\n"
+    yield f"# TYPE {name} {metric.kind}\n"
+    for suffix, labels, value in metric.samples():
+        shown = ",".join(f'{label}="{_quoted(content)}"' for label, content in labels)
+        yield (
+            f"{metric.name}{suffix}{{{shown}}} {_number(value)}\n"
+            if shown
+            else f"{metric.name}{suffix} {_number(value)}\n"
+        )
+
+
+def _escaped(help: str) -> str:
+    return help.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _quoted(value: str) -> str:
+    # A lone half of a surrogate pair could not be encoded, and would cost all the others.
+    value = value.encode("utf-8", "replace").decode("utf-8")
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if value == int(value) and abs(value) < 1 << 53 else repr(float(value))

@@ -35,7 +35,8 @@ PACKAGE = "host_routing"
 
 #: The folders below module_utils that a node needs. `fleet`, the compiler, is not among them.
 ROOMS = (
-    "agent", "base", "bgp", "bird", "cli", "dataplane", "ipam", "node", "policy", "preflight", "resources", "state",
+    "agent", "base", "bgp", "bird", "cli", "dataplane", "ipam", "node", "policy", "preflight", "resources", "sockets",
+    "state",
 )  # fmt: skip
 
 _MAIN = """# Runs the engine that lies beside this file: the agent, calicoctl, or host_routing/node/command.py.

@@ -17,9 +17,9 @@ import subprocess
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import Limits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Limits
 
 from tests.integration.agent.cni.shim import Shim
 from tests.integration.agent.daemon_under_test import Daemon, install_engine
@@ -293,7 +293,7 @@ def test_a_refusal_reaches_who_attaches(tmp_path: pathlib.Path, carrier: str) ->
             full.sendall(b"x" * 990)
             for _ in range(100):
                 server.do(asyncio.sleep(0.01))
-                if server.server._waiting[True] == 990:
+                if server.server.bounds.waiting[True] == 990:
                     break
             for command in ("ADD", "DEL", "CHECK", "STATUS"):
                 answer = shim.execute({"CNI_COMMAND": command, "CNI_CONTAINERID": "c"}, b'{"cniVersion":"1.0.0"}')

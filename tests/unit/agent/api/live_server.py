@@ -10,12 +10,15 @@ import os
 import pathlib
 import socket
 import threading
+import time
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import Limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Method
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import Client
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Limits, Method, Server
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server
 
 ME = os.getuid()
 
@@ -153,3 +156,10 @@ def everything(connection: socket.socket) -> bytes:
         if not data:
             return bytes(said)
         said += data
+
+
+def eventually(condition: t.Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)

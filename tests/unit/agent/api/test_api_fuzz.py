@@ -13,10 +13,10 @@ import tempfile
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Calls
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError, Request
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.packed_state import pack
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -97,7 +97,7 @@ def test_nonsense(requests: list[tuple[str, dict[str, t.Any]]]) -> None:
         node = Node(folder)
         agent = await node.start()
         node.kernel.netns_add("web", "")
-        server = Server("", Methods(agent).table)
+        server = Calls(Methods(agent).table)
         for method, params in requests:
             request = protocol.parse(protocol.request(1, method, params))
             assert request == Request(1, method, params)

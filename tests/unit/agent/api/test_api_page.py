@@ -9,8 +9,8 @@ import pathlib
 import re
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import Limits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Limits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.workloads import SELECTOR_LIMIT
 
 from tests.conftest import ROOT

@@ -11,15 +11,16 @@ import os
 import pathlib
 import socket
 import stat
-import time
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import Limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Calls, Method
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Limits, Server, SocketInUse
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server, SocketInUse
 
-from tests.unit.agent.api.live_server import ME, LiveServer, everything
+from tests.unit.agent.api.live_server import ME, LiveServer, eventually, everything
 
 Serve = t.Callable[..., LiveServer]
 SOMEBODY_ELSE = ME + 1
@@ -32,13 +33,6 @@ def answers(said: bytes) -> list[dict]:
 
 def error(code: str, message: str, id=None, data=None) -> dict:
     return {"id": id, "error": {"code": code, "message": message, "data": data or {}}}
-
-
-def eventually(condition: t.Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 # --- requests
@@ -165,9 +159,10 @@ def test_a_stream_that_breaks_says_so(live: LiveServer) -> None:
 # --- who may what
 
 
-def test_root_may_and_others_read_or_do_nothing(serve: Serve, tmp_path: pathlib.Path) -> None:
-    server = Server(str(tmp_path / "s"), dict(serve(root=0).server._methods), group="calico")
-    server._readers = 4000
+def test_root_may_and_others_read_or_do_nothing() -> None:
+    methods = {name: Method(dict, changes=name == "change") for name in ("echo", "change")}
+    server = Calls(methods, group="calico")
+    server.readers = 4000
     root, reader, nobody = (
         Peer(1, 0, 0, frozenset([0])),
         Peer(1, 9, 9, frozenset([9, 4000])),
@@ -181,7 +176,7 @@ def test_root_may_and_others_read_or_do_nothing(serve: Serve, tmp_path: pathlib.
             server.method(method, peer)
         refused[name] = (caught.value.code, caught.value.message)
     stranger = "uid 9 may not use the agent. Become root, or a member of group `calico`, which may read."
-    server._methods["echo"] = server._methods["echo"]._replace(reserved=("state",))
+    methods["echo"] = methods["echo"]._replace(reserved=("state",))
     assert server.method("echo", reader, {"other": 1}) and server.method("echo", root, {"state": 1})
     with pytest.raises(AgentError) as reserved:
         server.method("echo", reader, {"state": 1})
@@ -223,7 +218,7 @@ def test_ten_mebibytes_on_one_line(live: LiveServer) -> None:
     most = []
 
     async def look() -> None:
-        most.append(live.server._waiting[True])
+        most.append(live.server.bounds.waiting[True])
 
     with live.connect() as connection:
         for dummy in range(160):
@@ -242,7 +237,7 @@ def test_many_incomplete_requests_share_one_bound(serve: Serve) -> None:
     live = serve(limits=Limits(waiting=1000))
     with live.connect() as first, live.connect() as second:
         first.sendall(b'{"id":1,')
-        eventually(lambda: live.server._waiting[True] == 8)
+        eventually(lambda: live.server.bounds.waiting[True] == 8)
         second.sendall(b"a" * 995)
         assert answers(everything(second)) == [
             error("try_again", "the agent holds too many requests that are not complete. Try again.")
@@ -276,7 +271,7 @@ def test_what_is_sent_during_a_request_waits_for_it(serve: Serve) -> None:
         with pytest.raises(socket.timeout):  # the server reads no more than it has to, and the kernel's buffer fills
             while sent < 4 << 20:
                 sent += connection.send(line * 100)
-        assert live.server._waiting[True] < 1 << 20
+        assert live.server.bounds.waiting[True] < 1 << 20
         live.loop.call_soon_threadsafe(live.release.set)
         connection.settimeout(10)
         lines = connection.makefile("rb")
@@ -291,20 +286,20 @@ def test_one_connection_too_many_is_told_why(serve: Serve) -> None:
         "who holds them."
     )
     silent = [live.connect() for dummy in range(2)]
-    eventually(lambda: len(live.server._connections) == 2)
+    eventually(lambda: len(live.server.bounds.connections) == 2)
     assert answers(live.say(b'{"id":1,"method":"echo"}\n{"id":2,"method":"echo"}\n')) == [
         error("try_again", message, 1)
     ]
-    eventually(lambda: not live.server._refused)
+    eventually(lambda: not live.server.bounds.refused)
     assert json.loads(live.say(b"CNI 1\nCNI_COMMAND=ADD\n\n{}")[2:])["msg"] == message
-    eventually(lambda: not live.server._refused)
+    eventually(lambda: not live.server.bounds.refused)
     third = live.connect()
-    eventually(lambda: len(live.server._refused) == 1)
+    eventually(lambda: len(live.server.bounds.refused) == 1)
     with live.connect() as fourth:
         assert everything(fourth) == b""
     for connection in [*silent, third]:
         connection.close()
-    eventually(lambda: not live.server._connections)
+    eventually(lambda: not live.server.bounds.connections)
     with live.client() as client:
         client.call("echo")
 
@@ -312,7 +307,7 @@ def test_one_connection_too_many_is_told_why(serve: Serve) -> None:
 def test_others_leave_connections_for_root(serve: Serve) -> None:
     live = serve(root=SOMEBODY_ELSE, limits=Limits(connections=3, others=1))
     with live.connect() as silent:
-        eventually(lambda: len(live.server._connections) == 1)
+        eventually(lambda: len(live.server.bounds.connections) == 1)
         assert answers(live.say(b'{"id":1,"method":"echo"}\n')) == [
             error(
                 "try_again",
@@ -320,7 +315,7 @@ def test_others_leave_connections_for_root(serve: Serve) -> None:
                 f"`ss -xp src {live.path}` shows who holds them.",
             )
         ]
-        live.server.root = ME
+        live.server.bounds.root = live.server.calls.root = ME
         with live.client() as client:
             client.call("echo")
         silent.close()
@@ -331,8 +326,8 @@ def test_who_says_nothing_is_left_alone_for_a_while(serve: Serve) -> None:
     with live.connect() as silent, live.connect() as slow:
         slow.sendall(b'{"id":1')  # a request has to be complete by then, however its bytes come
         assert everything(silent) == b"" and everything(slow) == b""
-    eventually(lambda: not live.server._connections)
-    assert live.server._waiting == {True: 0, False: 0}
+    eventually(lambda: not live.server.bounds.connections)
+    assert live.server.bounds.waiting == {True: 0, False: 0}
 
 
 # --- CNI

@@ -12,7 +12,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Limits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import Limits
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

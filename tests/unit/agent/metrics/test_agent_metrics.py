@@ -10,7 +10,7 @@ import pathlib
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import exposition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import metrics
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.agent_metrics import watch_agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
 
@@ -31,7 +31,7 @@ def test_a_node_in_figures(tmp_path: pathlib.Path) -> None:
         node.kernel.sysctl_write("net/ipv4/ip_forward", "0")
         agent.reconciler.mark()
         await node.settle()
-        exposition.text(measured.registry)
+        metrics.text(measured.registry)
         assert measured.build_info.value(VERSION, "", "node1") == 1
         assert (measured.in_sync.value(), measured.state_complete.value()) == (1, 1)
         assert (measured.last_converged.value() or 0) > 1e9
@@ -59,7 +59,7 @@ def test_a_node_in_figures(tmp_path: pathlib.Path) -> None:
         with pytest.raises(AgentError):
             await node.add("late")
         assert measured.refused.value() == 1
-        exposition.text(measured.registry)
+        metrics.text(measured.registry)
         assert measured.pool_free_ratio.value("default-pool") == 0
 
     run(scenario())

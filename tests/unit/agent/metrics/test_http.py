@@ -11,7 +11,7 @@ import socket
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import exposition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import metrics
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.http import MetricsServer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.metrics import Registry
 from hypothesis import HealthCheck, given, settings
@@ -71,7 +71,7 @@ def test_the_metrics(ask: Ask) -> None:
     assert status == "HTTP/1.1 200 OK"
     assert body == "# HELP calico_x_total x\n# TYPE calico_x_total counter\ncalico_x_total 1\n"
     assert fields == {
-        "Content-Type": exposition.CONTENT_TYPE,
+        "Content-Type": metrics.CONTENT_TYPE,
         "Content-Length": str(len(body)),
         "Connection": "close",
     }

@@ -13,7 +13,7 @@ import time
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import (
     bgp_metrics,
-    exposition,
+    metrics,
     process_metrics,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.instruments import (
@@ -100,7 +100,7 @@ def test_convergence(instruments: Instruments) -> None:
 
 def test_the_process(instruments: Instruments) -> None:
     process_metrics.watch_process(instruments)
-    exposition.text(instruments.registry)
+    metrics.text(instruments.registry)
     assert instruments.open_fds.value() == pytest.approx(len(os.listdir("/proc/self/fd")), abs=2)
     assert 1e6 < instruments.resident.value() <= instruments.resident_max.value()
     assert 0 < instruments.cpu.value() == pytest.approx(time.process_time(), abs=0.1)
@@ -114,12 +114,12 @@ def test_a_process_of_any_name(tmp_path: pathlib.Path, instruments: Instruments)
     (tmp_path / "self" / "stat").write_text(f"7 (a) b (c) {' '.join(fields)}\n")
     (tmp_path / "self" / "status").write_text("VmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n")
     process_metrics.watch_process(instruments, str(tmp_path))
-    exposition.text(instruments.registry)
+    metrics.text(instruments.registry)
     ticks = os.sysconf("SC_CLK_TCK")
     assert instruments.cpu.value() == 300 / ticks
     assert instruments.start_time.value() == 1000 + 1200 / ticks
     assert (instruments.resident.value(), instruments.resident_max.value()) == (1 << 20, 2 << 20)
-    exposition.text(instruments.registry)
+    metrics.text(instruments.registry)
     assert instruments.cpu.value() == 300 / ticks
 
 

@@ -9,7 +9,7 @@ import math
 import re
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import exposition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import metrics
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.metrics import Registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,7 +49,7 @@ def test_how_it_looks() -> None:
     errors.add("a")
     for value in (0.05, 0.1, 0.5, 7):
         seconds.observe(value=value)
-    assert exposition.text(registry) == (
+    assert metrics.text(registry) == (
         '# HELP calico_errors_total What failed:\\n"\\\\".\n'
         "# TYPE calico_errors_total counter\n"
         'calico_errors_total{kind="a"} 1\n'
@@ -73,7 +73,7 @@ def test_labels_and_values_are_read_back(values: dict[tuple[str, str], float]) -
     gauge = registry.gauge("calico_x", "x", ["a", "b"])
     for (first, second), value in values.items():
         gauge.set(first, second, value=value)
-    text = exposition.text(registry).encode("utf-8").decode("utf-8")
+    text = metrics.text(registry).encode("utf-8").decode("utf-8")
     kept = {
         tuple((name, content.encode("utf-8", "replace").decode()) for name, content in zip("ab", key)): value
         for key, value in values.items()
@@ -96,7 +96,7 @@ def test_a_histogram_counts_what_is_at_most_each_bound(values: list[float], boun
         histogram.observe(value=value)
     assert histogram.count() == len(values)
     if values:
-        found = read(exposition.text(registry))
+        found = read(metrics.text(registry))
         for bound in bounds:
             counted = found["calico_h_bucket", (("le", repr(float(bound))),)]
             assert counted == sum(value <= bound for value in values)
@@ -111,7 +111,7 @@ def test_a_counter_is_there_from_the_beginning() -> None:
     labelled.declare("x")
     labelled.add("x")
     labelled.declare("x")
-    assert read(exposition.text(registry)) == {("calico_a_total", ()): 0, ("calico_b_total", (("kind", "x"),)): 1}
+    assert read(metrics.text(registry)) == {("calico_a_total", ()): 0, ("calico_b_total", (("kind", "x"),)): 1}
     assert labelled.value("x") == 1 and labelled.value("y") == 0
 
 
@@ -127,8 +127,8 @@ def test_what_is_looked_up_when_read() -> None:
     registry = Registry()
     gauge = registry.gauge("calico_g", "g")
     registry.refresh_with(lambda: gauge.set(value=(gauge.value() or 0) + 1))
-    exposition.text(registry)
-    assert "calico_g 2\n" in exposition.text(registry)
+    metrics.text(registry)
+    assert "calico_g 2\n" in metrics.text(registry)
 
 
 def test_mistakes_are_refused() -> None:

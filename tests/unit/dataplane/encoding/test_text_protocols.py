@@ -13,7 +13,7 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import exposition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import metrics
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.metrics import Registry
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import iptables_encoding, terminal_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
@@ -160,7 +160,7 @@ def test_texts_for_people_are_lines_and_no_commands_of_a_terminal(text: str) -> 
 def test_other_writers_hold_to_their_protocols(text: str) -> None:
     registry = Registry()
     registry.gauge("calico_test", "Test.", ("name",)).set(text, value=1.0)
-    assert len(exposition.text(registry).split("\n")) == 4
+    assert len(metrics.text(registry).split("\n")) == 4
     name = file_name(text)
     assert "/" not in name and name not in (".", "..") and len(name) < 255 and name.isascii()
     assert json.loads(json.dumps({"text": text}))["text"] == text

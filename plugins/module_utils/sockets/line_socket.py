@@ -1,0 +1,108 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A client's end of a Unix stream socket on which lines are spoken: what the agent's and BIRD's clients share.
+
+Blocking, standard library alone, cheap to import. What the lines mean, and which words a failure has for people, is
+the business of the two clients.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+import typing as t
+
+
+class LineTooLong(Exception):
+    """More bytes without the end of a line than the limit allows."""
+
+
+class Hangup(Exception):
+    """The other side closed the connection before the end of a line."""
+
+
+class LineSocket:
+    """One connection to the socket at a path; `connect` makes it. A line has at most `limit` bytes.
+
+    Points in time (`end`) are of time.monotonic(), in seconds. All methods raise OSError as the kernel does, and
+    socket.timeout, which is one, when the time is over.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._socket: t.Optional[socket.socket] = None
+        self._buffer = bytearray()
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection on this side; the other side may have closed it."""
+        return self._socket is not None
+
+    def connect(self, path: str, timeout: float) -> None:
+        """Connect within `timeout` seconds."""
+        self.close()
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(timeout)
+        try:
+            connection.connect(path)
+        except OSError:
+            connection.close()
+            raise
+        self._socket = connection
+
+    def close(self) -> None:
+        """End the connection, if there is one, and drop what was read of it."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self._buffer.clear()
+
+    def closed_by_peer(self) -> bool:
+        """Return whether the other side has closed the connection and nothing is left to read."""
+        connection = self._open()
+        connection.setblocking(False)
+        try:
+            return not connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def send(self, data: bytes, end: float) -> None:
+        """Send all of `data`."""
+        connection = self._open()
+        connection.settimeout(_left(end))
+        connection.sendall(data)
+
+    def line(self, end: t.Optional[float]) -> bytes:
+        """Return the next line without its newline; without `end` it is waited for however long it takes.
+
+        Raises Hangup and LineTooLong.
+        """
+        connection = self._open()
+        seen = 0
+        while True:
+            found = self._buffer.find(b"\n", seen)
+            if found >= 0:
+                line = bytes(self._buffer[:found])
+                del self._buffer[: found + 1]
+                return line
+            seen = len(self._buffer)
+            if seen > self._limit:
+                raise LineTooLong
+            connection.settimeout(None if end is None else _left(end))
+            data = connection.recv(1 << 18)
+            if not data:
+                raise Hangup
+            self._buffer += data
+
+    def _open(self) -> socket.socket:
+        if self._socket is None:
+            raise AssertionError("connect() comes first")
+        return self._socket
+
+
+def _left(end: float) -> float:
+    # A timeout of 0 would mean a socket that does not block.
+    return max(0.001, end - time.monotonic())
