@@ -6,8 +6,8 @@
 BIRD 3 compares a kernel route with its own by the next hop only and does not write a route again that it has seen in
 the kernel (sysdep/unix/krt.c: krt_rt_notify, krt_same_dest). So a change of `krt_mtu` does not reach the kernel,
 neither by `configure` nor by `reload`. A weight changes the next hop for BIRD, and the kernel drops the weight of a
-single next hop. So BIRD reads such a change twice: first with weights, for one scan of the kernel's routes that replaces
-them all in place, then as it is.
+single next hop. So BIRD reads such a change twice: first with weights, for one scan of the kernel's routes that
+replaces them all in place, then as it is.
 
 BIRD 3 also ends with SIGSEGV if that filter is replaced before its first scan, up to a second after its start.
 """
