@@ -7,6 +7,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import phase_lines, shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
@@ -27,7 +28,7 @@ class ActionModule(GuardedAction):
                 "failed": {"type": "list", "elements": "str", "default": []},
                 "problems": {"type": "list", "elements": "str", "default": []},
                 "without": {"type": "list", "elements": "str", "default": []},
-                "loss_limit": {"type": "int", "default": 0},
+                "max_lost_probes": {"type": "int", "default": 0},
             }
         )
         hosts = [host for host in task_vars.get("ansible_play_hosts_all", []) if host not in args["without"]]
@@ -35,7 +36,7 @@ class ActionModule(GuardedAction):
         fleet = targets.load(args["fleet"])
         back = all(run_results.usable(results.get(host)) for host in hosts)
         # The gate of the last phase comes after the soak: all live packets take the new mode, whoever failed to retire.
-        if args["phase"] == "retire" or (args["phase"] == "return" and back):
+        if args["phase"] == Phase.RETIRE or (args["phase"] == "return" and back):
             self._remember(fleet, result)
         if args["phase"] == "return":
             causes = list(args["problems"])
@@ -46,7 +47,7 @@ class ActionModule(GuardedAction):
             result["failed"] = True
             result["msg"] = phase_lines.returned(hosts, results, causes, fleet.hold)
             return result
-        line, problems = phase_lines.phase(args["phase"], hosts, results, fleet, args["loss_limit"])
+        line, problems = phase_lines.phase(args["phase"], hosts, results, fleet, args["max_lost_probes"])
         shown_lines.show([line], color=None if not problems else "red")
         result.update(ok=not problems, line=line, problems=problems)
         return result

@@ -51,7 +51,7 @@ options:
     type: list
     elements: str
     default: []
-  loss_limit:
+  max_lost_probes:
     description:
       - For V(soak), how many lost probes of all hosts together leave the gate open.
     type: int

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
+
 from ..nodes import run_results
 from ..sources.targets import Targets
 
@@ -16,35 +18,35 @@ def phase(
     hosts: t.Sequence[str],
     results: t.Mapping[str, t.Mapping[str, t.Any]],
     targets: Targets,
-    loss_limit: int = 0,
+    max_lost_probes: int = 0,
 ) -> tuple[str, list[str]]:
-    """(line, problems). The gate is open without problems; up to `loss_limit` lost probes of a soak are none."""
+    """(line, problems). The gate is open without problems; up to `max_lost_probes` lost probes of a soak are none."""
     problems = []
     for host in hosts:
         answer = results.get(host)
         if not run_results.usable(answer):
             problems.append(f"{host}: {run_results.reason(answer)}")
     if name in ("prove", "soak"):
-        return _probes(name, results, problems, loss_limit if name == "soak" else 0, targets.hold)
+        return _probes(name, results, problems, max_lost_probes if name == "soak" else 0, targets.hold)
     done = f"{len(hosts) - len(problems)}/{len(hosts)}"
-    texts = {
-        "prepare": "receive paths of both modes in place, packets held at the smaller MTU",
-        "flip": "routes replaced and checked in the kernel",
-        "retire": "the old mode is gone",
+    texts: dict[str, str] = {
+        Phase.PREPARE: "receive paths of both modes in place, packets held at the smaller MTU",
+        Phase.FLIP: "routes replaced and checked in the kernel",
+        Phase.RETIRE: "the old mode is gone",
     }
     if targets.hold:
         texts = {
-            "prepare": "backup routes in place, sessions as they were",
-            "divert": "all traffic goes into tunnels, sessions as they were",
-            "flip": "sessions changed, all routes there by BGP again and checked in the kernel",
-            "retire": "backup routes are gone",
+            Phase.PREPARE: "backup routes in place, sessions as they were",
+            Phase.DIVERT: "all traffic goes into tunnels, sessions as they were",
+            Phase.FLIP: "sessions changed, all routes there by BGP again and checked in the kernel",
+            Phase.RETIRE: "backup routes are gone",
         }
-    text = texts.get(name, "") + (_kept(results) if name == "retire" else "")
+    text = texts.get(name, "") + (_kept(results) if name == Phase.RETIRE else "")
     return f"{name:<9} {done}  {text}".rstrip(), problems
 
 
 def _probes(
-    name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str], loss_limit: int, hold: bool
+    name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str], max_lost_probes: int, hold: bool
 ) -> tuple[str, list[str]]:
     lossy: list[str] = []
     paths = sent = lost = good = silent = 0
@@ -64,7 +66,7 @@ def _probes(
                 lossy.append(f"{path}: {why}")
             if target.get("longest_gap", 0.0) > gap:
                 worst, gap = path, target["longest_gap"]
-    tolerated = 0 < lost <= loss_limit
+    tolerated = 0 < lost <= max_lost_probes
     if not tolerated:
         problems += lossy
     if name == "prove":
@@ -78,7 +80,7 @@ def _probes(
     unseen = _unwatched(results)
     parts = [counted + ("" if unseen else " since before the flip"), longest]
     if tolerated:
-        parts.append(f"calico_node_loss_limit is {loss_limit:,}")
+        parts.append(f"calico_node_max_lost_probes is {max_lost_probes:,}")
     if unseen:
         more = f" and {len(unseen) - 3} more" if len(unseen) > 3 else ""
         parts.append(f"the flip is not all counted on {', '.join(unseen[:3])}{more}")

@@ -70,7 +70,7 @@ class Fleet:
         # An emulated processor that stands still loses some of the product's own probes, whose buffers are small. The
         # tests' streams have large ones, and they must lose nothing at all. A new connection to each node after each
         # phase takes minutes there: changes are confirmed natively, by all other suites.
-        slow = ("convergence_timeout=300", "loss_limit=300", "confirm_timeout=0")
+        slow = ("convergence_timeout=300", "max_lost_probes=300", "confirm_timeout=0")
         patience = [f"calico_node_{entry}" for entry in slow] if MACHINE == "qemu" else []
         return [
             "ansible-playbook",

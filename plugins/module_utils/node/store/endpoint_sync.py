@@ -121,7 +121,7 @@ def _enforce(machine: Machine, who: str) -> None:
     stored = Store(machine.store).load()
     if stored is None:
         return
-    by = writer.of(machine, who, writer.PATIENCE)
+    by = writer.of(machine, who, machine.agent_patience)
     if isinstance(by, writer.Through):
         by.reload_remote_endpoints()
         return
