@@ -21,7 +21,7 @@ _COUNT = re.compile(r"(\d+) (imported|filtered|exported|preferred)")
 
 @dataclasses.dataclass(frozen=True)
 class Session:
-    """A BGP session. `since` is as BIRD prints it; `imported`, `filtered` and `exported` count routes.
+    """A BGP session. `since` is as BIRD prints it; the counts are of its first channel's routes.
 
     `bgp_state` is BGP's own word (Established, Active, Connect, Idle, Passive...). `error` is the last error, "" for
     none. `graceful_restart`: both sides announced it. `neighbor_restarting`: the peer is down and its routes are kept.
