@@ -13,7 +13,7 @@ import dataclasses
 import typing as t
 
 from ..errors import Refused
-from ..fields import field
+from ..fields import OneOf, field
 from .policies import GlobalNetworkPolicy, NetworkPolicy
 
 SET, DELETE = "Set", "Delete"
