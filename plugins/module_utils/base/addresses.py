@@ -143,6 +143,50 @@ def _cidr(version: int, number: int, length: int, written: int) -> Cidr:
     return Cidr(version, number, number >> shift << shift, length, written)
 
 
+def canonical_address(text: str) -> tuple[int, int]:
+    """Return (IP version, address as a number) of text in the form that this collection writes. Raises ValueError.
+
+    Unlike `parse_address` it takes an IPv4-mapped IPv6 address as IPv6.
+    """
+    if family_of(text) == 4:
+        parts = text.split(".")
+        if len(parts) == 4:
+            value = 0
+            for part in parts:
+                # `str(int())` refuses what isdigit lets through: leading zeros, digits of other scripts.
+                if not part.isdigit() or len(part) > 3 or int(part) > 255 or str(int(part)) != part:
+                    break
+                value = value << 8 | int(part)
+            else:
+                return 4, value
+        raise ValueError(f"{text!r} is not an IP address")
+    if "%" in text:
+        raise ValueError(f"{text!r} has a zone")
+    return 6, int(ipaddress.IPv6Address(text))
+
+
+def format_address(version: int, value: int) -> str:
+    """Return the text of an address that is given as a number."""
+    if version == 4:
+        return f"{value >> 24}.{value >> 16 & 255}.{value >> 8 & 255}.{value & 255}"
+    return str(ipaddress.IPv6Address(value))
+
+
+def canonical_cidr(text: str) -> tuple[int, int, int]:
+    """Return (IP version, first address, prefix length). Raises ValueError, also for bits set behind the prefix."""
+    address, slash, length = text.partition("/")
+    version, value = canonical_address(address)
+    if not slash or not length.isdigit() or not length.isascii() or str(int(length)) != length:
+        raise ValueError(f"{text!r} has no prefix length")
+    prefix = int(length)
+    bits = BITS[version]
+    if prefix > bits:
+        raise ValueError(f"{text!r} has a prefix longer than {bits}")
+    if value & ((1 << (bits - prefix)) - 1):
+        raise ValueError(f"{text!r} has bits set behind its prefix")
+    return version, value, prefix
+
+
 @functools.lru_cache(maxsize=65536)
 def cidr(text: str) -> Cidr:
     """Return the range that `text` spells; an address alone is a range of one. Raises ValueError for any other text."""

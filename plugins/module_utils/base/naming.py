@@ -71,14 +71,6 @@ def interface_name(namespace: str, name: str, prefix: str = INTERFACE_PREFIX) ->
     return check_device_name(prefix + digits, "interface prefix")
 
 
-def container_interface_name(container_id: str, prefix: str = INTERFACE_PREFIX) -> str:
-    """Host side of the veth pair of a container that has no orchestrator: the prefix and the id's first 11 characters.
-
-    Container ids are random hex digits, so the beginning is enough.
-    """
-    return check_device_name(prefix + container_id[:11], "container id")
-
-
 def vtep_mac(node: str) -> str:
     """MAC address of a node's VXLAN device: 66: and the first five bytes of the SHA-1 of the node's name.
 
@@ -129,14 +121,6 @@ def bird_filter_name(name: str, direction: str, version: int) -> str:
     return f"'bgp_{name}_{direction}FilterV{version}'"
 
 
-def mesh_passive(own_address: str, peer_address: str) -> bool:
-    """Whether Calico lets this side of a mesh session wait for the other: the lower address, compared as text, does.
-
-    Always true on one side of a pair and false on the other.
-    """
-    return peer_address > own_address
-
-
 # --- IPAM -----------------------------------------------------------------------------------------------------------
 
 
@@ -150,50 +134,3 @@ def tunnel_handle_id(tunnel: str, node: str) -> str:
     if tunnel not in TUNNELS:
         raise NamingError("tunnel", tunnel, "is not a kind of tunnel.", f"Use one of {', '.join(TUNNELS)}.")
     return f"{tunnel}-tunnel-addr-{node}"
-
-
-def stored_handle_id(text: str) -> str:
-    """A handle as read from a store: old versions on Windows left a carriage return at its end."""
-    return text.rstrip("\r")
-
-
-def cidr_key(cidr: str) -> str:
-    """A CIDR as the last part of an etcd path: 192.168.221.64-26."""
-    return cidr.replace("/", "-")
-
-
-def cidr_resource_name(cidr: str) -> str:
-    """A CIDR as the name of a resource: 192-168-221-64-26."""
-    return re.sub("[.:/]", "-", cidr)
-
-
-# --- workload endpoints ---------------------------------------------------------------------------------------------
-
-_SEGMENTS: dict[str, tuple[str, ...]] = {
-    "k8s": ("node", "orchestrator", "pod", "endpoint"),
-    "cni": ("node", "orchestrator", "containerID", "endpoint"),
-    "libnetwork": ("node", "orchestrator", "orchestrator", "endpoint"),
-}
-_OTHER_SEGMENTS = ("node", "orchestrator", "workload", "endpoint")
-
-
-def workload_endpoint_name(identifiers: t.Mapping[str, str]) -> str:
-    """Name of a WorkloadEndpoint: its identifiers joined by dashes, the dashes inside them doubled.
-
-    They are `node`, `orchestrator`, `endpoint` and, by orchestrator, `pod` (k8s), `containerID` (cni), nothing
-    (libnetwork) or `workload` (any other).
-    """
-    parts = []
-    for field in _SEGMENTS.get(identifiers.get("orchestrator", ""), _OTHER_SEGMENTS):
-        value = identifiers.get(field, "")
-        if not value:
-            raise NamingError(field, value, "is empty.", "A workload endpoint's name is made of it: set it.")
-        if value.startswith("-") or value.endswith("-"):
-            raise NamingError(
-                field,
-                value,
-                "begins or ends with a dash.",
-                "Dashes separate the parts of a workload endpoint's name: begin and end with something else.",
-            )
-        parts.append(value.replace("-", "--"))
-    return "-".join(parts)

@@ -19,8 +19,7 @@ import collections
 import math
 import typing as t
 
-from ..base.addresses import family_of
-from .block_walk import format_address, parse_address, parse_cidr
+from ..base.addresses import canonical_address, canonical_cidr, family_of, format_address
 from .errors import names
 
 #: Seconds that a released address rests before it is given to somebody who did not ask for it.
@@ -143,7 +142,7 @@ class _Block:
     def __init__(self, cidr: str, pool: str, granted: bool, ahead: bool, opened: bool, automatic: bool) -> None:
         self.cidr = cidr
         self.pool = pool
-        self.version, self.first, prefix = parse_cidr(cidr)
+        self.version, self.first, prefix = canonical_cidr(cidr)
         self.shift = _BITS[self.version] - prefix
         self.size = 1 << self.shift
         self.granted = granted
@@ -209,7 +208,7 @@ class Allocations:
 
     def by_address(self, address: str) -> t.Optional[Allocation]:
         try:
-            return self._held.get(parse_address(address))
+            return self._held.get(canonical_address(address))
         except ValueError:
             return None
 
@@ -270,10 +269,10 @@ class Allocations:
         a pool that is not in it has PoolUse's defaults. Nothing that is in use is dropped, whatever the grant says.
         Raises ValueError for what is no address or CIDR.
         """
-        fixed = {parse_address(address): whose for address, whose in reserved.items()}
+        fixed = {canonical_address(address): whose for address, whose in reserved.items()}
         ranges = _Ranges(reservations)
         for granted in (*blocks, *spares):
-            parse_cidr(granted.cidr)
+            canonical_cidr(granted.cidr)
         self._grants = (*((block, False) for block in blocks), *((block, True) for block in spares))
         self._fixed, self._reservations, self._pools = fixed, ranges, dict(pools or {})
         self._derive()
@@ -352,7 +351,7 @@ class Allocations:
         self._tick(now)
         released = list(self._handles.get(handle, ()))
         for allocation in released:
-            key = parse_address(allocation.address)
+            key = canonical_address(allocation.address)
             self._free(key, now)
             number, at = self._released[key]
             self._cooling.append((number, at, key))
@@ -386,14 +385,14 @@ class Allocations:
         """Makes unhappen the last events: `events` are the last ones that happened, in their order."""
         for event in reversed(events):
             if isinstance(event, Assigned):
-                key = parse_address(event.allocation.address)
+                key = canonical_address(event.allocation.address)
                 self._drop(key)
                 if event.rested is not None:
                     self._released[key] = event.rested
             elif isinstance(event, Opened):
                 del self._opened[event.cidr]
             else:
-                key = parse_address(event.address)
+                key = canonical_address(event.address)
                 del self._released[key]
                 allocation = t.cast(Allocation, event.allocation)
                 self._held[key] = allocation
@@ -514,7 +513,7 @@ class Allocations:
     @staticmethod
     def _parse(address: str) -> _Key:
         try:
-            return parse_address(address)
+            return canonical_address(address)
         except ValueError:
             raise NotInBlocks(
                 f"{address!r} is not an IP address. Ask for one like 10.244.3.7, or for none to get a free one."
@@ -524,7 +523,7 @@ class Allocations:
 
     def _key(self, address: str) -> _Key:
         try:
-            return parse_address(address)
+            return canonical_address(address)
         except ValueError as error:
             raise Contradiction(str(error)) from error
 
@@ -640,7 +639,7 @@ class _Ranges:
 
 
 def _bounds(cidr: str) -> tuple[int, int, int]:
-    version, first, prefix = parse_cidr(cidr)
+    version, first, prefix = canonical_cidr(cidr)
     return version, first, first + (1 << _BITS[version] - prefix) - 1
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Addresses and blocks as whole numbers, and the order in which a host looks for a free block.
+"""The blocks of a pool as whole numbers, and the order in which a host looks for a free block.
 
 The order is Calico's in kind (libcalico-go's randomBlockGenerator): it starts where a hash of the host's name says,
 goes up, wraps around and meets each block once. Two hosts so rarely want the same block first. The start differs from
@@ -11,53 +11,11 @@ Calico's, which depends on Go's random numbers; nothing may rely on it, since wh
 from __future__ import annotations
 
 import bisect
-import ipaddress
 import typing as t
 
-from ..base.addresses import family_of
+from ..base.addresses import BITS, canonical_cidr, format_address
 
-_BITS = {4: 32, 6: 128}
 _MASK64 = 2**64 - 1
-
-
-def parse_address(text: str) -> tuple[int, int]:
-    """(IP version, address). Raises ValueError."""
-    if family_of(text) == 4:
-        parts = text.split(".")
-        if len(parts) == 4:
-            value = 0
-            for part in parts:
-                # `str(int())` refuses what isdigit lets through: leading zeros, digits of other scripts.
-                if not part.isdigit() or len(part) > 3 or int(part) > 255 or str(int(part)) != part:
-                    break
-                value = value << 8 | int(part)
-            else:
-                return 4, value
-        raise ValueError(f"{text!r} is not an IP address")
-    if "%" in text:
-        raise ValueError(f"{text!r} has a zone")
-    return 6, int(ipaddress.IPv6Address(text))
-
-
-def format_address(version: int, value: int) -> str:
-    if version == 4:
-        return f"{value >> 24}.{value >> 16 & 255}.{value >> 8 & 255}.{value & 255}"
-    return str(ipaddress.IPv6Address(value))
-
-
-def parse_cidr(text: str) -> tuple[int, int, int]:
-    """(IP version, first address, prefix length). Raises ValueError, also for bits set behind the prefix."""
-    address, slash, length = text.partition("/")
-    version, value = parse_address(address)
-    if not slash or not length.isdigit() or not length.isascii() or str(int(length)) != length:
-        raise ValueError(f"{text!r} has no prefix length")
-    prefix = int(length)
-    bits = _BITS[version]
-    if prefix > bits:
-        raise ValueError(f"{text!r} has a prefix longer than {bits}")
-    if value & ((1 << (bits - prefix)) - 1):
-        raise ValueError(f"{text!r} has bits set behind its prefix")
-    return version, value, prefix
 
 
 def fnv1_32(data: bytes) -> int:
@@ -84,8 +42,8 @@ class BlockSpace:
     """
 
     def __init__(self, cidr: str, block_size: int) -> None:
-        self.version, self.base, self.prefix = parse_cidr(cidr)
-        bits = _BITS[self.version]
+        self.version, self.base, self.prefix = canonical_cidr(cidr)
+        bits = BITS[self.version]
         if not self.prefix <= block_size <= bits:
             raise ValueError(f"blocks of /{block_size} cannot be cut from {cidr}")
         self.block_size = block_size
@@ -109,7 +67,7 @@ class BlockSpace:
 
     def index_of(self, cidr: str) -> int:
         """Number of the block `cidr`. Raises ValueError when that is no block of this pool."""
-        version, address, prefix = parse_cidr(cidr)
+        version, address, prefix = canonical_cidr(cidr)
         if prefix != self.block_size or not self.contains(version, address):
             raise ValueError(f"{cidr} is no block of this pool")
         return self.index_at(address)

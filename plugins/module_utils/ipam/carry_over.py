@@ -8,9 +8,8 @@ from __future__ import annotations
 import collections
 import typing as t
 
-from ..base.addresses import family_of
+from ..base.addresses import canonical_address, canonical_cidr, family_of
 from .allocation_plan import AllocationPlan, BlockGrant, QuarantinedBlock
-from .block_walk import parse_address, parse_cidr
 from .errors import PlanError, names
 from .holdings import Key, Ledger, NodeHoldings, PoolState
 from .inputs import TUNNEL, WorkloadKey, WorkloadRequest
@@ -73,7 +72,7 @@ def _release(
     by_range: dict[tuple[int, int, int], tuple[str, bool]] = {}
     for item in sorted(set(released)):
         try:
-            by_range[parse_cidr(item)] = (item, False)
+            by_range[canonical_cidr(item)] = (item, False)
         except ValueError:
             by_name[item] = False
     if not released:
@@ -85,7 +84,7 @@ def _release(
         hit = entry.node in by_name
         if hit:
             by_name[entry.node] = True
-        version, address, length = parse_cidr(entry.cidr)
+        version, address, length = canonical_cidr(entry.cidr)
         bits = 32 if version == 4 else 128
         for found_version, prefix in prefixes:
             if found_version == version and prefix <= length:
@@ -286,7 +285,7 @@ def _moved(what: str, address: str) -> str:
 
 def _place(ledger: Ledger, blocks: t.Container[Key], text: str) -> t.Optional[tuple[PoolState, int]]:
     """Pool and number of an address that lies in one of `blocks`."""
-    version, address = parse_address(text)
+    version, address = canonical_address(text)
     pool = ledger.index.at(version, address)
     if pool is None or (pool.name, pool.space.index_at(address)) not in blocks:
         return None

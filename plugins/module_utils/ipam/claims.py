@@ -16,8 +16,9 @@ import collections
 import dataclasses
 import typing as t
 
+from ..base.addresses import canonical_cidr
 from .allocation_plan import AllocationPlan, BlockGrant, PlannedPool
-from .block_walk import BlockSpace, parse_cidr
+from .block_walk import BlockSpace
 from .errors import RebuildError
 
 #: A block: IP version, first address, prefix length.
@@ -58,10 +59,10 @@ class Base:
         self.nodes = nodes
         self.owners: dict[Key, str] = {}
         for entry in plan.quarantine:
-            self.owners[parse_cidr(entry.cidr)] = entry.node
+            self.owners[canonical_cidr(entry.cidr)] = entry.node
         for node, part in plan.nodes.items():
             for grant in (*part.blocks, *part.spare_blocks):
-                self.owners[parse_cidr(grant.cidr)] = node
+                self.owners[canonical_cidr(grant.cidr)] = node
         # One that cannot be is refused by the planner, in words about the inventory.
         self._spaces: dict[str, BlockSpace] = {}
         for pool, shape in {**pools, **plan.pools}.items():

@@ -12,8 +12,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ..base.addresses import canonical_address, canonical_cidr
 from .allocations import Allocation
-from .block_walk import parse_address, parse_cidr
 
 
 class Grants(t.NamedTuple):
@@ -91,7 +91,7 @@ def check(
     leaked = [held for held in allocations if held.address not in users]
     unused = [Use(address, handle) for address, handle in grants.planned.items() if address not in users]
     stray = [Use(address, handles[0]) for address, handles in users.items() if address not in booked]
-    pools = [parse_cidr(cidr) for cidr in grants.pools.values()]
+    pools = [canonical_cidr(cidr) for cidr in grants.pools.values()]
     outside = [use for use in stray if not _in_any(use.address, pools)]
     missing = [use for use in stray if use not in outside]
     mismatched = [
@@ -115,12 +115,12 @@ def check(
 
 
 def _invalid(allocations: t.Sequence[Allocation], grants: Grants, given: t.Mapping[str, str]) -> t.Iterator[str]:
-    blocks = [(parse_cidr(cidr), cidr, pool, spare) for cidr, pool, spare in grants.blocks]
+    blocks = [(canonical_cidr(cidr), cidr, pool, spare) for cidr, pool, spare in grants.blocks]
     opened = [bounds for bounds, _cidr, _pool, spare in blocks if not spare]
     for (version, first, prefix), cidr, pool, _spare in blocks:
         outer = grants.pools.get(pool)
         if outer is not None and not (
-            _in_any_number(version, first, [parse_cidr(outer)]) and parse_cidr(outer)[2] <= prefix
+            _in_any_number(version, first, [canonical_cidr(outer)]) and canonical_cidr(outer)[2] <= prefix
         ):
             yield f"block {cidr} lies outside of pool {pool} ({outer})"
     ordered = sorted((bounds, cidr) for bounds, cidr, _pool, _spare in blocks)
@@ -209,11 +209,11 @@ def _text(
 
 
 def _by_address(entry: t.Any) -> tuple[int, int]:
-    return parse_address(entry[0])
+    return canonical_address(entry[0])
 
 
 def _in_any(address: str, cidrs: t.Iterable[tuple[int, int, int]]) -> bool:
-    return _in_any_number(*parse_address(address), cidrs)
+    return _in_any_number(*canonical_address(address), cidrs)
 
 
 def _in_any_number(version: int, value: int, cidrs: t.Iterable[tuple[int, int, int]]) -> bool:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ..base.addresses import canonical_address
 from .allocation_plan import TUNNEL_KINDS
-from .block_walk import parse_address
 from .carry_over import Declared, Needs
 from .errors import PlanError, names
 from .holdings import Ledger, NodeHoldings, PoolState
@@ -26,7 +26,7 @@ def declared_addresses(ledger: Ledger, requests: t.Mapping[WorkloadKey, Workload
         if request.address is None:
             continue
         try:
-            version, address = parse_address(request.address)
+            version, address = canonical_address(request.address)
         except ValueError as error:
             raise PlanError(
                 _VARIABLE, name, f"has no valid address: {error}.", "Write an IP address without a prefix length."

@@ -9,8 +9,9 @@ import bisect
 import collections
 import typing as t
 
+from ..base.addresses import canonical_cidr, format_address
 from .allocation_plan import QuarantinedBlock
-from .block_walk import BlockSpace, FreeBlocks, format_address, parse_cidr
+from .block_walk import BlockSpace, FreeBlocks
 from .errors import PlanError
 from .inputs import WORKLOAD, NodeEntry, PoolRange, WorkloadKey
 
@@ -25,7 +26,7 @@ class Reservations:
         """Raises ValueError for what is no CIDR."""
         self._starts: list[int] = []
         self._ends: list[int] = []  # the first address behind each
-        for found, first, prefix in sorted(parse_cidr(cidr) for cidr in cidrs):
+        for found, first, prefix in sorted(canonical_cidr(cidr) for cidr in cidrs):
             if found != version:
                 continue
             end = first + (1 << ((32 if version == 4 else 128) - prefix))
@@ -212,7 +213,7 @@ class PoolIndex:
 
     def blocks_touching(self, cidr: str) -> t.Iterator[tuple[PoolState, int]]:
         """Every block of every pool that has addresses in common with `cidr`."""
-        version, first, prefix = parse_cidr(cidr)
+        version, first, prefix = canonical_cidr(cidr)
         last = first + (1 << ((32 if version == 4 else 128) - prefix)) - 1
         position = max(bisect.bisect_right(self._starts, (version, first)) - 1, 0)
         for state in self._pools[position:]:

@@ -25,6 +25,7 @@ import json
 import re
 import typing as t
 
+from ..base.addresses import canonical_address, canonical_cidr
 from ..base.document_limits import LOCKFILE, BeyondLimits, check_yaml
 from .allocation_plan import (
     ENCAPSULATIONS,
@@ -35,7 +36,7 @@ from .allocation_plan import (
     PlannedPool,
     QuarantinedBlock,
 )
-from .block_walk import BlockSpace, parse_address, parse_cidr
+from .block_walk import BlockSpace
 from .errors import LockfileError
 
 __all__ = ["VERSION", "LockfileError", "dump", "from_document", "load", "to_document"]
@@ -249,7 +250,7 @@ class _Reader:
         optional = {"blocks": list, "spareBlocks": list, "tunnels": dict, "workloads": dict, "workloads6": dict}
         fields = self._fields(entry, path, {}, optional)
         blocks = self._blocks(fields.get("blocks", ()), f"{path}.blocks", node)
-        own = [parse_cidr(grant.cidr) for grant in blocks]
+        own = [canonical_cidr(grant.cidr) for grant in blocks]
         spare = self._blocks(fields.get("spareBlocks", ()), f"{path}.spareBlocks", node)
         tunnels = fields.get("tunnels", {})
         unknown = sorted(str(kind) for kind in tunnels if kind not in TUNNEL_KINDS)
@@ -293,7 +294,7 @@ class _Reader:
         if space is None:
             self._fail(f"names pool {pool} at {path}, which is not among its pools.")
         try:
-            key = parse_cidr(cidr)
+            key = canonical_cidr(cidr)
         except ValueError as error:
             self._fail(f"has a wrong block at {path}: {error}.")
         if key[2] != space.block_size:
@@ -309,7 +310,7 @@ class _Reader:
         if not isinstance(text, str):
             self._fail(f"has no text at {path}, where an address should stand.")
         try:
-            key = parse_address(text)
+            key = canonical_address(text)
         except ValueError as error:
             self._fail(f"has a wrong address at {path}: {error}.")
         if not places.have(*key):

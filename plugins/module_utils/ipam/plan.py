@@ -8,10 +8,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base.addresses import family_of
+from ..base.addresses import canonical_cidr, family_of
 from . import grants
 from .allocation_plan import AllocationPlan, BlockGrant, NodeAllocations, PlannedPool, QuarantinedBlock
-from .block_walk import parse_cidr
 from .carry_over import carry_over
 from .errors import PlanError
 from .holdings import Key, Ledger, NodeHoldings, Reservations, pools_by_name
@@ -150,7 +149,7 @@ def _result(ledger: Ledger, previous: t.Optional[AllocationPlan]) -> AllocationP
         generation=ledger.generation,
         pools=dict(sorted(pools.items())),
         nodes={name: _node(ledger, node) for name, node in ledger.nodes.items()},
-        quarantine=tuple(sorted(quarantine, key=lambda entry: parse_cidr(entry.cidr))),
+        quarantine=tuple(sorted(quarantine, key=lambda entry: canonical_cidr(entry.cidr))),
         warnings=tuple(ledger.warnings),
     )
 

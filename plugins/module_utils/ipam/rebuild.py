@@ -13,9 +13,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ..base.addresses import canonical_address, canonical_cidr
 from . import claims
 from .allocation_plan import AllocationPlan, BlockGrant, NodeAllocations, PlannedPool, QuarantinedBlock
-from .block_walk import parse_address, parse_cidr
 from .errors import RebuildError, names
 
 __all__ = ["NodeCopy", "RebuildError", "Reconciled", "reconcile"]
@@ -33,7 +33,7 @@ class BlockCopy(t.Protocol):
 
 
 class NodeCopy(t.Protocol):
-    """A node's own part of a plan, as the node keeps it (fleet.node_state.Ipam)."""
+    """A node's own part of a plan, as the node keeps it (state.node_state.NodeIpam)."""
 
     @property
     def generation(self) -> int: ...
@@ -185,7 +185,7 @@ def _read(node: str, copy: NodeCopy, notices: t.Optional[list[str]]) -> _Copy:
         found = {}
         for block in blocks:
             try:
-                found[parse_cidr(block.cidr)] = BlockGrant(block.cidr, block.pool)
+                found[canonical_cidr(block.cidr)] = BlockGrant(block.cidr, block.pool)
             except ValueError as error:
                 if notices is not None:
                     notices.append(f"{node}: block {block.cidr[:60]!a} is left out: it is no block.")
@@ -218,15 +218,15 @@ def _owned(plan: AllocationPlan) -> t.Iterator[_Key]:
     """The blocks that are somebody's, those in quarantine among them."""
     for part in plan.nodes.values():
         for grant in (*part.blocks, *part.spare_blocks):
-            yield parse_cidr(grant.cidr)
+            yield canonical_cidr(grant.cidr)
     for entry in plan.quarantine:
-        yield parse_cidr(entry.cidr)
+        yield canonical_cidr(entry.cidr)
 
 
 def _merge(base: AllocationPlan, copies: t.Mapping[str, _Copy], generation: int, notices: list[str]) -> AllocationPlan:
     newer = {node for node, copy in copies.items() if copy.generation > base.generation}
     claimed = {key: node for node in newer for key in (*copies[node].blocks, *copies[node].spare)}
-    quarantine = {parse_cidr(entry.cidr): entry for entry in base.quarantine}
+    quarantine = {canonical_cidr(entry.cidr): entry for entry in base.quarantine}
     taken = {*_owned(base), *claimed}
     nodes: dict[str, NodeAllocations] = {}
     for node in sorted({*base.nodes, *copies}):
@@ -255,7 +255,7 @@ def _merge(base: AllocationPlan, copies: t.Mapping[str, _Copy], generation: int,
     _set_aside_lost(base, newer, nodes, claimed, quarantine, generation)
     for part in nodes.values():
         for grant in (*part.blocks, *part.spare_blocks):
-            quarantine.pop(parse_cidr(grant.cidr), None)
+            quarantine.pop(canonical_cidr(grant.cidr), None)
     return AllocationPlan(
         generation,
         base.pools,
@@ -316,13 +316,13 @@ def _set_aside_lost(
         part = base.nodes.get(node)
         for spare, grants in ((False, part.blocks), (True, part.spare_blocks)) if part else ():
             for grant in grants:
-                key = parse_cidr(grant.cidr)
+                key = canonical_cidr(grant.cidr)
                 if key not in claimed:
                     quarantine[key] = QuarantinedBlock(grant.cidr, grant.pool, node, generation, spare)
 
 
 def _keyed(grants: t.Iterable[BlockGrant]) -> dict[_Key, BlockGrant]:
-    return {parse_cidr(grant.cidr): grant for grant in grants}
+    return {canonical_cidr(grant.cidr): grant for grant in grants}
 
 
 def _inside(blocks: t.Mapping[_Key, BlockGrant], addresses: t.Mapping[str, str]) -> dict[str, str]:
@@ -331,7 +331,7 @@ def _inside(blocks: t.Mapping[_Key, BlockGrant], addresses: t.Mapping[str, str])
     found = {}
     for name, text in sorted(addresses.items()):
         try:
-            version, address = parse_address(text)
+            version, address = canonical_address(text)
         except ValueError:
             continue
         bits = 32 if version == 4 else 128

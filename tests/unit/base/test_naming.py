@@ -21,14 +21,10 @@ CASES = json.loads((pathlib.Path(__file__).parent.parent / "cases" / "naming_cas
 def test_every_group_of_vectors_is_used() -> None:
     assert {group for group in CASES if group != "source"} == {
         "veth_k8s_style",
-        "veth_plain_cni",
         "handle_id",
-        "workload_endpoint_name",
         "router_id_hash",
         "bird_filter_name",
         "bird_peer_name",
-        "mesh_passive",
-        "cidr_name",
     }
 
 
@@ -37,31 +33,15 @@ def test_interface_names(case: dict) -> None:
     assert naming.interface_name(case["namespace"], case["name"], case["prefix"]) == case["expected"]
 
 
-@pytest.mark.parametrize("case", CASES["veth_plain_cni"]["cases"])
-def test_interface_names_of_containers(case: dict) -> None:
-    assert naming.container_interface_name(case["container_id"]) == case["expected"]
-
-
 @pytest.mark.parametrize("case", CASES["handle_id"]["cases"])
 def test_handles(case: dict) -> None:
     assert naming.handle_id(case["network"], case["container_id"]) == case["expected"]
-    assert naming.stored_handle_id(case["expected"] + "\r") == case["expected"]
 
 
 @pytest.mark.parametrize("tunnel", ["ipip", "vxlan", "vxlan-v6", "wireguard", "wireguard-v6"])
 def test_handles_of_tunnels(tunnel: str) -> None:
     assert naming.tunnel_handle_id(tunnel, "node-1") == f"{tunnel}-tunnel-addr-node-1"
     assert f"{tunnel}-tunnel-addr-<node>" in CASES["handle_id"]["rule"]
-
-
-@pytest.mark.parametrize("case", CASES["workload_endpoint_name"]["cases"])
-def test_workload_endpoint_names(case: dict) -> None:
-    if "expected" in case:
-        assert naming.workload_endpoint_name(case["ids"]) == case["expected"]
-    else:
-        with pytest.raises(naming.NamingError) as caught:
-            naming.workload_endpoint_name(case["ids"])
-        assert caught.value.field == case["error_field"]
 
 
 @pytest.mark.parametrize("case", CASES["router_id_hash"]["cases"])
@@ -77,18 +57,6 @@ def test_bird_filter_names(case: dict) -> None:
 @pytest.mark.parametrize("case", CASES["bird_peer_name"]["cases"])
 def test_bird_peer_names(case: dict) -> None:
     assert naming.bird_peer_name(case["type"], case["ip"], case.get("port")) == case["expected"]
-
-
-@pytest.mark.parametrize("case", CASES["mesh_passive"]["cases"])
-def test_which_side_of_a_mesh_session_waits(case: dict) -> None:
-    assert naming.mesh_passive(case["me"], case["peer"]) is case["passive"]
-    assert naming.mesh_passive(case["peer"], case["me"]) is not case["passive"]
-
-
-@pytest.mark.parametrize("case", CASES["cidr_name"]["cases"])
-def test_cidrs_in_names(case: dict) -> None:
-    assert naming.cidr_key(case["cidr"]) == case["etcd"]
-    assert naming.cidr_resource_name(case["cidr"]) == case["crd"]
 
 
 def test_vtep_macs_are_those_of_felix() -> None:
@@ -130,12 +98,6 @@ def test_errors_say_what_where_and_how_to_go_on() -> None:
     assert str(tunnel.value) == (
         "tunnel 'gre' is not a kind of tunnel. Use one of ipip, vxlan, vxlan-v6, wireguard, wireguard-v6."
     )
-    with pytest.raises(naming.NamingError) as segment:
-        naming.workload_endpoint_name({"node": "n", "orchestrator": "ansible", "workload": "-w", "endpoint": "eth0"})
-    assert str(segment.value) == (
-        "workload '-w' begins or ends with a dash. "
-        "Dashes separate the parts of a workload endpoint's name: begin and end with something else."
-    )
 
 
 names = st.text(min_size=1, max_size=80).filter(lambda text: text.isprintable())
@@ -163,17 +125,3 @@ def test_a_router_id_is_a_usable_address(node: str) -> None:
 @given(st.text(alphabet="abc-.", min_size=1, max_size=90))
 def test_a_filter_name_fits_a_bird_symbol(name: str) -> None:
     assert len(naming.bird_filter_name(name, "import", 4).strip("'")) <= 64
-
-
-segments = st.text(alphabet="ab-", min_size=1, max_size=6).filter(lambda text: text.strip("-") == text)
-
-
-@given(*[st.tuples(segments, segments, segments)] * 2)
-def test_different_endpoints_have_different_names(one: tuple, other: tuple) -> None:
-    def name(parts: tuple) -> str:
-        node, workload, endpoint = parts
-        return naming.workload_endpoint_name(
-            {"node": node, "orchestrator": "ansible", "workload": workload, "endpoint": endpoint}
-        )
-
-    assert (name(one) == name(other)) is (one == other)

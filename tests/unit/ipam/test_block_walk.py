@@ -11,13 +11,15 @@ import pathlib
 
 import netaddr
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import (
+    canonical_address,
+    canonical_cidr,
+    format_address,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.block_walk import (
     BlockSpace,
     FreeBlocks,
     fnv1_32,
-    format_address,
-    parse_address,
-    parse_cidr,
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -65,7 +67,7 @@ def test_hosts_with_names_alike_start_far_apart() -> None:
 
 @pytest.mark.parametrize("case", IPAM["block_math"], ids=lambda case: case["cidr"])
 def test_addresses_of_a_block(case: dict) -> None:
-    version, first, prefix = parse_cidr(case["cidr"])
+    version, first, prefix = canonical_cidr(case["cidr"])
     space = BlockSpace(case["cidr"], prefix)
     assert space.size == case["num_addresses"]
     for ordinal in case["ordinals"]:
@@ -74,7 +76,7 @@ def test_addresses_of_a_block(case: dict) -> None:
 
 @pytest.mark.parametrize("case", IPAM["block_for_ip"], ids=lambda case: case["ip"])
 def test_the_block_of_an_address(case: dict) -> None:
-    version, address = parse_address(case["ip"])
+    version, address = canonical_address(case["ip"])
     space = BlockSpace("0.0.0.0/0" if version == 4 else "::/0", case["block_size"])
     assert space.cidr(space.index_at(address)) == case["block"]
 
@@ -84,16 +86,16 @@ def test_the_block_of_an_address(case: dict) -> None:
 def test_ipv4_text_agrees_with_netaddr(value: int, prefix: int) -> None:
     network = netaddr.IPNetwork((value, prefix)).cidr
     assert format_address(4, value) == str(netaddr.IPAddress(value, 4))
-    assert parse_address(str(netaddr.IPAddress(value, 4))) == (4, value)
-    assert parse_cidr(str(network)) == (4, network.first, prefix)
+    assert canonical_address(str(netaddr.IPAddress(value, 4))) == (4, value)
+    assert canonical_cidr(str(network)) == (4, network.first, prefix)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**128 - 1), st.integers(0, 128))
 def test_ipv6_text_agrees_with_netaddr(value: int, prefix: int) -> None:
     network = netaddr.IPNetwork(f"{netaddr.IPAddress(value, 6)}/{prefix}").cidr
-    assert parse_address(format_address(6, value)) == (6, value)
-    assert parse_cidr(str(network)) == (6, network.first, prefix)
+    assert canonical_address(format_address(6, value)) == (6, value)
+    assert canonical_cidr(str(network)) == (6, network.first, prefix)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -129,7 +131,7 @@ def test_blocks_agree_with_netaddr(value: int, prefix: int, more: int, pick: int
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not an IP address|has a zone|invalid|Only hex digits"):
-        parse_address(text)
+        canonical_address(text)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +139,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 )
 def test_what_is_no_cidr_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"prefix"):
-        parse_cidr(text)
+        canonical_cidr(text)
 
 
 @pytest.mark.parametrize(("pool", "size"), [("10.0.0.0/24", 23), ("10.0.0.0/24", 33), ("10.0.0.1/24", 26)])

@@ -302,7 +302,7 @@ allocation_journal.COMPACT_ABOVE = 1000
 ipam = LocalIpam(sys.argv[1], cooldown=0.0)
 ipam.load()
 ipam.grant(ns.NodeState("n", "10.10.1.11/24", pools=(ns.Pool("p", "10.0.0.0/24", 28, "None"),),
-                        ipam=ns.Ipam(blocks=(ns.Block("10.0.0.0/28", "p"),))))
+                        ipam=ns.NodeIpam(blocks=(ns.Block("10.0.0.0/28", "p"),))))
 for number in range(10**6):
     handle = f"h{number % 10}"
     if ipam.by_handle(handle):
