@@ -50,7 +50,7 @@ class Steps:
 
 
 def choose() -> tuple[str, str, str]:
-    """(mode, machine, what to say about it)."""
+    """Return the encapsulation, the machine ("native" or "qemu") and a sentence about both. Raise LabError."""
     asked = os.environ.get("MODE", "").lower()
     if asked not in ("", *ENCAPSULATIONS):
         raise LabError(f"MODE={asked} is not known. Choose ipip or vxlan, or leave it out.")
@@ -104,7 +104,7 @@ def show_sessions(lab: BaseLab) -> None:
 
 
 def show_matrix(lab: BaseLab, found: list[Workload]) -> bool:
-    """Who reaches whom, by real packets between workloads; also each host to each workload. Whether all do."""
+    """Print which workloads and hosts reach each workload, by real packets; return whether all do."""
     width = max(len(workload.name) for workload in found) + 2
     print(" " * 14 + "".join(f"{workload.name:<{width}}" for workload in found))
     everything = True

@@ -21,7 +21,7 @@ class Case:
 
 
 def read(folder: pathlib.Path) -> list[Case]:
-    """All cases of all *.xml below `folder`. A file that cannot be read is a failed case of its own."""
+    """Return all cases of all *.xml below `folder`. A file that cannot be read is a failed case of its own."""
     cases: list[Case] = []
     for path in sorted(folder.rglob("*.xml")):
         try:
@@ -55,5 +55,5 @@ def write(path: pathlib.Path, suite: str, cases: list[Case]) -> None:
 
 
 def _printable(text: str) -> str:
-    """XML 1.0 has no place for the control characters of a coloured log."""
+    """Return `text` without the control characters of a coloured log, which XML 1.0 cannot hold."""
     return "".join(char for char in text if char in "\n\t" or char.isprintable())

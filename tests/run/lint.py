@@ -21,7 +21,7 @@ COLLECTIONS = ROOT / ".build" / "collections"
 
 
 def sources() -> list[pathlib.Path]:
-    """What git knows or would take; paths relative to the root."""
+    """Return the files that git knows or would take, as sorted paths relative to the root."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, stdout=subprocess.PIPE, check=True,
@@ -31,7 +31,7 @@ def sources() -> list[pathlib.Path]:
 
 
 def scripts(interpreter: str) -> list[str]:
-    """Files without a suffix that begin with #!...interpreter."""
+    """Return the files without a suffix whose first line is `#!` and names `interpreter`."""
     found = []
     for path in sources():
         if path.suffix:
@@ -46,6 +46,7 @@ def scripts(interpreter: str) -> list[str]:
 def checks() -> dict[str, list[str]]:
     return {
         "ruff": ["ruff", "check", "--no-cache", ".", *scripts("python")],
+        "prose": ["python", "tests/run/prose.py"],
         "mypy": ["mypy"],
         # The floor of Python on the nodes. Annotations are never evaluated there.
         "vermin": ["vermin", "--quiet", "--target=3.9-", "--violations", "--no-parse-comments", "--eval-annotations",

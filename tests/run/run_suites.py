@@ -34,7 +34,8 @@ LOGS = ROOT / ".build" / "logs"
 JUNIT = ROOT / ".build" / "junit"
 BIN = ROOT / ".venv" / "bin"
 
-#: Of a run of everything, in seconds. The aim is 80 minutes on two idle processors; a busy machine is no failure.
+#: The limit of a run of everything, in seconds. The aim is 80 minutes on two idle processors, and a busy machine is no
+#: failure.
 TOTAL_LIMIT = 85 * 60
 PROGRESS_EVERY = 20
 GRACE = 20  # between SIGTERM and SIGKILL
@@ -167,13 +168,13 @@ class Run:
 
 
 def shortened(text: str) -> str:
-    """The beginning of why a test failed, and its end: a playbook's last lines say what went wrong."""
+    """Return the beginning and the end of why a test failed: a playbook's last lines say what went wrong."""
     lines = [line for line in text.splitlines() if line.strip()]
     return "\n".join(lines if len(lines) <= 2 * WHY else [*lines[:WHY], "...", *lines[-WHY:]])
 
 
 def judge(result: Result, status: int | None, limit: float, cases: list[junit.Case]) -> None:
-    """What exit status (None: killed at its limit) and cases say together. Either alone can fail a suite."""
+    """Fill `result` from the exit status (None: killed at its limit) and the cases. Either alone can fail a suite."""
     for case in cases:
         if case.outcome == "passed":
             result.passed += 1
@@ -200,7 +201,7 @@ POLICY = pathlib.Path("/usr/sbin/policy-rc.d")
 
 @contextlib.contextmanager
 def no_daemon_starts() -> t.Iterator[None]:
-    """Somebody's own policy stays as it is."""
+    """Keep packages from starting daemons within the context. A policy-rc.d that exists already stays as it is."""
     ours = not POLICY.exists()
     if ours:
         POLICY.write_text("#!/bin/sh\nexit 101\n")
@@ -213,7 +214,7 @@ def no_daemon_starts() -> t.Iterator[None]:
 
 
 def install(packages: tuple[str, ...]) -> str:
-    """Installs what is missing on this machine; returns why that failed, or nothing."""
+    """Install the packages that this machine lacks; return why that failed, or ""."""
     with APT:
         state = ("dpkg-query", "-W", "-f", "${db:Status-Status}")
         missing = [
@@ -235,7 +236,7 @@ def install(packages: tuple[str, ...]) -> str:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the suite and all it started in its session."""
+    """End the suite and all processes that it started in its session."""
     for number, wait in ((signal.SIGTERM, GRACE), (signal.SIGKILL, 5)):
         try:
             os.killpg(process.pid, number)
@@ -287,7 +288,7 @@ def indent(text: str) -> str:
 
 
 def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
-    """Prints the closing table. True if all is well."""
+    """Print the closing table; return whether all suites passed."""
     done = {result.suite.name for result in results}
     results = results + [Result(suite, failures=["did not run"]) for suite in wanted if suite.name not in done]
     width = max(len(result.suite.name) for result in results)

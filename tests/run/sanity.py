@@ -36,7 +36,7 @@ sys.exit(main(["install", "--upgrade", "--force-reinstall", "pip=={version}", *m
 
 
 def copy_sources() -> None:
-    """What is shipped, and ansible-test's own settings; the tests' and tools' style is for ruff to judge."""
+    """Copy the shipped files and ansible-test's settings; the style of tests and tools is left to ruff."""
     kept = ("tests/config.yml", "tests/sanity")
     shipped = ("bin", "plugins", "roles", "playbooks", "meta", "changelogs", "docs", "galaxy.yml", "README.md")
     wanted = {path for path in lint.sources() if path.parts[0] in shipped or str(path).startswith(kept)}
@@ -57,7 +57,7 @@ def copy_sources() -> None:
 
 
 def pip_version() -> str:
-    """The pip that this ansible-test would download."""
+    """Return the version of the pip that this ansible-test would download."""
     import ansible_test._internal.python_requirements as requirements
 
     return re.search(r"pip='([0-9.]+)'", pathlib.Path(requirements.__file__).read_text("utf-8")).group(1)

@@ -65,7 +65,7 @@ def molecule(scenario: str, lab: str, about: str, limit: int, **more: str) -> Su
 
 
 def scenario(test: str, name: str, lab: str, about: str, limit: int, lane: str = EITHER) -> Suite:
-    """The scenarios of one file, in a lab of their own."""
+    """Return the suite of one file's scenarios, in a lab of their own."""
     return Suite(
         name,
         about,

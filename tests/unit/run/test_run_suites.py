@@ -43,7 +43,7 @@ def reporting(cases: str, status: int, **more: object) -> Suite:
 
 
 def closing(suites: list[Suite], capsys: pytest.CaptureFixture[str], budget: float = 60) -> tuple[bool, str]:
-    """(all is well, the last line)"""
+    """Return whether all suites passed, and the last line of the closing table."""
     run = run_suites.Run(suites, budget)
     well = run_suites.summary(run.all(), suites, 0)
     return well, capsys.readouterr().out.splitlines()[-1]
