@@ -12,8 +12,8 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (
-    RememberedSets,
-    RememberedTables,
+    CachedSets,
+    CachedTables,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables
@@ -30,7 +30,7 @@ from tests.unit.dataplane.suites.suite_chains import dispatch, filtering, shown
 HOOK = Hook("INPUT", "-j cali-INPUT")
 
 
-class Tables(RememberedTables):
+class Tables(CachedTables):
     """Of a backend that need not be the host's own."""
 
     def __init__(self, backend: str) -> None:
@@ -74,7 +74,7 @@ def reads(kernel: LinuxKernel, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_one_own_transaction_is_one_generation(kernel: LinuxKernel, reads: list[str]) -> None:
-    """What RememberedTables rests upon, for each kind of write."""
+    """What CachedTables rests upon, for each kind of write."""
     tables = Tables("nft")
     entries, chains = dispatch(40)
     both = [filtering(entries, chains), filtering(*dispatch(3, 6), 6)]
@@ -95,7 +95,7 @@ def test_one_own_transaction_is_one_generation(kernel: LinuxKernel, reads: list[
 
 
 def test_a_remembered_set_is_what_is_there(kernel: LinuxKernel) -> None:
-    chance, sets = random.Random(3), RememberedSets()
+    chance, sets = random.Random(3), CachedSets()
     addresses = [f"10.0.{n // 250}.{n % 250}" for n in range(1000)]
     for _round in range(8):
         desired = [
