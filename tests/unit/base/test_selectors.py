@@ -356,3 +356,16 @@ def test_labels_that_are_not_named_change_nothing(
     named = {name: value for name, value in labels.items() if name in selector.labels}
     unnamed = {name: value for name, value in others.items() if name not in selector.labels}
     assert selector.matches({**named, **unnamed}) is selector.matches(labels)
+
+
+def test_replaced_leaves_stand_where_the_others_stood() -> None:
+    root = parse("!has(a) && (b == 'c' || !(has(d) && has(e)))").root
+    seen: list[selectors.Leaf] = []
+
+    def same(leaf: selectors.Leaf) -> selectors.Node:
+        seen.append(leaf)
+        return leaf
+
+    assert selectors.replace_leaves(root, same) == root
+    assert len(seen) == 4
+    assert selectors.replace_leaves(root, lambda leaf: selectors.All()) != root

@@ -130,3 +130,16 @@ def test_the_first_rule_that_matches_decides() -> None:
         (True, 1, 2147483638),
         (None, None, None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("operator", "length", "matches"),
+    [
+        *(("In", length, 18 <= length <= 24) for length in (16, 17, 18, 20, 24, 25)),
+        *(("NotIn", length, not 18 <= length <= 24) for length in (16, 17, 18, 20, 24, 25)),
+    ],
+)
+def test_both_ends_of_the_lengths_count(operator: str, length: int, matches: bool) -> None:
+    asked = rule(cidr="10.1.0.0/16", matchOperator=operator, prefixLength={"min": 18, "max": 24})
+    function = FilterFunction("f", "import", 4, "f", (asked,))
+    assert (verdict(function, Route(f"10.1.0.0/{length}"), True).rule is not None) is matches

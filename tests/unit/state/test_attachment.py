@@ -305,3 +305,11 @@ def test_every_node_knows_all_nodes() -> None:
 def test_reservations_reach_the_node_sorted() -> None:
     found = state(ip_reservations=["10.244.7.7", "10.244.0.0/28", "10.244.7.7/32"])
     assert found.ipam.reservations == ("10.244.0.0/28", "10.244.7.7/32")
+
+
+def test_labels_that_are_given_again_yield_to_those_that_changed_meanwhile():
+    one = Workload("default/w", "w", labels={"a": "1", "b": "1"}, relabelled={"b": "2"})
+    assert one.with_labels({"a": "1", "b": "1", "c": "3"}).labels == {"a": "1", "b": "2", "c": "3"}
+    settled = one.with_labels({"a": "1", "b": "1"})
+    assert settled.labels == {"a": "1", "b": "2"}
+    assert settled.with_labels({"a": "1", "b": "1"}) is settled
