@@ -16,11 +16,11 @@ def Lab(name: str = DEFAULT_NAME, machine: str | None = None) -> BaseLab:
     if machine is None:
         machine = "qemu" if (Places(name).state / "machine").is_dir() else "native"
     if machine == "native":
-        from .native import NativeLab
+        from .machines.native import NativeLab
 
         return NativeLab(name)
     if machine == "qemu":
-        from .machine import MachineLab
+        from .machines.machine import MachineLab
 
         return MachineLab(name)
     raise LabError(f"There is no machine {machine!r}: native or qemu.")

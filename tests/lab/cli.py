@@ -123,17 +123,17 @@ def _destroy(cache: bool) -> int:
     for name in names():
         Lab(name).down()
     if cache:
-        from .images import CACHE_ROOT
+        from .machines.images import CACHE_ROOT
 
         subprocess.run(["rm", "-rf", "--one-file-system", str(CACHE_ROOT)], check=True)
     return 0
 
 
 def _image(machine: str, prune: bool) -> int:
-    from . import images
+    from .machines import images
 
     images.build()
-    from . import machine as emulated
+    from .machines import machine as emulated
 
     if machine == "qemu":
         emulated.build_image()

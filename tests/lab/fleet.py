@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 
 from .handle import BaseLab
-from .streams import Stream, Transfer
+from .measure.streams import Stream, Transfer
 
 POOL = "default-ipv4-ippool"
 #: Packets a second of a stream where a test goes through many runs, which on two processors have to share with them.

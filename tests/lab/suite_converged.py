@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from . import checks
-from .checks import Fleet
-from .observed import Pong
+from .measure import checks
+from .measure.checks import Fleet
+from .measure.observed import Pong
 
 NAMES = ("node1", "node2", "node3", "node4")  # the nodes with workloads
 

@@ -20,7 +20,7 @@ import pytest
 
 from tests.lab import Lab, LabError, names
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Stream, Streams, Transfer
+from tests.lab.measure.streams import Stream, Streams, Transfer
 from tests.lab.topology import CACHE_ROOT
 
 pytestmark = pytest.mark.lab

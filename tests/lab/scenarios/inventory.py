@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.lab.checks import Pool
+from tests.lab.measure.checks import Pool
 from tests.lab.topology import NODES, ROUTER_AS
 
 CONNECTION = Path(__file__).resolve().parents[3] / "inventories/lab/group_vars/all/connection.yml"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tests.lab.observed import Observed
+from tests.lab.measure.observed import Observed
 
 _HEAD = re.compile(r"^(node\d+)  (\d+) changes? +plan [0-9a-f]+$")
 _PHASE = re.compile(r"^(node\d+)  (prepare|links|flip|retire) +(\d+) changes?$")

@@ -19,7 +19,7 @@ from tests.lab import Lab, containers
 from tests.lab.containers import Container
 from tests.lab.fleet import workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Stream, Streams
+from tests.lab.measure.streams import Stream, Streams
 
 from .conftest import Fleet
 

@@ -17,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import Lab, checks
-from tests.lab.checks import Pool
+from tests.lab import Lab
 from tests.lab.handle import BaseLab
-from tests.lab.observed import Observed, in_lab, observe, send
+from tests.lab.measure import checks
+from tests.lab.measure.checks import Pool
+from tests.lab.measure.observed import Observed, in_lab, observe, send
 
 from . import inventory, printed_plan
 from .conftest import LAB, ROOT, Fleet, Run

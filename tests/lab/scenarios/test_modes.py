@@ -17,12 +17,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.lab import Lab, checks
-from tests.lab.checks import Pool
+from tests.lab import Lab
 from tests.lab.fleet import SPARING, mesh_of_streams, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.observed import Observed, in_lab, observe, send
-from tests.lab.streams import Report, Streams
+from tests.lab.measure import checks
+from tests.lab.measure.checks import Pool
+from tests.lab.measure.observed import Observed, in_lab, observe, send
+from tests.lab.measure.streams import Report, Streams
 from tests.lab.topology import NODES
 
 from . import inventory

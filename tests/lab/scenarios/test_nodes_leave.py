@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.lab.fleet import SPARING, mesh_of_streams, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Streams
+from tests.lab.measure.streams import Streams
 
 from .conftest import Fleet
 from .test_site import lab_state

@@ -22,8 +22,8 @@ from tests.lab import NODES as NODES_OF_LAB
 from tests.lab import Lab
 from tests.lab.fleet import no_way_around
 from tests.lab.handle import BaseLab
-from tests.lab.reach import Attempt, attempt, serving
-from tests.lab.streams import Report, Stream, Streams
+from tests.lab.measure.reach import Attempt, attempt, serving
+from tests.lab.measure.streams import Report, Stream, Streams
 
 from . import power_on, three_tiers
 from .conftest import LAB, Fleet, Run

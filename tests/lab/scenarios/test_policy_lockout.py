@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from tests.lab import Lab
-from tests.lab.checks import Pool
 from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Streams
+from tests.lab.measure.checks import Pool
+from tests.lab.measure.streams import Streams
 
 from .conftest import ROOT, Fleet
 from .inventory import pool, workload, write

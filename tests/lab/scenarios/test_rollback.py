@@ -10,7 +10,7 @@ import subprocess
 
 from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Streams
+from tests.lab.measure.streams import Streams
 
 from .conftest import FIRST_MODE, ROOT, Fleet
 from .test_switching import check_encapsulation, check_routes

@@ -24,7 +24,7 @@ import pytest
 from tests.lab import Lab, topology
 from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Streams
+from tests.lab.measure.streams import Streams
 from tests.lab.topology import Node
 
 from .conftest import LAB, ROOT, Fleet, Run

@@ -16,7 +16,7 @@ import pytest
 
 from tests.lab.fleet import mesh_of_streams, no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Report, Streams
+from tests.lab.measure.streams import Report, Streams
 
 from .conftest import FIRST_MODE, MACHINE, Fleet, Run
 

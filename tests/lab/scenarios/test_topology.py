@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 from tests.lab import Lab
-from tests.lab.checks import Pool
 from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Streams
+from tests.lab.measure.checks import Pool
+from tests.lab.measure.streams import Streams
 
 from . import inventory
 from .conftest import LAB, ROOT, Fleet, Run

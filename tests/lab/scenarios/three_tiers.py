@@ -17,10 +17,10 @@ from typing import Any
 
 import yaml
 
-from tests.lab.checks import Pool
 from tests.lab.fleet import workloads
 from tests.lab.handle import BaseLab
-from tests.lab.reach import Attempt, Place
+from tests.lab.measure.checks import Pool
+from tests.lab.measure.reach import Attempt, Place
 from tests.lab.topology import OUTSIDE_ADDRESS
 
 from . import inventory

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from .handle import BaseLab
-from .topology import NODES, Node
+from ..handle import BaseLab
+from ..topology import NODES, Node
 
 SCRIPT = (Path(__file__).resolve().parent / "observed_here.py").read_text()
 

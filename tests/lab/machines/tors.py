@@ -19,9 +19,9 @@ import os
 import subprocess
 from pathlib import Path
 
+from ..shell import run, wait_until
+from ..topology import RACKS, TORS, LabError, Places, Tor
 from . import hosts, images, underlay
-from .shell import run, wait_until
-from .topology import RACKS, TORS, LabError, Places, Tor
 
 HERE = Path(__file__).resolve().parent
 #: What a ToR wants of hosts in its rack: those of inventories/as-per-rack-tor.

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ..handle import BaseLab
+from ..shell import locked, progress, run, wait_until
+from ..topology import CACHE_ROOT, NODES, STATE_ROOT, TORS, LabError, Node, Places, pick
 from . import hosts as power
 from . import images, keys, packages, tors, underlay
-from .handle import BaseLab
-from .shell import locked, progress, run, wait_until
-from .topology import CACHE_ROOT, NODES, STATE_ROOT, TORS, LabError, Node, Places, pick
 
 HERE = Path(__file__).resolve().parent
 

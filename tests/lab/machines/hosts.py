@@ -17,9 +17,9 @@ import threading
 import time
 from pathlib import Path
 
+from ..shell import run, wait_until
+from ..topology import NODES, UNDERLAY_MTU, LabError, Node, Places
 from . import images
-from .shell import run, wait_until
-from .topology import NODES, UNDERLAY_MTU, LabError, Node, Places
 
 HERE = Path(__file__).resolve().parent
 PACKAGES = "usr/lib/python3/dist-packages"  # of any Python 3 of Debian's

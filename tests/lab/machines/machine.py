@@ -22,23 +22,31 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ..handle import BaseLab
+from ..shell import locked, progress, run, wait_until
+from ..topology import CACHE_ROOT, CONTROL_NET, NODES, STATE_ROOT, LabError, Node, Places, pick
 from . import hosts as power
 from . import images, keys, packages
-from .handle import BaseLab
 from .native import remove
-from .shell import locked, progress, run, wait_until
-from .topology import CACHE_ROOT, CONTROL_NET, NODES, STATE_ROOT, LabError, Node, Places, pick
 
 HERE = Path(__file__).resolve().parent
+LAB = HERE.parent
 INSIDE = "/opt/lab/tests/lab"
 MEMORY_MIB = int(os.environ.get("HOST_ROUTING_LAB_MEMORY", "2048"))
 BOOT_TIMEOUT = float(os.environ.get("HOST_ROUTING_LAB_MACHINE_TIMEOUT", "900"))
 # In there the lab always has the same name, so that labs of any name out here can begin from one snapshot.
 INNER = Places("lab")
+# Files that the lab inside needs, relative to tests/lab.
 CODE = (
-    "__init__.py cli.py handle.py hosts.py images.py keys.py native.py packages.py shell.py topology.py tors.py "
-    "underlay.py zip_byte_code.py lab enter run-host run-router machine-boot machine-init"
-).split()
+    *"__init__.py cli.py handle.py lab shell.py topology.py".split(),
+    *(
+        f"machines/{name}"
+        for name in (
+            "__init__.py hosts.py images.py keys.py native.py packages.py tors.py underlay.py zip_byte_code.py "
+            "enter run-host run-router machine-boot machine-init"
+        ).split()
+    ),
+)
 KEPT_SNAPSHOTS = 3
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "ext4", "overlay")
 
@@ -212,7 +220,7 @@ class MachineLab(BaseLab):
 
     def _snapshot(self, folder: Path, names: str, baked: bool) -> Path:
         """Where the memory of a machine of this very recipe is (or will be) kept."""
-        code = [(HERE / name).read_text() for name in CODE]
+        code = [(LAB / name).read_text() for name in CODE]
         version = run(["qemu-system-x86_64", "--version"]).stdout.split("\n")[0]
         machine = Path("/proc/cpuinfo").read_text().count("processor\t")
         parts = (folder.name, code, names, baked, version, machine, MEMORY_MIB, _ARGUMENTS)
@@ -322,9 +330,9 @@ class MachineLab(BaseLab):
         shutil.copytree(folder / "modules", tree / "modules")
         shutil.copy(HERE / "machine-boot", tree / "init")
         lab = tree / "lab"
-        (lab / "tests/lab").mkdir(parents=True)
+        (lab / "tests/lab/machines").mkdir(parents=True)
         for name in CODE:
-            shutil.copy(HERE / name, lab / "tests/lab" / name)
+            shutil.copy(LAB / name, lab / "tests/lab" / name)
         (lab / "keys").mkdir()
         for name in ("id_ed25519", "id_ed25519.pub"):
             shutil.copy(self.places.state / name, lab / "keys" / name)
@@ -441,7 +449,7 @@ class MachineLab(BaseLab):
     def argv(self, where: str, command: Sequence[str]) -> list[str]:
         target = where if where in NODES else "machine"
         if where in ("router", "outside", "control"):
-            command = [f"{INSIDE}/enter", str(INNER.state), where, *command]
+            command = [f"{INSIDE}/machines/enter", str(INNER.state), where, *command]
         shared = ["-o", "ControlMaster=auto", "-o", "ControlPersist=10m"]
         return ["ssh", "-F", str(self.ssh_config), *shared, target, "--", shlex.join(command)]
 

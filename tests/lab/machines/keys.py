@@ -10,8 +10,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from .shell import run
-from .topology import CONTROL_NET, NODES, Places
+from ..shell import run
+from ..topology import CONTROL_NET, NODES, Places
 
 
 def _key(path: Path, comment: str) -> str:

@@ -19,9 +19,9 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ..shell import locked, progress, run
+from ..topology import CACHE_ROOT, STATE_ROOT, LabError
 from . import packages
-from .shell import locked, progress, run
-from .topology import CACHE_ROOT, STATE_ROOT, LabError
 
 RELEASES = ("bookworm", "trixie")
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from .handle import BaseLab
-from .topology import LabError
+from ..handle import BaseLab
+from ..topology import LabError
 
 PROGRAM = Path(__file__).with_name("traffic.py")
 UDP_PORT = 7400

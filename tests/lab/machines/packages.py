@@ -9,8 +9,8 @@ import os
 import shutil
 from pathlib import Path
 
-from .shell import progress, run
-from .topology import LabError
+from ..shell import progress, run
+from ..topology import LabError
 
 # program -> package. Nothing here starts a service: BIRD, tcpdump and the like run from the host image.
 NATIVE = {

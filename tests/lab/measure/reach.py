@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from .handle import BaseLab
-from .topology import LabError
+from ..handle import BaseLab
+from ..topology import LabError
 
 HERE = Path(__file__).parent
 #: Where the scripts lie on a host: one needs the other.

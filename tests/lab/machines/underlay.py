@@ -9,9 +9,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from . import images
-from .shell import run, wait_until
-from .topology import (
+from ..shell import run, wait_until
+from ..topology import (
     CONTROL_NET,
     NODES,
     OUTSIDE_ADDRESS,
@@ -23,6 +22,7 @@ from .topology import (
     LabError,
     Places,
 )
+from . import images
 
 BRIDGE = "stp_state 0 forward_delay 0 mcast_snooping 0"
 HERE = Path(__file__).resolve().parent

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..topology import OUTSIDE_ADDRESS, TORS, UNDERLAY_MTU
 from .observed import Observed, Ping, Pong, Runner, send
-from .topology import OUTSIDE_ADDRESS, TORS, UNDERLAY_MTU
 
 HOST_MAC = "ee:ee:ee:ee:ee:ee"
 FLEET_SET = "cali40all-hosts-net"
