@@ -22,13 +22,13 @@ from tests.lab.topology import LabError
 ROOT = Path(__file__).resolve().parents[2]
 POOL = "default-ipv4-ippool"
 ENCAPSULATIONS = {"ipip": "IPIP", "vxlan": "VXLAN"}
-#: The emulated machine is ten times slower: its sessions may take longer than a real fleet's, and a processor that
-#: stands still may lose the product's own probes. What is counted at the end has no such allowance.
+# The emulated machine is ten times slower: its sessions may take longer than a real fleet's, and a processor that
+# stands still may lose the product's own probes. The final count has no such allowance.
 PATIENCE = {"native": (), "qemu": ("-e", "calico_node_convergence_timeout=300", "-e", "calico_node_loss_limit=300")}
 
 
 class Steps:
-    """Says what begins, takes its time, and knows all of it at the end."""
+    """Headings for the steps of the demonstration, with their durations and a summary at the end."""
 
     def __init__(self) -> None:
         self.took: list[tuple[str, float]] = []
@@ -47,7 +47,10 @@ class Steps:
 
 
 def choose() -> tuple[str, str, str]:
-    """(mode, machine, what to say about it)."""
+    """Return the mode, the machine and a sentence about the choice.
+
+    Raise LabError for an unknown MODE.
+    """
     asked = os.environ.get("MODE", "").lower()
     if asked not in ("", *ENCAPSULATIONS):
         raise LabError(f"MODE={asked} is not known. Choose ipip or vxlan, or leave it out.")
@@ -101,7 +104,10 @@ def show_sessions(lab: BaseLab) -> None:
 
 
 def show_matrix(lab: BaseLab, found: list[Workload]) -> bool:
-    """Who reaches whom, by real packets between workloads; also each host to each workload. Whether all do."""
+    """Print who reaches whom by real packets, and return whether all do.
+
+    Each workload and each host sends to each workload.
+    """
     width = max(len(workload.name) for workload in found) + 2
     print(" " * 14 + "".join(f"{workload.name:<{width}}" for workload in found))
     everything = True
@@ -138,7 +144,7 @@ def main() -> int:
     found = workloads(lab)
     with steps.step("Who reaches whom"):
         reached = show_matrix(lab, found)
-    no_way_around(lab)  # a block without a route of its own is unreachable: the router must not hide a gap
+    no_way_around(lab)  # makes a block without a route unreachable, so that the router does not hide a gap
     with Streams(lab, mesh_of_streams(lab, found)) as streams:
         with steps.step(f"Switch the pool from {mode} to direct, under traffic"):
             switch(lab, "direct", environment)
