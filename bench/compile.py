@@ -42,6 +42,7 @@ sys.path.insert(0, str(ROOT))
 from plugins.module_utils.fleet import compiler  # noqa: E402
 from plugins.module_utils.fleet.fleet import Fleet  # noqa: E402
 from plugins.module_utils.fleet.garbage import uncollected  # noqa: E402
+from plugins.module_utils.fleet.host import Host  # noqa: E402
 from plugins.module_utils.fleet.inventory import inventory  # noqa: E402
 
 SIZES = (100, 300, 1000, 3000)
@@ -69,8 +70,8 @@ def node(index: int) -> tuple[str, dict[str, t.Any]]:
     return f"node{index:05}", variables
 
 
-def hosts(count: int) -> list[inventory.Host]:
-    return [inventory.Host(name, {**FLEET, **own}) for name, own in map(node, range(count))]
+def hosts(count: int) -> list[Host]:
+    return [Host(name, {**FLEET, **own}) for name, own in map(node, range(count))]
 
 
 def policy(number: int) -> dict[str, t.Any]:
@@ -89,7 +90,7 @@ def policy(number: int) -> dict[str, t.Any]:
     }
 
 
-def with_policy() -> list[inventory.Host]:
+def with_policy() -> list[Host]:
     shared = {**FLEET, "calico_policies": [policy(number) for number in range(POLICIES)]}
     found = []
     for name, own in map(node, range(NODES)):
@@ -97,7 +98,7 @@ def with_policy() -> list[inventory.Host]:
         workloads = [
             {"name": f"{name}-{number}", "labels": {"app": app, "env": "prod"}} for number, app in enumerate(apps)
         ]
-        found.append(inventory.Host(name, {**shared, **own, "calico_node_workloads": workloads}))
+        found.append(Host(name, {**shared, **own, "calico_node_workloads": workloads}))
     return found
 
 
@@ -122,7 +123,7 @@ def policy_once(read: inventory.Inventory) -> tuple[float, float]:
     return built, time.perf_counter() - began
 
 
-def compile_once(found: t.Sequence[inventory.Host], previous: t.Any) -> tuple[float, Fleet]:
+def compile_once(found: t.Sequence[Host], previous: t.Any) -> tuple[float, Fleet]:
     gc.collect()
     began = time.perf_counter()
     with uncollected():  # as in plugin_utils/sources/fleet_source.py

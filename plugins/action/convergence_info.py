@@ -32,7 +32,7 @@ class ActionModule(StateAction):
         args = dict(self._task.args)
         if "state" not in args:
             own = {name: args.pop(name, None) for name in ("fleet", "observed")}
-            phase = args.pop("phase", None) or "converge"
+            phase = self.phase_of(args)
             try:
                 state = self.host_state(task_vars, own["fleet"], own["observed"], phase)
                 args["state"] = _with(state, set(task_vars.get("ansible_play_hosts", ()))).to_dict()

@@ -18,6 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_en
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import new_connection
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
@@ -39,7 +40,7 @@ class ActionModule(StateAction):
         args = dict(self._task.args)
         if "state" not in args:
             own = {name: args.pop(name, None) for name in ("fleet", "observed", "pool", "mode")}
-            phase = args.pop("phase", None) or "converge"
+            phase = self.phase_of(args)
             by_phase = boolean(args.pop("by_phase", False)) and self._task.check_mode
             try:
                 (dummy, state), *steps = self.host_states(
@@ -143,10 +144,10 @@ class ActionModule(StateAction):
         content = state.to_wire()
         return {**content, "policy": policy} if policy and state.policy is not None else content
 
-    def _step(self, name: str, state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
+    def _step(self, phase: Phase, state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
         content = self._content(state, policy)
         config = bird_config.render(content["bird"]) if state.bird is not None else None
-        return {"phase": name, "state": content, "bird_config": config}
+        return {"phase": str(phase), "state": content, "bird_config": config}
 
     @staticmethod
     def _file(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -7,6 +7,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import phase_lines, shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
@@ -36,7 +37,7 @@ class ActionModule(GuardedAction):
         back = all(run_results.usable(results.get(host)) for host in hosts)
         # The gate of the last phase comes after the soak: by then all packets take the new mode, even if a node failed
         # to retire.
-        if args["phase"] == "retire" or (args["phase"] == "return" and back):
+        if args["phase"] == Phase.RETIRE or (args["phase"] == "return" and back):
             self._remember(fleet, result)
         if args["phase"] == "return":
             causes = list(args["problems"])

@@ -8,6 +8,7 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import shapes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 
@@ -27,7 +28,7 @@ class ActionModule(StateAction):
         )
         host = task_vars["inventory_hostname"]
         try:
-            state = self.host_state(task_vars, args["fleet"], args["observed"], "converge")
+            state = self.host_state(task_vars, args["fleet"], args["observed"], Phase.CONVERGE)
         except FleetError as error:
             result.update(failed=True, msg=str(error))
             return result

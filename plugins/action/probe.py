@@ -8,6 +8,7 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import PROBE_MARK
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
@@ -38,7 +39,7 @@ class ActionModule(StateAction):
         if fleet:
             host = task_vars["inventory_hostname"]
             try:
-                state = self.host_state(task_vars, fleet, observed, "flip")
+                state = self.host_state(task_vars, fleet, observed, Phase.FLIP)
             except FleetError as error:
                 result.update(failed=True, msg=str(error))
                 return result

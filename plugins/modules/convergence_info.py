@@ -86,6 +86,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, StoreError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 
 # Number of missing things that a message names; all are in `missing`.
 _NAMED = 5
@@ -118,8 +119,8 @@ def main() -> None:
             "observed": {"type": "str"},
             "phase": {
                 "type": "str",
-                "choices": ["converge", "prepare", "links", "divert", "flip", "retire"],
-                "default": "converge",
+                "choices": [str(phase) for phase in Phase],
+                "default": str(Phase.CONVERGE),
             },
             "timeout": {"type": "int", "default": 60},
             "fail": {"type": "bool", "default": True},

@@ -259,12 +259,17 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine, units
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change, change_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, units
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, lockout_check, phases
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.comparison import Engine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.plan import ChangePlan, plan_change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.errors import ERRORS, InTheWay
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import unconfirmed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import File, Stored, StoreError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "dict"},
@@ -272,8 +277,8 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "observed": {"type": "str"},
     "phase": {
         "type": "str",
-        "choices": ["converge", "prepare", "links", "divert", "flip", "retire"],
-        "default": "converge",
+        "choices": [str(phase) for phase in Phase],
+        "default": str(Phase.CONVERGE),
     },
     "pool": {"type": "str"},
     "mode": {"type": "str", "choices": ["ipip", "ipip-crosssubnet", "vxlan", "vxlan-crosssubnet", "direct"]},
@@ -343,14 +348,14 @@ def units_of(params: t.Mapping[str, t.Any]) -> tuple[units.WantedUnit, ...]:
     return tuple(unit for unit in wanted if unit[1:] != (None, None, False))
 
 
-def engine_of(params: t.Mapping[str, t.Any]) -> t.Optional[apply.Engine]:
+def engine_of(params: t.Mapping[str, t.Any]) -> t.Optional[Engine]:
     if params["engine_digest"] is None:
         return None
     data = None
     if params["engine"] is not None:
         with open(params["engine"], "rb") as stream:
             data = stream.read()
-    return apply.Engine(params["engine_digest"], data)
+    return Engine(params["engine_digest"], data)
 
 
 def confirm_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> t.Optional[unconfirmed.Confirm]:
@@ -375,18 +380,18 @@ def phases_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> list[dict
     for entry in params["phases"] or ():
         state = NodeState.from_dict(entry["state"])
         stored = Stored(state, entry["bird_config"] if state.bird else None)
-        plans.append(apply.plan(here, stored, passwords=passwords.unpack(params["bgp_passwords"])))
+        plans.append(plan_change(here, stored, passwords=passwords.unpack(params["bgp_passwords"])))
     return [
         {
             "phase": entry["phase"],
-            "plan": apply.lines(step),
+            "plan": change_lines(step),
             "changes": changes_of(step),
         }
         for entry, step in zip(params["phases"] or (), phases.steps(plans))
     ]
 
 
-def prepared_diff(plan: apply.Plan, steps: t.Sequence[t.Mapping[str, t.Any]] = ()) -> str:
+def prepared_diff(plan: ChangePlan, steps: t.Sequence[t.Mapping[str, t.Any]] = ()) -> str:
     """Return the plan for people: the phases on the way, the plan's lines, then the differences of texts."""
     node, lines = plan.target.state.node, []
     for step in steps:
@@ -410,7 +415,7 @@ def _count(changes: t.Iterable[tuple[str, str]]) -> str:
     return f"{count} change{'' if count == 1 else 's'}"
 
 
-def changes_of(changes: t.Iterable[apply.Change]) -> list[dict[str, t.Any]]:
+def changes_of(changes: t.Iterable[Change]) -> list[dict[str, t.Any]]:
     return [
         {
             "kind": change.kind,
@@ -443,7 +448,7 @@ def main() -> None:
             confirm=confirm_of(here, module.params),
             passwords=passwords.unpack(module.params["bgp_passwords"]),
         )
-    except (*command.ERRORS, apply.InTheWay, bundle.BundleError, ValueError) as error:
+    except (*ERRORS, InTheWay, bundle.BundleError, ValueError) as error:
         module.fail_json(msg=str(error), unconfirmed=waiting_change(here))
     finally:
         here.kernel.close()
@@ -453,9 +458,9 @@ def main() -> None:
         "plan": plan.lines,
         "changes": changes_of(plan.shown),
         "new": plan.stored is None,
-        "sessions_begun": apply.begun(plan),
-        "sessions_reset": apply.resets(plan),
-        "routes_withdrawn": apply.withdrawals(plan),
+        "sessions_begun": plan.sessions_begun,
+        "sessions_reset": plan.sessions_reset,
+        "routes_withdrawn": plan.routes_withdrawn,
         "kept": plan.kept,
         "units_changed": plan.units_changed,
         "generation": result.generation,

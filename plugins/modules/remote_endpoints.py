@@ -89,8 +89,9 @@ changes:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent_start
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import change_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.errors import ERRORS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import endpoint_sync
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import sentences
 
@@ -121,13 +122,13 @@ def main() -> None:
         )
     except ValueError as error:
         module.fail_json(msg=f"told: {error}. Tell what remote_endpoints_info of this release returned.")
-    except command.ERRORS as error:
+    except ERRORS as error:
         module.fail_json(msg=str(error))
     finally:
         here.kernel.close()
     for sentence in sentences(taken.left_out):
         module.warn(sentence)
-    lines = apply.lines(taken.changes)
+    lines = change_lines(taken.changes)
     answer = {
         "changed": taken.changed,
         "plan": lines,

@@ -61,8 +61,9 @@ kept:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine, teardown
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import change_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, teardown
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.errors import ERRORS
 
 
 def main() -> None:
@@ -81,11 +82,11 @@ def main() -> None:
             check=module.check_mode,
             lock_timeout=module.params["lock_timeout"],
         )
-    except command.ERRORS as error:
+    except ERRORS as error:
         module.fail_json(msg=str(error))
     finally:
         here.kernel.close()
-    lines = apply.lines(plan.shown)
+    lines = change_lines(plan.shown)
     answer = {
         "changed": bool(plan.changes),
         "plan": lines,

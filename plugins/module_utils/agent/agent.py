@@ -516,7 +516,7 @@ class Agent:
             "pid": os.getpid(),
             "node": state.node if state else "",
             "plan": state.plan if state else "",
-            "phase": state.phase if state else "",
+            "phase": str(state.phase) if state else "",
             "complete": self.knowledge.complete,
             "in_sync": self.in_sync,
             "problems": self.problems,

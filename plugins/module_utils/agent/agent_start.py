@@ -13,7 +13,7 @@ from .api.client import Client, NotRunning
 from .api.protocol import AgentError
 
 #: Seconds for the first word. An agent that runs says it at once.
-_GREETING = 5.0
+GREETING = 5.0
 #: Longer than the agent itself takes for any answer, so that what it has to say is heard.
 _ANSWER = protocol.DEADLINE + 5.0
 
@@ -33,9 +33,12 @@ class Connection:
         self._client.close()
 
 
-def connect(path: str = protocol.SOCKET) -> t.Optional[Connection]:
-    """None where nobody listens. Raises TimeoutError where somebody does and says nothing, AgentRefused."""
-    client = Client(path, _GREETING)
+def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Optional[Connection]:
+    """Return a connection to the agent at `path`, None if nothing listens there.
+
+    `greeting` is the seconds for its first answer. Raises TimeoutError where none came in time, or AgentRefused.
+    """
+    client = Client(path, greeting)
     try:
         version = _called(client, "version", {})
     except NotRunning:

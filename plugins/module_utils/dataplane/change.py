@@ -62,6 +62,12 @@ class Change(t.NamedTuple):
         return terminal_text.line(f"{self.action} {self.kind:<8} {self.subject:<{width}}  {text}".rstrip() + note)
 
 
+def change_lines(changes: t.Sequence[Change]) -> list[str]:
+    """Return a line for people for each change, columns aligned."""
+    width = min(max((len(change.subject) for change in changes), default=0), 40)
+    return [change.line(width) for change in changes]
+
+
 class ObserveError(Exception):
     """What is there cannot be read or is not safe to go on from. The text says what, where and how to go on."""
 

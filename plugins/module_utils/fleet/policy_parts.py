@@ -15,14 +15,12 @@ import typing as t
 from ..base import naming, packed_json
 from ..policy.index.label_index import LabelIndex
 from ..policy.model import Endpoint, NamedPortKey, NetworkSet, PolicySet
-from ..policy.sets.set_keys import of_rules
+from ..policy.sets.needed_sets import of_rules
 from ..state.node_policy_tables import workload_endpoint
 from ..state.policy_json import to_plain
 from ..state.policy_state import NO_POLICY, PolicyState
 from .inventory.policy_inventory import FleetPolicy
-
-if t.TYPE_CHECKING:
-    from .inventory.workload_inventory import Workload
+from .inventory.workload_inventory import Workload
 
 Owner = t.Union[Endpoint, NetworkSet]
 

@@ -51,9 +51,7 @@ from ..state.node_state import (
     WorkloadEndpoint,
     overhead,
 )
-
-#: `divert` where `diverts` says so: elsewhere nothing would change in it.
-PHASES = ("prepare", "links", "divert", "flip", "retire")
+from ..state.phase import AT_REST, Phase
 
 #: {kind of a tunnel device: an encapsulation of pools that go through it}
 _ENCAPSULATION = {"ipip": "IPIP", "vxlan": "VXLAN"}
@@ -80,7 +78,7 @@ def needed(current: t.Optional[NodeState], pools: t.Iterable[_HasEncapsulation],
     direct way. True as well for a node that was left in the middle of an earlier change."""
     if current is None:
         return False
-    if current.phase not in ("converge", "retire") or current.underlay_mtu != underlay_mtu:
+    if current.phase not in AT_REST or current.underlay_mtu != underlay_mtu:
         return True
     target = list(pools)
     before = {pool.name: pool.encapsulation for pool in current.pools}
@@ -124,21 +122,19 @@ def _into_tunnels(old: Bird, new: Bird) -> bool:
     return any(not pool.device and pool.cidr in tunnelled for pool in old.pools)
 
 
-def phase_state(current: t.Optional[NodeState], target: NodeState, phase: str, hold: bool = False) -> NodeState:
+def phase_state(current: t.Optional[NodeState], target: NodeState, phase: Phase, hold: bool = False) -> NodeState:
     """The state of `phase` on the way from `current` (None: a node that has nothing yet) to `target`. `hold`: sessions
     of the fleet are endangered, so backup routes hold its traffic.
 
     Retiring is converging: a node at its target is at rest, whichever way it came.
     """
-    if phase in ("retire", "converge"):
-        return dataclasses.replace(target, phase="converge")
-    if phase not in PHASES:
-        raise ValueError(f"phase {phase!r} is not one of {', '.join(PHASES)}")
+    if phase in AT_REST:
+        return dataclasses.replace(target, phase=Phase.CONVERGE)
     if current is None:
         held = target.bird and dataclasses.replace(target.bird, backups=_backups(target) if hold else ())
         return dataclasses.replace(target, phase=phase, bird=held)
     limits = _limits(current, target)
-    changed, flipped = phase != "prepare", phase == "flip"
+    changed, flipped = phase != Phase.PREPARE, phase == Phase.FLIP
     on_routes = {} if flipped else _limits_of_routes(current, target, limits)
     probes = _probe_routes(target)
     state = dataclasses.replace(
@@ -394,12 +390,12 @@ def _iptables(current: NodeState, target: NodeState) -> tuple[IptablesTable, ...
 
 
 def _bird(
-    current: NodeState, target: NodeState, limits: t.Mapping[str, int], phase: str, hold: bool
+    current: NodeState, target: NodeState, limits: t.Mapping[str, int], phase: Phase, hold: bool
 ) -> dict[str, t.Any]:
     if target.bird is None:
         return {"bird": None, "bird_routes": ()}
     old: t.Optional[Bird] = current.bird
-    flipped = phase == "flip"
+    flipped = phase == Phase.FLIP
     first = target.bird.pools if flipped or old is None else old.pools
     second = () if old is None else (old.pools if flipped else target.bird.pools)
     limited = {pool.cidr: limits.get(pool.name) for pool in target.pools}
@@ -414,7 +410,7 @@ def _bird(
     backups = _backups(target) if hold else ()
     backup_pools = _backup_pools(pools, old, target.bird) if backups else ()
     routers_alone = _by_routers_alone(target) if backup_pools and flipped else ()
-    lead = bool(routers_alone) or (bool(backup_pools) and phase == "divert")
+    lead = bool(routers_alone) or (bool(backup_pools) and phase == Phase.DIVERT)
     if flipped and backups and old is not None and _into_tunnels(old, target.bird):
         lead = True
     bird = dataclasses.replace(

@@ -10,20 +10,13 @@ import sys
 import typing as t
 
 from ..base import terminal_text
-from ..bird.errors import BirdError
-from ..dataplane.change import ApplyError, ObserveError
-from ..dataplane.kernel.port import KernelError, MissingLibrary
 from . import machine as machines
 from . import report
-from .change import apply, auto_revert, firewall
-from .desired import RecordsUnreadable
-from .ipam.local_ipam import IpamUnreadable
-from .machine import AgentRefused
+from .change import auto_revert, boot, firewall
+from .change.plan import plan_change
+from .errors import ERRORS
 from .store import unconfirmed
-from .store.atomic_file import FileError
-from .store.lock import LockError
-from .store.store import Store, StoreError
-from .store.writer import AgentSilent, NotTakenOver
+from .store.store import Store
 
 USAGE = """usage: python3 -I /usr/local/lib/calico/current [--mounts FILE] COMMAND
   apply  bring this node to its stored state; what the boot unit does
@@ -37,23 +30,6 @@ USAGE = """usage: python3 -I /usr/local/lib/calico/current [--mounts FILE] COMMA
   --mounts FILE
          mount namespace in which network namespaces are mounted, for a process in a sandbox (/proc/1/ns/mnt)
 """
-
-#: Everything that can go wrong in a way that has words for people.
-ERRORS = (
-    AgentRefused,
-    AgentSilent,
-    ApplyError,
-    BirdError,
-    FileError,
-    IpamUnreadable,
-    KernelError,
-    LockError,
-    MissingLibrary,
-    NotTakenOver,
-    ObserveError,
-    RecordsUnreadable,
-    StoreError,
-)
 
 
 def main(
@@ -86,7 +62,7 @@ def main(
 def _apply(here: machines.Machine) -> int:
     waiting = unconfirmed.Waiting(here.store)
     waits = waiting.any()
-    planned = apply.restore(here)
+    planned = boot.restore(here)
     if planned is None:
         sys.stdout.write(f"nothing is stored in {here.store}\n")
         return 0
@@ -116,7 +92,7 @@ def _plan(here: machines.Machine) -> int:
     if stored is None:
         sys.stdout.write(f"nothing is stored in {here.store}\n")
         return 0
-    for line in apply.plan(here, stored).lines or ["nothing to change"]:
+    for line in plan_change(here, stored).lines or ["nothing to change"]:
         sys.stdout.write(terminal_text.lines([line]))
     return 0
 

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import typing as t
 
 from ..bird import client, configuration, dropped_segments, version
+from ..bird.errors import NotAnswering
 from ..dataplane.kernel.linux import LinuxKernel
 from ..dataplane.kernel.port import Kernel
 from . import units
@@ -39,6 +41,15 @@ class AgentRefused(Exception):
     """What the agent answered instead of doing it."""
 
 
+def is_bird_answering(socket: str) -> bool:
+    """Return whether BIRD answers at its control socket."""
+    try:
+        with client.Client(socket, timeout=5.0):
+            return True
+    except NotAnswering:
+        return False
+
+
 @dataclasses.dataclass
 class Machine:
     """`agent` connects to the agent at a socket; None where nobody listens there. Without it nobody ever does.
@@ -65,10 +76,17 @@ class Machine:
     writer_lock: str = "/run/calico/writer.lock"  # held by the agent as long as it lives
     lock_timeout: float = 60.0  # seconds that a module waits for another one
     boot_wait: float = 60.0  # seconds that the boot unit waits for the node's address
+    agent_patience: float = 10.0  # seconds that an agent which has begun to start may take until it listens
     # SSH sessions of this host: first the one by which this process came; none if it came otherwise.
     sessions: t.Callable[[], t.Sequence[ssh_session.Session]] = ssh_session.here
     uptime: t.Callable[[], unconfirmed.Uptime] = unconfirmed.uptime
     leave_behind: t.Callable[[t.Sequence[str]], None] = detached_process.start
+    # Whether BIRD answers at its socket.
+    bird_answers: t.Callable[[str], bool] = is_bird_answering
+
+    def placed(self, path: str) -> str:
+        """Return where `path` of a node lies on this machine: below `root`."""
+        return path if self.root == "/" else os.path.join(self.root, path.lstrip("/"))
 
 
 def here(agent: t.Optional[t.Callable[[str], t.Optional[Agent]]] = None, mounts: t.Optional[str] = None) -> Machine:

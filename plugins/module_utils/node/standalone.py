@@ -12,7 +12,7 @@ from ..dataplane.change import ApplyError, Change, Failures
 from ..dataplane.drivers import sysctl, workload
 from ..dataplane.kernel.port import Kernel
 from ..dataplane.node import ready_to_write
-from .change.apply import InTheWay
+from .errors import ERRORS, InTheWay
 from .machine import Machine
 from .store import lock
 
@@ -121,8 +121,6 @@ class AnsibleModule(t.Protocol):
 
 def run(module: AnsibleModule, machine: Machine, build: Build, **more: t.Any) -> t.NoReturn:
     """A module that changes one kind of object, from its parameters to its answer, which has `more` as well."""
-    from .command import ERRORS
-
     try:
         changes = bring_to(machine, build, check=module.check_mode)
     except (*ERRORS, InTheWay, ValueError) as error:
@@ -137,8 +135,6 @@ def run(module: AnsibleModule, machine: Machine, build: Build, **more: t.Any) ->
 
 def tell(module: AnsibleModule, machine: Machine, look: t.Callable[[Machine], dict[str, t.Any]]) -> t.NoReturn:
     """A module that reads."""
-    from .command import ERRORS
-
     try:
         answer = look(machine)
     except (*ERRORS, ValueError) as error:

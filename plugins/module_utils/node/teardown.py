@@ -30,12 +30,11 @@ from ..dataplane.kernel.lookup import network, within
 from ..dataplane.kernel.port import PROTOCOL_BIRD, Kernel, RouteOperation
 from ..state.node_state import TABLE_MAIN, NodeState
 from . import units
-from .change import apply
 from .machine import Machine
 from .store import lock
 from .store.store import Store, Stored, StoreError
 
-_UNITS = (apply.AGENT_UNIT, "calico-bird.service", "calico-node-state.service", "calico-firewall.service")
+_UNITS = (units.AGENT_UNIT, units.BIRD_UNIT, "calico-node-state.service", "calico-firewall.service")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +68,7 @@ def plan(machine: Machine) -> Plan:
     """Changes nothing. Raises ObserveError or KernelError."""
     stored = _stored(machine)
     files = _files(machine, stored)
-    last = {apply.placed(machine, entry.path) for entry in (stored.files if stored else None) or () if entry.last}
+    last = {machine.placed(entry.path) for entry in (stored.files if stored else None) or () if entry.last}
     wanted = [units.WantedUnit(name, enabled=False, started=False) for name in _UNITS]
     return Plan(
         early_files=tuple(change for change in files if change.subject in last),
@@ -143,7 +142,7 @@ def _remove_routes(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 
 
 def _files(machine: Machine, stored: t.Optional[Stored]) -> list[Change]:
-    paths = [apply.placed(machine, entry.path) for entry in reversed((stored.files if stored else None) or ())]
+    paths = [machine.placed(entry.path) for entry in reversed((stored.files if stored else None) or ())]
     bird = [machine.bird_config, secrets_file.beside(machine.bird_config)]
     wanted = [file.WantedFile(path, None) for path in [*paths, *bird]]
     return file.diff(wanted, file.observe(None, wanted))
@@ -170,6 +169,6 @@ def _remove_folders(changes: t.Sequence[Change]) -> None:
 
 def _withdraw(machine: Machine, planned: Plan) -> None:
     """Peers are told at once: a BIRD that is only stopped keeps its routes there for a graceful restart."""
-    if any(change.subject == "calico-bird.service" and change.old.started for change in planned.units):
+    if any(change.subject == units.BIRD_UNIT and change.old.started for change in planned.units):
         with contextlib.suppress(BirdError), client.Client(machine.bird_socket) as bird:
             bird.ask("disable all")

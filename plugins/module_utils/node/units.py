@@ -13,6 +13,8 @@ from ..dataplane.change import Change, Failures, ObserveError
 from .unit_encoding import unit_name
 
 PROGRAM = "systemctl"
+AGENT_UNIT = "calico-agent.service"
+BIRD_UNIT = "calico-bird.service"
 _SECONDS = 150.0  # a unit that does not come up is given up by systemd after 90
 _PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
 _RUNNING = ("active", "activating", "reloading", "refreshing")

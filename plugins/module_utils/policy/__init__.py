@@ -14,11 +14,11 @@
 |---|---|
 | `model`, `hooks`, `node_policy` | the values; where on a packet's way a policy applies; what a node must program |
 | `from_resources`, `scoped_selectors` | documents to values, namespaces and service accounts folded into selectors |
-| `namespaced_labels` | the labels that say which namespace and service account something is in |
-| `inherited_labels`, `address_index`, `rule_match`, `evaluator` | the plain reading, which all else is held to |
+| `labels` | the labels that selectors see: own ones, those of a namespace, those of profiles |
+| `address_index`, `rule_match`, `evaluator` | the plain reading, which all else is held to |
 | `packet_path`, `explanation` | what `calicoctl policy explain` asks and shows |
 | `restrictions`, `label_index` | many selectors over many items, kept up to date |
-| `set_keys`, `set_members`, `sets_in_use`, `rules_in_use`, `host_endpoints`, `policy_index` | a node's policy |
+| `needed_sets`, `set_members`, `sets_in_use`, `host_endpoints`, `policy_index` | a node's policy |
 | `chains/`, `ip_sets` | a node's policy to rules of iptables and members of sets |
 
 Directions are "Ingress" and "Egress", rules count from 1. Remote endpoints are an input like all others.

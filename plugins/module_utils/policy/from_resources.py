@@ -32,7 +32,7 @@ from ..resources import (
 )
 from ..resources import EndpointPort as HostEndpointPort
 from . import model
-from .index.namespaced_labels import namespaced_labels
+from .index.labels import namespaced_labels
 from .index.scoped_selectors import all_of, in_namespace, of_entity, of_namespaces, of_service_accounts
 
 _ORCHESTRATOR_LABEL = "projectcalico.org/orchestrator"

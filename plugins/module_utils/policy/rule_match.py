@@ -11,7 +11,7 @@ import typing as t
 from ..base import selectors
 from .index.address_index import Bearer, Bearers, contains
 from .model import PROTOCOL_NAMES, Entity, Flow, Icmp, NamedPort, Port, Protocol, Rule, protocol_number
-from .sets.set_keys import named_port_key
+from .sets.needed_sets import named_port_key
 
 _ICMP_NUMBERS = {4: 1, 6: 58}
 #: The label by which a namespace is known to selectors.

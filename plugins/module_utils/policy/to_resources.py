@@ -15,7 +15,7 @@ from ..base import selectors
 from ..resources import Resource, parse
 from . import model
 from .from_resources import STAGED_PREFIX
-from .index.namespaced_labels import NAME_LABEL, namespaced_labels
+from .index.labels import NAME_LABEL, namespaced_labels
 from .index.scoped_selectors import in_namespace, namespaces_of
 
 Data = dict[str, t.Any]

@@ -18,7 +18,7 @@ from ..policy import model
 from ..policy.chains.compile import Compiler
 from ..policy.chains.settings import IPIP, VXLAN, Encapsulation, Settings
 from ..policy.host_endpoints import Interfaces
-from ..policy.index.namespaced_labels import namespaced_labels
+from ..policy.index.labels import namespaced_labels
 from ..policy.index.policy_index import PolicyIndex
 from ..policy.model import Endpoint
 from ..policy.sets.ip_sets import LOCAL_BLOCKS, name_of

@@ -11,6 +11,7 @@ Addresses are strings without a prefix length, CIDRs are strings with one, MTUs 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import hashlib
 import json
@@ -19,6 +20,7 @@ import typing as t
 
 from ..base import packed_json
 from ..bgp.bird_state import Bird, BirdRoute
+from .phase import Phase
 from .policy_state import PolicyState
 
 VERSION = 1
@@ -254,7 +256,7 @@ class NodeState:
     node: str
     address: str  # of the node itself, CIDR: 10.10.1.11/24
     plan: str = ""  # hash of the fleet that this was compiled from
-    phase: str = "converge"  # converge, or the phase of a change of mode: prepare, links, divert, flip, retire
+    phase: Phase = Phase.CONVERGE
     underlay_mtu: int = 1500
     pools: tuple[Pool, ...] = ()
     ipam: Ipam = Ipam()
@@ -293,6 +295,7 @@ class NodeState:
 
     def _without_policy(self) -> dict[str, t.Any]:
         plain = {"version": VERSION, **{name: _plain(getattr(self, name)) for name in _WITHOUT_POLICY}}
+        plain["phase"] = str(self.phase)
         return _without_defaults(plain, _LATER[NodeState])
 
     @classmethod
@@ -446,6 +449,8 @@ def _reader(kind: t.Any) -> _Reader:
         return _dataclass_reader(t.cast(type, kind))
     if kind in (str, int, bool):
         return _scalar_reader(kind)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind
     return lambda value: value
 
 

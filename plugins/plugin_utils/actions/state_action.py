@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible.errors import AnsibleActionFail
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 
 from ..nodes import observed_nodes
 from ..sources import bgp_secrets, shared_targets, targets
@@ -21,12 +23,23 @@ class StateAction(GuardedAction):
 
     answered: t.Mapping[str, t.Any] = {}
 
+    @staticmethod
+    def phase_of(args: dict[str, t.Any]) -> Phase:
+        """Remove the task's `phase` from its arguments and return it, converge by default.
+
+        Raises AnsibleActionFail for a text that names no phase.
+        """
+        try:
+            return Phase.from_text(args.pop("phase", None) or Phase.CONVERGE)
+        except ValueError as error:
+            raise AnsibleActionFail(str(error)) from error
+
     def host_state(
         self,
         task_vars: dict[str, t.Any],
         fleet: t.Optional[str],
         observed: t.Optional[str],
-        phase: str,
+        phase: Phase,
         pool: t.Optional[str] = None,
         mode: t.Optional[str] = None,
     ) -> NodeState:
@@ -38,10 +51,10 @@ class StateAction(GuardedAction):
         task_vars: dict[str, t.Any],
         fleet: t.Optional[str],
         observed: t.Optional[str],
-        phases: t.Callable[[targets.Targets], t.Sequence[str]],
+        phases: t.Callable[[targets.Targets], t.Sequence[Phase]],
         pool: t.Optional[str] = None,
         mode: t.Optional[str] = None,
-    ) -> list[tuple[str, NodeState]]:
+    ) -> list[tuple[Phase, NodeState]]:
         """(phase, its state) for this host, of the `phases` of the targets.
 
         `fleet` is the folder that the fleet action made, None in an ad-hoc run: the first host of the task compiles the

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
+
 from ..nodes import run_results
 from ..sources.targets import Targets
 
@@ -27,19 +29,19 @@ def phase(
     if name in ("prove", "soak"):
         return _probes(name, results, problems, loss_limit if name == "soak" else 0, targets.hold)
     done = f"{len(hosts) - len(problems)}/{len(hosts)}"
-    texts = {
-        "prepare": "receive paths of both modes in place, packets held at the smaller MTU",
-        "flip": "routes replaced and checked in the kernel",
-        "retire": "the old mode is gone",
+    texts: dict[str, str] = {
+        Phase.PREPARE: "receive paths of both modes in place, packets held at the smaller MTU",
+        Phase.FLIP: "routes replaced and checked in the kernel",
+        Phase.RETIRE: "the old mode is gone",
     }
     if targets.hold:
         texts = {
-            "prepare": "backup routes in place, sessions as they were",
-            "divert": "all traffic goes into tunnels, sessions as they were",
-            "flip": "sessions changed, all routes there by BGP again and checked in the kernel",
-            "retire": "backup routes are gone",
+            Phase.PREPARE: "backup routes in place, sessions as they were",
+            Phase.DIVERT: "all traffic goes into tunnels, sessions as they were",
+            Phase.FLIP: "sessions changed, all routes there by BGP again and checked in the kernel",
+            Phase.RETIRE: "backup routes are gone",
         }
-    text = texts.get(name, "") + (_kept(results) if name == "retire" else "")
+    text = texts.get(name, "") + (_kept(results) if name == Phase.RETIRE else "")
     return f"{name:<9} {done}  {text}".rstrip(), problems
 
 

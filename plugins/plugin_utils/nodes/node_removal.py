@@ -9,8 +9,8 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import node_address
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, did_you_mean
 
 #: Lists of the fleet whose entries name a node.

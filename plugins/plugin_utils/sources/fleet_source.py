@@ -17,12 +17,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import (
-    Host,
-    Inventory,
-    origin,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import (
     read as read_inventory,
 )
@@ -42,6 +39,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answe
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import with_opened
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, shown
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import AT_REST
 
 from ..lines import policy_notices
 from ..nodes import node_removal
@@ -373,7 +371,7 @@ def _joined_first(
     if mode is None and settled:
         return live
     are = "is" if len(fresh) == 1 else "are"
-    stopped = [state for state in states if state.phase not in ("converge", "retire")]
+    stopped = [state for state in states if state.phase not in AT_REST]
     if stopped:
         names = sorted(state.node for state in stopped)
         raise FleetError(
@@ -412,7 +410,7 @@ def fleet_variable(hosts: t.Iterable[Host], name: str) -> t.Any:
 def _as_live(inventory: Inventory, states: t.Sequence[NodeState], remembered: t.Mapping[str, str]) -> Inventory:
     """The inventory as the nodes still run it: with their modes and, if they agree, their MTU of the underlay. A pool
     about whose mode they do not agree has the one that the lockfile remembers."""
-    mtus = {state.underlay_mtu for state in states if state.phase in ("converge", "retire")}
+    mtus = {state.underlay_mtu for state in states if state.phase in AT_REST}
     if len(mtus) == 1:
         settings = dataclasses.replace(inventory.settings, underlay_mtu=mtus.pop())
         inventory = dataclasses.replace(inventory, settings=settings)

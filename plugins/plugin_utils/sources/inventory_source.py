@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.docume
     check_value,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..actions import controller_variables

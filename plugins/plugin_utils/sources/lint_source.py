@@ -11,7 +11,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host, origin
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals, rules
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import ERROR, Finding
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import Link, Network

@@ -20,6 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_parts import PolicyWire
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Ipam, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import PHASES, Phase
 
 _FILE, _POLICY = "targets", "policy"
 
@@ -45,9 +46,9 @@ class Targets:
     refused: t.Mapping[str, FleetError] = dataclasses.field(default_factory=dict)
 
     @property
-    def phases(self) -> tuple[str, ...]:
-        """Those that a change goes through."""
-        return tuple(phase for phase in transition.PHASES if phase != "divert" or self.divert)
+    def phases(self) -> tuple[Phase, ...]:
+        """Return the phases that this change goes through, in their order."""
+        return tuple(phase for phase in PHASES if phase != Phase.DIVERT or self.divert)
 
     def state(self, node: str) -> NodeState:
         """Raises KeyError for a node without a target."""
@@ -63,7 +64,7 @@ class Targets:
             }
         return {name: state.ipam for name, state in self.states.items()}
 
-    def phase(self, node: str, current: t.Optional[NodeState], phase: str) -> NodeState:
+    def phase(self, node: str, current: t.Optional[NodeState], phase: Phase) -> NodeState:
         return transition.phase_state(current, self.state(node), phase, self.hold)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 #: `inventory` is what the inventory says.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import signal
 import threading
@@ -29,12 +30,12 @@ MORE = dataclasses.replace(BASE, routes=(*BASE.routes, *(Route(f"10.244.9.{n}/32
 EXTRA = {f"10.244.9.{n}/32" for n in range(200)}
 
 
-def here(daemon: Daemon) -> machine.Machine:
-    """The machine as a module run on it sees it."""
+def here(daemon: Daemon, greeting: float = agent_start.GREETING) -> machine.Machine:
+    """Return the machine as a module run on it sees it."""
     folder = daemon.folder
     return machine.Machine(
         daemon.kernel,
-        agent_start.connect,
+        functools.partial(agent_start.connect, greeting=greeting),
         root=str(folder / "root"),
         store=str(folder / "lib"),
         lock=str(folder / "run" / "node.lock"),
@@ -49,8 +50,8 @@ def here(daemon: Daemon) -> machine.Machine:
     )
 
 
-def bring(daemon: Daemon, state=MORE, check=False) -> apply.Result:
-    return apply.bring_to(here(daemon), Stored(state, who="me@here"), check=check)
+def bring(daemon: Daemon, state=MORE, check=False, greeting: float = agent_start.GREETING) -> apply.Result:
+    return apply.bring_to(here(daemon, greeting), Stored(state, who="me@here"), check=check)
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def test_check_do_check_do(busy: Daemon) -> None:
     done = bring(busy)
     assert planned.plan.lines == done.plan.lines
     assert busy.destinations >= EXTRA
-    assert [bring(busy, check=check).plan.changed for check in (True, False)] == [False, False]
+    assert [bring(busy, check=check, greeting=0.2).plan.changed for check in (True, False)] == [False, False]
     bring(busy, BASE)
     assert EXTRA.isdisjoint(busy.destinations)
     assert busy.reaches("b", busy.address)
@@ -113,13 +114,12 @@ def test_a_daemon_that_is_killed_meanwhile_fails_the_run_and_the_next_completes_
     assert busy.reaches("b", busy.address)
 
 
-def test_a_daemon_that_hangs_is_said_and_nothing_is_changed(busy: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_start, "_GREETING", 0.2)
+def test_a_daemon_that_hangs_is_said_and_nothing_is_changed(busy: Daemon) -> None:
     os.kill(busy.pid, signal.SIGSTOP)
     try:
         for check in (True, False):
             with pytest.raises(writer.AgentSilent, match=r"Nothing was changed\. Look at it \(journalctl"):
-                bring(busy, check=check)
+                bring(busy, check=check, greeting=0.2)
         assert EXTRA.isdisjoint(busy.destinations)
         assert busy.store.load().state == BASE
     finally:

@@ -12,9 +12,7 @@ import math
 import random
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.namespaced_labels import (
-    namespaced_labels,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, EndpointPort
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain

@@ -26,6 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.simulation import Simulation
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 
@@ -47,7 +48,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 # --- the fleet ------------------------------------------------------------------------------------------------------
 
 
-def hosts(nodes: int, reflectors: int = 0, blocks: int = 1) -> list[inventory.Host]:
+def hosts(nodes: int, reflectors: int = 0, blocks: int = 1) -> list[Host]:
     """`reflectors` pure ones come on top of the nodes. Each node has `blocks` blocks, all but one of them spare."""
     shared = {
         "calico_ip_pools": [
@@ -64,10 +65,10 @@ def hosts(nodes: int, reflectors: int = 0, blocks: int = 1) -> list[inventory.Ho
             "calico_node_address": f"10.{32 + index // 60000}.{index // 240 % 250}.{index % 240 + 10}/11",
             "calico_node_workloads": [{"name": f"w{index}"}],
         }
-        found.append(inventory.Host(f"node{index:05}", variables, workload_node=True))
+        found.append(Host(f"node{index:05}", variables, workload_node=True))
     for index in range(reflectors):
         variables = {**shared, "calico_node_address": f"10.63.0.{index + 10}/11"}
-        found.append(inventory.Host(f"rr{index}", variables, workload_node=False, reflector=True))
+        found.append(Host(f"rr{index}", variables, workload_node=False, reflector=True))
     return found
 
 

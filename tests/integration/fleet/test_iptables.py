@@ -12,6 +12,7 @@ import subprocess
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 
 from tests.unit.fleet.fleets import MODES, build, pool, states
 
@@ -72,7 +73,7 @@ def test_all_modes_at_once_load(backend: str) -> None:
 
 def test_the_union_of_two_modes_loads(backend: str) -> None:
     first, second = (states(build(pool(mode, natOutgoing=True)))["node1"] for mode in ("ipip", "vxlan"))
-    state = transition.phase_state(first, second, "prepare")
+    state = transition.phase_state(first, second, Phase.PREPARE)
     rules = loaded(state, backend)
     assert len(rules) == expected_count(state)
     assert sum(rule.endswith("-j ACCEPT") for rule in rules) == 2

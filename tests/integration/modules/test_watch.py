@@ -74,8 +74,7 @@ def until(condition):
 @pytest.fixture
 def watched(host, tmp_path, monkeypatch):
     file = tmp_path / "run" / "watch.json"
-    for function in (watch.start, watch.stop, watch.running, watch.collect):
-        monkeypatch.setattr(function, "__defaults__", (str(file),))  # of `path`, the last parameter
+    monkeypatch.setattr(watch, "PATH", str(file))
     host.run(node, state=STATE.to_dict())
     yield Watched(host, file)
     watch.stop()

@@ -20,8 +20,8 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 

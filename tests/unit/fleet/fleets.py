@@ -11,8 +11,8 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 

@@ -14,9 +14,10 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.naming import router_id, vtep_mac
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -306,7 +307,7 @@ def test_a_plans_name_changes_with_everything_that_a_node_gets() -> None:
 
 def test_the_digest_of_a_state_is_about_what_the_node_has_to_have() -> None:
     state = states(fleets.build(pool("vxlan")))["node1"]
-    assert dataclasses.replace(state, plan="other", phase="retire").digest == state.digest
+    assert dataclasses.replace(state, plan="other", phase=Phase.RETIRE).digest == state.digest
     assert dataclasses.replace(state, ipam=dataclasses.replace(state.ipam, generation=9)).digest == state.digest
     for part in ("pools", "devices", "neighbors", "fdb", "workloads", "routes", "sysctls", "ipsets", "iptables"):
         value = getattr(state, part)

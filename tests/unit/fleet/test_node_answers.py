@@ -18,9 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     results,
     shapes,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.namespaced_labels import (
-    namespaced_labels,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, EndpointPort
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers import endpoints, left_out, limits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import FleetMember

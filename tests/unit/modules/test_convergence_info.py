@@ -22,6 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, Pool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.modules import bgp_session_info, convergence_info, tunnel_device
 
 from tests.unit.bird.conftest import FakeBird
@@ -185,7 +186,7 @@ def test_sessions_of_no_bird(host):
 def test_what_a_backup_route_holds_is_not_there_by_bgp(node):
     write(node, TUNNEL, DIRECT, ROUTED)
     backups = tuple(BackupRoute(route.destination, route.next_hop) for route in STATE.bird_routes)
-    state = dataclasses.replace(STATE, phase="flip", bird=dataclasses.replace(STATE.bird, backups=backups))
+    state = dataclasses.replace(STATE, phase=Phase.FLIP, bird=dataclasses.replace(STATE.bird, backups=backups))
     question = 'show route primary where proto ~ "calico_backup*"'
     node.bird.answers[question] = [[b"0000 \n"]]
     assert node.run(convergence_info, state=state.to_dict(), timeout=0)["converged"] is True

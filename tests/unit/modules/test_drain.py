@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import boot
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
 from ansible_collections.baremetal.host_routing.plugins.modules import drain as drain_module
@@ -27,7 +27,7 @@ def test_until_the_next_run(host):
     path = drain.path(host.machine.store)
     assert planned["diff"] == {"prepared": f"+ file {path}    takes no new workloads\n"}
     assert str(drain.load(host.machine.store)).endswith(" by admin@ctl, to leave the fleet")
-    apply.restore(host.machine)
+    boot.restore(host.machine)
     assert drain.load(host.machine.store)
     again, back = host.four_times(node, **PARAMS)
     assert [change["subject"] for change in again["changes"] if change["kind"] == "file"] == [path]

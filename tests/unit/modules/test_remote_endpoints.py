@@ -13,9 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desire
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import remote_endpoints as disk
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.namespaced_labels import (
-    namespaced_labels,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
     Entity,

@@ -20,9 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from
     profile,
     workload_endpoint,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.namespaced_labels import (
-    namespaced_labels,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
     EndpointPort,

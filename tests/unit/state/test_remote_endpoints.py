@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.namespaced_labels import (
-    namespaced_labels,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, EndpointPort
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain

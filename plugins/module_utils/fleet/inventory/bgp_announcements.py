@@ -17,10 +17,8 @@ from ...bgp.bird_state import BirdPeer, Communities
 from ...bgp.filter_rules import FilterFunction
 from ...state.errors import FleetError, did_you_mean
 from .. import variables
+from ..host import Host
 from . import flat_resource
-
-if t.TYPE_CHECKING:
-    from .inventory import Host
 
 FILTERS = "calico_bgp_filters"
 COMMUNITIES = "calico_bgp_communities"

@@ -22,14 +22,12 @@ from ...resources.errors import Refused
 from ...resources.fields import Fields
 from ...state.errors import FleetError, within
 from .. import variables
+from ..host import Host
 from . import bgp_announcements, bgp_secrets
 from .bgp_announcements import NO_ANNOUNCEMENTS, Announcements
 from .bgp_peer_inventory import Peers, Times
 from .bgp_peer_lists import entries
-
-if t.TYPE_CHECKING:
-    from .inventory import Host
-    from .node_inventory import FleetNode
+from .node_inventory import FleetNode
 
 Get = t.Callable[[str], t.Any]
 

@@ -15,9 +15,7 @@ import typing as t
 
 from ...state.errors import FleetError, did_you_mean
 from .. import variables
-
-if t.TYPE_CHECKING:
-    from .inventory import Host
+from ..host import Host
 
 FLEET, NODE = "calico_bgp_peers", "calico_node_bgp_peers"
 

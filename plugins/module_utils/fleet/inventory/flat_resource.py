@@ -1,10 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One Calico v3 resource out of a list of an inventory, written flat or as a whole document."""
+"""Resources and labels as an inventory writes them: flat or as whole documents, and not always as texts."""
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 from ... import resources
@@ -32,3 +33,20 @@ def refused(error: resources.ResourceError, label: str) -> FleetError:
     """The error of a resource that stands at `label`."""
     where = within(label, error.field) if error.field else label
     return FleetError(where, error.value, error.rule, error.remedy)
+
+
+def label_texts(labels: t.Mapping[t.Any, t.Any], label: str) -> dict[str, str]:
+    """Keys and values as texts (YAML makes true and 1 of unquoted ones), checked. Raises FleetError."""
+    texts = {str(key): str(entry).lower() if isinstance(entry, bool) else str(entry) for key, entry in labels.items()}
+    if texts:
+        try:
+            _check_labels(tuple(texts.items()))
+        except resources.ResourceError as error:
+            raise FleetError(label, error.value, error.rule, error.remedy) from error
+    return texts
+
+
+@functools.lru_cache(maxsize=1024)
+def _check_labels(items: tuple[tuple[str, str], ...]) -> None:
+    """Raises ResourceError. Many hosts and workloads have the same labels."""
+    resources.parse({"kind": "Node", "metadata": {"name": "node", "labels": dict(items)}, "spec": {}})

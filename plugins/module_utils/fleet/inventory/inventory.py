@@ -11,6 +11,7 @@ import typing as t
 from ... import resources
 from ...state.errors import FleetError, shown
 from .. import variables
+from ..host import Host, origin
 from . import bgp_inventory, node_inventory, policy_inventory, pool_inventory, workload_inventory
 from .bgp_inventory import FleetBGP
 from .node_inventory import FleetNode
@@ -19,23 +20,6 @@ from .policy_sources import Document
 from .workload_inventory import Workload
 
 _MISSING = object()
-
-
-@dataclasses.dataclass(frozen=True)
-class Host:
-    """One host of the inventory as the inventory gives it.
-
-    `origins` maps variables, and what is in them (`calico_ip_pools[0].cidr`), to the file and line they stand in.
-    `ssh_port` is the port by which it is reached, None for the usual one. `groups` are all that it is in.
-    """
-
-    name: str
-    variables: t.Mapping[str, t.Any]
-    workload_node: bool = True
-    reflector: bool = False
-    origins: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    ssh_port: t.Optional[int] = None
-    groups: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,17 +63,6 @@ def read(hosts: t.Sequence[Host], documents: t.Sequence[Document] = ()) -> Inven
     except FleetError as error:
         error.origin = error.origin or origin(error.variable, hosts)
         raise
-
-
-def origin(variable: str, hosts: t.Sequence[Host]) -> str:
-    """File and line of what an error names: of the field itself, else of the nearest thing around it."""
-    path, dummy, owner = variable.partition(" of ")
-    while path:
-        for host in hosts:
-            if path in host.origins and owner in ("", host.name):
-                return host.origins[path]
-        path = path[: max(path.rfind("."), path.rfind("["), 0)]
-    return ""
 
 
 def _read(hosts: t.Sequence[Host], documents: t.Sequence[Document]) -> Inventory:

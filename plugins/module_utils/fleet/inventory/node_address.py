@@ -10,9 +10,7 @@ import typing as t
 
 from ...state.errors import FleetError
 from .. import variables
-
-if t.TYPE_CHECKING:
-    from .inventory import Host
+from ..host import Host
 
 EXAMPLES = {4: "10.10.1.11/24", 6: "fd00:10:10:1::11/64"}
 VARIABLES = {4: "calico_node_address", 6: "calico_node_address_ipv6"}

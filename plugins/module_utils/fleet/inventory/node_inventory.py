@@ -13,11 +13,9 @@ import typing as t
 from ...base.cidr import number
 from ...state.errors import FleetError
 from .. import variables
+from ..host import Host
 from . import node_address
-from .label_texts import label_texts
-
-if t.TYPE_CHECKING:
-    from .inventory import Host
+from .flat_resource import label_texts
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _HOSTNAME_LABEL = "kubernetes.io/hostname"

@@ -14,14 +14,12 @@ from ...policy.model import Endpoint, Failsafe, PolicySet
 from ...state.errors import FleetError, did_you_mean
 from ...state.policy_state import ALLOW_ALL, PolicySettings, allow_all
 from .. import variables
+from ..host import Host
 from . import policy_settings
 from .bgp_inventory import FleetBGP
+from .node_inventory import FleetNode
 from .policy_settings import unknown_profile
 from .policy_sources import Document, Source, sources
-
-if t.TYPE_CHECKING:
-    from .inventory import Host
-    from .node_inventory import FleetNode
 
 _SSH_PORT = 22
 

@@ -12,9 +12,7 @@ import typing as t
 from ... import resources
 from ...state.errors import FleetError, did_you_mean, within
 from .. import variables
-
-if t.TYPE_CHECKING:
-    from .inventory import Host
+from ..host import Host
 
 KINDS = (
     "GlobalNetworkPolicy",

@@ -14,9 +14,7 @@ from ...base.cidr import contains
 from ...state.errors import FleetError
 from ...state.node_state import overhead
 from . import flat_resource, node_address
-
-if t.TYPE_CHECKING:
-    from .node_inventory import FleetNode
+from .node_inventory import FleetNode
 
 #: Reads a fleet variable.
 Get = t.Callable[[str], t.Any]

@@ -15,14 +15,12 @@ from ...policy.from_resources import workload_endpoint
 from ...policy.model import EndpointPort
 from ...state.errors import FleetError, within
 from .. import variables
+from ..host import Host
 from . import node_address
-from .label_texts import label_texts
+from .flat_resource import label_texts
+from .node_inventory import FleetNode
 from .policy_settings import profile_names
-
-if t.TYPE_CHECKING:
-    from .inventory import Host
-    from .node_inventory import FleetNode
-    from .pool_inventory import Get
+from .pool_inventory import Get
 
 _WORKLOAD_FIELDS = (
     "name",

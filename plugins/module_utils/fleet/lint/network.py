@@ -15,8 +15,8 @@ from ...bgp.peer_definition import PeerDefinition
 from ...bgp.peering import Peering
 from ...bgp.speaker import Speaker
 from ..fleet import Fleet
+from ..host import Host
 from ..inventory import node_address
-from ..inventory.inventory import Host
 from ..inventory.node_inventory import FleetNode
 
 

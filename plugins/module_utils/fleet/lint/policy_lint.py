@@ -15,7 +15,7 @@ import re
 import typing as t
 
 from ...base import selectors
-from ...policy.index.inherited_labels import effective_labels, labels_by_profile
+from ...policy.index.labels import effective_labels, labels_by_profile
 from ...policy.model import (
     EGRESS,
     HOST_ENDPOINT,
@@ -29,7 +29,7 @@ from ...policy.model import (
     PolicySet,
     Rule,
 )
-from ...policy.sets.set_keys import of_rules
+from ...policy.sets.needed_sets import of_rules
 
 #: How long a name is at least of which another is taken for a misspelling: with two letters changed over (wbe), with
 #: one too many or too few, with another one. Short names are too near to one another: app, api.

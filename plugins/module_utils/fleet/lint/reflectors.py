@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Route reflectors: who reflects for whom, and what is left when one of them is down."""
+"""Route reflectors: where they are missing, who reflects for whom, and what is left when one of them is down."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import typing as t
 
 from .finding import Odd
 from .network import Network, cluster_id_of, counted, listed
+
+#: Nodes of a full mesh from which on route reflectors pay off; Calico's documents say so as well.
+LARGE = 100
 
 
 def without_clients(network: Network) -> t.Iterator[Odd]:
@@ -103,3 +106,15 @@ def beside_the_mesh(network: Network) -> t.Iterator[Odd]:
 
 def _addresses(network: Network) -> set[str]:
     return {address for name in network.mesh for dummy, address, number in network.speakers[name].ends}
+
+
+def mesh_too_large(network: Network) -> t.Iterator[Odd]:
+    """A mesh of more than 100 nodes: sessions grow with the square of them."""
+    settings, nodes = network.fleet.settings, len(network.fleet.nodes)
+    if settings.bgp_enabled and network.fleet.bgp.unasked.mesh and nodes > LARGE:
+        yield Odd(
+            "calico_bgp_node_to_node_mesh",
+            None,
+            f"means {nodes - 1} sessions on each of {nodes} nodes, {nodes * (nodes - 1) // 2} in all.",
+            "Put two or more hosts into group calico_rr: as route reflectors they leave each node two sessions.",
+        )

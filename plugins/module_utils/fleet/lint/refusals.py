@@ -14,8 +14,9 @@ import re
 import typing as t
 
 from ...state.errors import FleetError
+from ..host import Host, origin
 from ..inventory import inventory, node_address
-from ..inventory.inventory import Host, Inventory
+from ..inventory.inventory import Inventory
 from ..inventory.policy_sources import Document
 from .finding import ERROR, Finding
 
@@ -127,7 +128,7 @@ class _Rest:
 
         variable = _ENTRY.sub(number, error.variable)
         rule, remedy = _ENTRY.sub(number, error.rule), _ENTRY.sub(number, error.remedy)
-        place = error.origin if variable == error.variable else inventory.origin(variable, self._written)
+        place = error.origin if variable == error.variable else origin(variable, self._written)
         return FleetError(variable, error.value, rule, remedy, place)
 
     def _index(self, name: str, owner: str, index: int) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import typing as t
 
 from ...state.errors import FleetError, did_you_mean
-from ..inventory.inventory import Host, origin
-from . import announcements, mesh, mtu, placement, policy, pools, reach, reflectors, sessions, timers, tunnels
+from ..host import Host, origin
+from . import announcements, placement, policy, pools, reach, reflectors, sessions, timers, underlay
 from .finding import ERROR, WARNING, Finding, Odd
 from .network import Network
 
@@ -35,7 +35,7 @@ RULES: tuple[Rule, ...] = (
     Rule("pool-not-exported", WARNING, pools.not_exported),
     Rule("pool-nearly-full", WARNING, pools.nearly_full),
     Rule("pool-public-behind-nat", WARNING, pools.public_behind_nat),
-    Rule("mtu-above-link", ERROR, mtu.above_the_link),
+    Rule("mtu-above-link", ERROR, underlay.above_the_link),
     Rule("node-without-session", ERROR, sessions.missing),
     Rule("blocks-do-not-arrive", ERROR, reach.incomplete),
     Rule("reflector-without-clients", WARNING, reflectors.without_clients),
@@ -43,7 +43,7 @@ RULES: tuple[Rule, ...] = (
     Rule("one-reflector-of-several", WARNING, reflectors.one_of_several),
     Rule("cluster-id-apart", ERROR, reflectors.apart_in_one_cluster),
     Rule("mesh-beside-reflectors", WARNING, reflectors.beside_the_mesh),
-    Rule("mesh-too-large", WARNING, mesh.too_large),
+    Rule("mesh-too-large", WARNING, reflectors.mesh_too_large),
     Rule("peer-for-nobody", WARNING, sessions.for_nobody),
     Rule("peer-of-no-host", WARNING, sessions.of_no_host),
     Rule("as-number-of-another", ERROR, sessions.wrong_as),
@@ -51,7 +51,7 @@ RULES: tuple[Rule, ...] = (
     Rule("session-one-sided", ERROR, sessions.one_sided),
     Rule("passwords-differ", ERROR, sessions.different_passwords),
     Rule("ttl-too-small", ERROR, sessions.ttl_too_small),
-    Rule("tunnel-behind-router", ERROR, tunnels.behind_a_router),
+    Rule("tunnel-behind-router", ERROR, underlay.tunnel_behind_a_router),
     Rule("hold-below-keepalive", WARNING, timers.hold_below_keepalive),
     Rule("timers-too-short", WARNING, timers.too_short),
     Rule("restart-time-too-short", WARNING, timers.restart_too_short),

@@ -17,10 +17,10 @@ from ...state.answers import limits
 from ...state.answers.endpoints import single_address
 from ...state.answers.left_out import LeftOut, shown
 from ...state.node_state import NodeState, Pool
+from ...state.phase import Phase
 from . import shapes
 from .shapes import Unreadable
 
-_PHASES = ("converge", "prepare", "links", "divert", "flip", "retire")
 #: Devices that a pool's packets may take in a stored bird.cfg: fleet.fleet.TUNNEL_DEVICE, or none.
 _DEVICES = ("", "tunl0", "vxlan.calico", "vxlan-v6.calico")
 _MTUS = range(68, 65536)  # RFC 791, and the largest that a link takes
@@ -55,6 +55,9 @@ def state(host: str, result: t.Any) -> t.Optional[NodeState]:
 
 def stored_state(host: str, data: t.Mapping[str, t.Any]) -> NodeState:
     """Return the state, without policy, that `data` holds. Raises Unreadable, also for the state of another node."""
+    phase = data.get("phase", Phase.CONVERGE)
+    if isinstance(phase, str) and phase not in list(Phase):
+        raise Unreadable("phase", f"{shown(phase)}, no phase")
     try:
         found = NodeState.from_dict({name: value for name, value in data.items() if name != "policy"})
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
@@ -72,8 +75,6 @@ def _words(error: BaseException) -> str:
 
 def _check(found: NodeState) -> None:
     """Refuse values with which the compiler could not reckon. Raises Unreadable."""
-    if found.phase not in _PHASES:
-        raise Unreadable("phase", f"{shown(found.phase)}, no phase")
     if isinstance(found.underlay_mtu, bool) or found.underlay_mtu not in _MTUS:
         raise Unreadable("underlay_mtu", f"{shown(found.underlay_mtu)}, no MTU")
     names = [pool.name for pool in found.pools]

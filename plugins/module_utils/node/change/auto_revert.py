@@ -1,12 +1,12 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commit-confirm, its other end: a node goes back from a change that nobody confirmed by a new connection.
+"""The revert of commit-confirm: a node undoes a change that was not confirmed by a new connection.
 
-It does so by itself, for the change may be what cuts it off. Before anything is changed what was there is put on the
-disk (unconfirmed.py, by apply.py), and a process is left behind that waits; after a reboot the boot unit does its part.
-Going back is one more change, by the same writer as any other, the agent where one runs. Files, units and the engine
-stay as they are, but for BIRD's unit, which runs where the state has BGP; so do workloads that came meanwhile.
+The node does it by itself, because the change may be what cuts it off. Before a change, arming.py stores the state to
+return to (store/unconfirmed.py) and starts a detached process, which waits here. After a reboot the boot unit reverts.
+The revert is one more change by the same writer as any other, the agent where one runs. Files, units and the engine
+stay as they are, except BIRD's unit, which runs where the state has BGP. Workloads that came meanwhile stay too.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..store.store import Store, StoreError
 from ..store.unconfirmed import Unconfirmed, Waiting, WentBack
 from . import apply
 from .confirmation import WHO
+from .plan import plan_change
 
-_BIRD_UNIT = "calico-bird.service"
 _STEP = 1.0  # seconds between two looks at whether somebody confirmed
 _PAUSE = 3.0  # seconds before what failed is tried again
 _ATTEMPTS = 20
@@ -77,10 +77,10 @@ def wait(
 def _go_back(machine: Machine, pending: Unconfirmed) -> None:
     """Raises as apply.bring_to. What stands in the way keeps nothing else from going back."""
     _store_previous(machine, pending)
-    by = writer.of(machine, WHO, writer.PATIENCE)
+    by = writer.of(machine, WHO, machine.agent_patience)
     bgp = pending.previous.state.bird is not None
-    wanted = [units.WantedUnit(_BIRD_UNIT, enabled=bgp, started=bgp)] if bgp != pending.bgp else []
-    apply.carry_out(machine, apply.plan(machine, pending.previous, wanted_units=wanted, by=by))
+    wanted = [units.WantedUnit(units.BIRD_UNIT, enabled=bgp, started=bgp)] if bgp != pending.bgp else []
+    apply.carry_out(machine, plan_change(machine, pending.previous, by=by, wanted_units=wanted))
 
 
 def _store_previous(machine: Machine, pending: Unconfirmed) -> None:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The firewall at boot: IP sets and iptables of the stored state, written before the host's network comes up.
 
-Rules name devices and addresses that need not exist yet. Devices, routes and workloads are apply.restore's, which runs
+Rules name devices and addresses that need not exist yet. Devices, routes and workloads are boot.restore's, which runs
 later and writes the firewall again, with the addresses that interfaces have then.
 """
 
@@ -15,7 +15,7 @@ from .. import desired
 from ..machine import Machine
 from ..store import lock, writer
 from ..store.store import Store
-from . import apply
+from ..store.unconfirmed import Waiting
 
 WHO = "boot firewall"
 KINDS = ("ipset", "iptables")
@@ -48,9 +48,9 @@ def restore(machine: Machine) -> dataplane.NodePlan:
 
 
 def _state(machine: Machine) -> NodeState:
-    """Return the state of before if a change was not confirmed, as apply.restore does; stores nothing."""
+    """Return the state of before if a change was not confirmed, as boot.restore does; stores nothing."""
     stored = Store(machine.store).load()
     if stored is None:
         raise NothingStored
-    overdue = apply.overdue_change(machine)
+    overdue = Waiting(machine.store).overdue(machine.uptime)
     return stored.state if overdue is None else overdue.previous.state

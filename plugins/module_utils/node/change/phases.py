@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ...dataplane.change import Change
-from .apply import Plan
+from .plan import ChangePlan
 
 #: Kinds that no later phase takes back: what set them asked for it, and nobody else asks for anything.
 _LASTING = ("sysctl",)
@@ -30,7 +30,7 @@ class _Value(t.NamedTuple):
     exact: t.Any = None
 
 
-def steps(plans: t.Sequence[Plan]) -> list[tuple[Change, ...]]:
+def steps(plans: t.Sequence[ChangePlan]) -> list[tuple[Change, ...]]:
     """For each of the plans of successive phases, all made now, what that phase will change when the one before is
     done. In the order of a plan; without details."""
     per_phase = [_changes(plan) for plan in plans]
@@ -57,7 +57,7 @@ def steps(plans: t.Sequence[Plan]) -> list[tuple[Change, ...]]:
     return found
 
 
-def _changes(plan: Plan) -> dict[_Key, Change]:
+def _changes(plan: ChangePlan) -> dict[_Key, Change]:
     return {_key(change): change for change in plan.shown if change.action in ("+", "~", "-")}
 
 

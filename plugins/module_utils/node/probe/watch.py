@@ -25,6 +25,7 @@ import typing as t
 from ..store import atomic_file
 from .probing import Exchange, ProbeError, Tally, Target
 
+#: Where a node has its watch: the default of `path` below.
 PATH = "/run/calico/watch.json"
 
 _NAME = "calico-watch"  # as `ps` and `top` show it; 15 letters at most
@@ -34,7 +35,8 @@ _SHARE = 0.02  # of a processor; where a burst costs more, they are further apar
 _SLOWEST_TICK = 1.0  # seconds
 _LATE = 1.0  # seconds that the last answers have
 _SILENT = 1.0  # seconds; see _found
-_PATIENCE = 30.0  # seconds for a process to begin or to end, on a machine that has no time
+#: Seconds for a process to begin or to end, on a machine that has no time.
+PATIENCE = 30.0
 
 
 def interval(paths: int) -> float:
@@ -42,11 +44,17 @@ def interval(paths: int) -> float:
     return _TICK * max(1.0, paths / _BURST)
 
 
-def start(targets: t.Sequence[Target], limit: float, path: str = PATH) -> None:
-    """Begins a watch that ends after `limit` seconds at the latest, instead of the one that may be running.
+def start(
+    targets: t.Sequence[Target],
+    limit: float,
+    path: t.Optional[str] = None,
+    exchange: t.Callable[[t.Sequence[Target]], Exchange] = Exchange,
+) -> None:
+    """Start a watch of `targets` that ends after `limit` seconds at the latest; stop the one that may be running.
 
-    Returns when it sends. Raises ProbeError.
+    Returns when the watch sends. Raises ProbeError, also for what `exchange` raises in the watch's process.
     """
+    path = path or PATH
     stop(path)
     reading, writing = os.pipe()
     try:
@@ -54,23 +62,26 @@ def start(targets: t.Sequence[Target], limit: float, path: str = PATH) -> None:
     except OSError as error:
         raise ProbeError(f"no watch could be started on this node: {error.strerror}.") from error
     if not child:
-        _detached(targets, limit, path, writing)
+        _detached(lambda: exchange(targets), limit, path, writing)
     os.close(writing)
     os.waitpid(child, 0)
     told = ""
     with os.fdopen(reading, "rb") as stream:
-        if select.select([stream], [], [], _PATIENCE)[0]:
+        if select.select([stream], [], [], PATIENCE)[0]:
             told = stream.read().decode(errors="replace")
     if told != "ok":
         raise ProbeError(f"no watch could be started on this node: {told or 'its process did not answer'}.")
 
 
-def stop(path: str = PATH) -> bool:
-    """Ends the watch, waiting until its file is written. Returns whether one was running. Raises ProbeError."""
-    with _opened(path) as lock:
+def stop(path: t.Optional[str] = None, patience: float = PATIENCE) -> bool:
+    """End the watch and wait, at most `patience` seconds, until its file is written; return whether one was running.
+
+    Raises ProbeError.
+    """
+    with _opened(path or PATH) as lock:
         if _taken(lock):
             return False
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + patience
         holder, told = b"", False
         while time.monotonic() < deadline:
             holder = os.pread(lock, 32, 0).strip()
@@ -83,26 +94,27 @@ def stop(path: str = PATH) -> bool:
             time.sleep(0.02)
     raise ProbeError(
         f"the watch of an earlier change, process {holder.decode(errors='replace') or 'unknown'}, did not end within "
-        f"{_PATIENCE:g} seconds. Look at that process, then run again."
+        f"{patience:g} seconds. Look at that process, then run again."
     )
 
 
-def running(path: str = PATH) -> t.Optional[int]:
-    """The number of the process that watches, None when there is none."""
-    with _opened(path) as lock:
+def running(path: t.Optional[str] = None) -> t.Optional[int]:
+    """Return the number of the process that watches, None when there is none."""
+    with _opened(path or PATH) as lock:
         if _taken(lock):
             return None
         holder = os.pread(lock, 32, 0).strip()
         return int(holder) if holder.isdigit() else 0
 
 
-def collect(process: t.Optional[int], path: str = PATH) -> t.Optional[dict[str, t.Any]]:
-    """Ends the watch of `process` and returns what it found (see _report), None where there is none that left a file.
+def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optional[dict[str, t.Any]]:
+    """End the watch of `process`; return what it found (see _report), None where there is none that left a file.
 
     `state` is "stopped" when it counted until now, "ended" when it came to its limit before, "running" when its process
     was killed: then nothing was counted. A watch of another process than the one that was running belongs to a later
     change, whose controller came after ours was killed: it is let be, and the answer is None.
     """
+    path = path or PATH
     if running(path) not in (None, process):
         return None
     stop(path)
@@ -151,7 +163,7 @@ def _taken(lock: int) -> bool:
     return True
 
 
-def _detached(targets: t.Sequence[Target], limit: float, path: str, writing: int) -> t.NoReturn:
+def _detached(opened: t.Callable[[], Exchange], limit: float, path: str, writing: int) -> t.NoReturn:
     """The rest of the child's life: away from the session and the pipes of the connection that it was started by."""
     try:
         os.setsid()
@@ -167,7 +179,7 @@ def _detached(targets: t.Sequence[Target], limit: float, path: str, writing: int
             if number not in (0, 1, 2, writing):
                 with contextlib.suppress(OSError):
                     os.close(number)
-        _watch(targets, limit, path, writing)
+        _watch(opened, limit, path, writing)
     except BaseException as error:  # noqa: BLE001 - nobody is above to whom it could go
         with contextlib.suppress(OSError):
             os.write(writing, str(error).rstrip(".").encode())
@@ -175,7 +187,7 @@ def _detached(targets: t.Sequence[Target], limit: float, path: str, writing: int
     os._exit(0)
 
 
-def _watch(targets: t.Sequence[Target], limit: float, path: str, writing: int) -> None:
+def _watch(opened: t.Callable[[], Exchange], limit: float, path: str, writing: int) -> None:
     told: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, dummy: told.append(number))
     for number in (signal.SIGHUP, signal.SIGINT):
@@ -187,7 +199,7 @@ def _watch(targets: t.Sequence[Target], limit: float, path: str, writing: int) -
         raise ProbeError("another one was started at the same time")
     os.ftruncate(lock, 0)
     os.pwrite(lock, str(os.getpid()).encode(), 0)
-    exchange = Exchange(targets)
+    exchange = opened()
     started = time.monotonic()
     _write(path, "running", exchange, started)
     os.write(writing, b"ok")

@@ -10,7 +10,7 @@ import typing as t
 
 from ...dataplane import node as dataplane
 from ...dataplane.change import Change
-from ...policy.index.namespaced_labels import namespaced_labels
+from ...policy.index.labels import namespaced_labels
 from ...policy.model import Endpoint
 from ...state.answers.left_out import LeftOut
 from ...state.remote_endpoints import RemoteEndpoints, own_endpoints, told_of
@@ -121,7 +121,7 @@ def _enforce(machine: Machine, who: str) -> None:
     stored = Store(machine.store).load()
     if stored is None:
         return
-    by = writer.of(machine, who, writer.PATIENCE)
+    by = writer.of(machine, who, machine.agent_patience)
     if isinstance(by, writer.Through):
         by.reload_remote_endpoints()
         return

@@ -20,11 +20,10 @@ from ...bird import secrets_file
 from ...bird.errors import BirdError
 from ...dataplane.change import Change
 from ...state.node_state import NodeState
+from ...state.phase import AT_REST, SESSIONS_HELD
 from ..machine import Machine
-from .store import LASTING
 
 #: Phases in which sessions are as they were.
-_SESSIONS_HELD = ("prepare", "links", "divert")
 
 
 class PasswordMissing(BirdError):
@@ -74,10 +73,10 @@ def plan(
         return PasswordPlan()
     known = secrets_file.current(machine.bird_config)
     names = bird.secrets if bird is not None else ()
-    first, then = (known, given) if state.phase in _SESSIONS_HELD else (given, known)
+    first, then = (known, given) if state.phase in SESSIONS_HELD else (given, known)
     needed = {name: first[name] if name in first else then[name] for name in names if name in first or name in then}
     # Between the phases of a change the fleet may return to what it was.
-    kept = {} if state.phase in LASTING else known
+    kept = {} if state.phase in AT_REST else known
     shown = {**kept, **_of(waiting, known), **needed}
     wanted = {**_of(before, known), **shown}
     changed = frozenset(name for name in shown if name in known and known[name] != shown[name])

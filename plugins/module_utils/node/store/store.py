@@ -20,12 +20,11 @@ import os
 import typing as t
 
 from ...state.node_state import NodeState
+from ...state.phase import AT_REST
 from . import atomic_file
 
 FOLDER = "/var/lib/calico"
 KEPT = 10
-#: Phases that are a state to stay in; the others are steps of a change and never returned to.
-LASTING = ("converge", "retire")
 
 
 class StoreError(Exception):
@@ -115,7 +114,7 @@ class Store:
         Another plan with the same state is a generation too, so that a plan can be returned to on all nodes alike.
         Older ones than the last `keep` go.
         """
-        if stored.state.phase not in LASTING:
+        if stored.state.phase not in AT_REST:
             return None
         numbers = self._numbers()
         if numbers:
@@ -129,7 +128,7 @@ class Store:
             "when": stored.when,
             "who": stored.who,
             "plan": stored.state.plan,
-            "phase": stored.state.phase,
+            "phase": str(stored.state.phase),
             "digest": stored.state.digest,
             "state": stored.state.to_dict(),
             "bird_config": stored.bird_config,
@@ -138,6 +137,16 @@ class Store:
         for old in [*numbers, number][: -max(keep, 1)]:
             with contextlib.suppress(OSError):
                 os.unlink(self._path(old))
+        return number
+
+    def complete(self, stored: Stored, keep: int = KEPT, record: bool = True) -> t.Optional[int]:
+        """Save `stored` as complete, as a generation too if `record`; return that one's number, or None.
+
+        `keep` is the number of generations to keep. Raises StoreError or atomic_file.FileError.
+        """
+        done = dataclasses.replace(stored, complete=True)
+        number = self.record(done, keep) if record else None
+        self.save(done)
         return number
 
     def generations(self) -> list[Generation]:

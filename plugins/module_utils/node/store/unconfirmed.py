@@ -138,6 +138,14 @@ class Waiting:
         except (KeyError, TypeError, ValueError) as error:
             raise self._unreadable(_NAME, error) from error
 
+    def overdue(self, uptime: t.Callable[[], Uptime]) -> t.Optional[Unconfirmed]:
+        """Return the change that must be reverted now, else None. A file that cannot be read stops no node's start."""
+        try:
+            pending = self.load()
+        except StoreError:
+            return None
+        return pending if pending is not None and pending.left(uptime()) <= 0 else None
+
     def any(self) -> bool:
         """Whether a change waits."""
         return os.path.exists(self._path(_NAME))

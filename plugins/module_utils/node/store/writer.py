@@ -25,8 +25,6 @@ from . import lock, packed_state
 from .endpoints import Endpoints
 from .lock import LockError
 
-#: Seconds that an agent which has begun to start may take until it listens.
-PATIENCE = 10.0
 #: How often a hand-over is asked for that takes the agent longer than it has for an answer.
 _ATTEMPTS = 6
 _STEP = 0.1
@@ -68,7 +66,7 @@ def of(machine: Machine, who: str, patience: float = 0.0) -> t.Union[Direct, Thr
                 f"The agent of this node holds {machine.writer_lock}, but nobody answers at {machine.agent_socket}. "
                 f"{REMEDY}"
             )
-        time.sleep(_STEP)
+        time.sleep(min(_STEP, patience))
 
 
 REMEDY = (
@@ -97,7 +95,7 @@ class Direct:
         """Raises ApplyError, MissingLibrary, what `bird` does, or AgentSilent where an agent came in between."""
         machine = self._machine
         try:
-            with lock.held(self._who, PATIENCE, machine.writer_lock):
+            with lock.held(self._who, machine.agent_patience, machine.writer_lock):
                 dataplane.apply_node(machine.kernel, plan, bird)
         except LockError as error:
             raise AgentSilent(f"An agent started on this node meanwhile: {error} {REMEDY}") from error

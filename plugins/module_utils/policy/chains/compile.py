@@ -9,9 +9,10 @@ import typing as t
 
 from ..node_policy import LocalEndpoint, NodePolicy
 from ..sets.ip_sets import IpSet, is_of
-from . import filter_table, mangle_table, raw_table
+from . import filter_table
 from .memory import Memory
 from .node_chains import NodeChains, member_sets, sorted_out
+from .raw_and_mangle import mangle_table, raw_table
 from .rules.marks import marks
 from .settings import Settings
 from .tables import Table, Tables
@@ -55,7 +56,7 @@ class Compiler:
     def _make_chains(self, node: NodePolicy, hosts: t.Sequence[LocalEndpoint], groups: t.Mapping[str, Group]) -> None:
         self._of_chains.begin()
         chains = NodeChains(node, hosts, groups, self.settings, self._marks, self.family, self._of_chains)
-        tables = [one.table(chains) for one in (raw_table, mangle_table, filter_table)]
+        tables = [table(chains) for table in (raw_table, mangle_table, filter_table.table)]
         self._tables = {table.name: table for table in tables if table.hooks}
         self._nets = chains.sets()
 

@@ -21,7 +21,7 @@ import typing as t
 from ...base import selectors
 from ..hooks import FORWARD, NORMAL, applies_at
 from ..index.address_index import Bearers
-from ..index.inherited_labels import Labels, effective_labels, labels_by_profile
+from ..index.labels import Labels, effective_labels, labels_by_profile
 from ..model import ALLOW, DENY, LOG, Endpoint, Flow, Policy, PolicySet, Rule
 from ..rule_match import mismatch
 

@@ -12,7 +12,7 @@ import typing as t
 from ...base import selectors
 from ...base.addresses import Cidr, parse_cidr_or_address
 from ..model import Endpoint, EndpointPort, NamedPortKey, PolicySet
-from .inherited_labels import Labels, effective_labels, labels_by_profile
+from .labels import Labels, effective_labels, labels_by_profile
 
 
 @functools.lru_cache(maxsize=65536)

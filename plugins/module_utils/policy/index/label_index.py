@@ -15,7 +15,7 @@ import typing as t
 
 from ...base import selectors
 from ..restrictions import Demand, Demands, demands
-from .inherited_labels import Labels, effective_labels
+from .labels import Labels, effective_labels
 
 Item = t.TypeVar("Item", bound=t.Hashable)
 

@@ -24,7 +24,7 @@ from ..model import (
     SetKey,
 )
 from ..node_policy import LocalEndpoint, NodePolicy, TierPolicies
-from ..sets.rules_in_use import RulesInUse
+from ..sets.needed_sets import RulesInUse
 from ..sets.set_members import MemberChange
 from ..sets.sets_in_use import Id, SetsInUse
 from .label_index import LabelIndex, Match

@@ -15,7 +15,7 @@ import typing as t
 from ...base import selectors
 from ...base.naming import NAMESPACE_LABEL
 from ...resources import EntityRule, ServiceAccountMatch
-from .namespaced_labels import NAMESPACE_PREFIX, SERVICE_ACCOUNT_LABEL, SERVICE_ACCOUNT_PREFIX
+from .labels import NAMESPACE_PREFIX, SERVICE_ACCOUNT_LABEL, SERVICE_ACCOUNT_PREFIX
 
 _ALL = selectors.All()
 

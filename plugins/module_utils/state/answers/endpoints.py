@@ -15,7 +15,7 @@ import re
 import typing as t
 
 from ...base import addresses
-from ...policy.index.namespaced_labels import namespaced_labels
+from ...policy.index.labels import namespaced_labels
 from ...policy.model import PROTOCOLS_WITH_PORTS, WORKLOAD_ENDPOINT, Endpoint, EndpointPort
 from ...resources.errors import Refused
 from ...resources.fields import FILLED_NAME

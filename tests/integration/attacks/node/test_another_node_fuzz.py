@@ -18,6 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import sentences
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import told_of
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import (
     exchange_lines,
@@ -149,7 +150,7 @@ def test_hostile_answers_about_a_node(fleet: Fleet) -> None:
         assert {host: found[host] for host in expected} == expected, number
         assert set(compiled.targets.refused) <= {LIAR}, number
         for host in ("node1", "node2"):
-            compiled.targets.phase(host, fleet.states[host], "converge")
+            compiled.targets.phase(host, fleet.states[host], Phase.CONVERGE)
         mine = found[LIAR]
         assert set(others).isdisjoint(grant.cidr for grant in (*mine.blocks, *mine.spare_blocks)), number
         assert all(line.isprintable() for line in compiled.notices), number
@@ -194,7 +195,7 @@ def test_hostile_reports() -> None:
             said = {**dict.fromkeys(HOSTS, answers.plan()), LIAR: answers.tampered(answers.plan(), chance)}
             read = _read(said, results.PLAN)
             report_lines.plan(HOSTS, read)
-            phase_lines.phase("retire", HOSTS, _read(said, results.any_phase), targets)
+            phase_lines.phase(Phase.RETIRE, HOSTS, _read(said, results.any_phase), targets)
         elif kind == 1:
             said = {
                 **dict.fromkeys(HOSTS, answers.convergence()),
@@ -202,7 +203,7 @@ def test_hostile_reports() -> None:
             }
             read = _read(said, results.CONVERGENCE)
             report_lines.converged(HOSTS, {host: {"changed": True} for host in HOSTS}, read, {}, 1.0)
-            phase_lines.phase("flip", HOSTS, _read(said, results.any_phase), targets)
+            phase_lines.phase(Phase.FLIP, HOSTS, _read(said, results.any_phase), targets)
         elif kind == 2:
             said = {**dict.fromkeys(HOSTS, answers.probes()), LIAR: answers.tampered(answers.probes(), chance)}
             read = _read(said, results.PROBES)

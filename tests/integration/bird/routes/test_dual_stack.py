@@ -22,6 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.n
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import PHASES
 
 from tests.integration.bird.daemons import Daemon
 from tests.integration.bird.debian_bird import Build
@@ -163,7 +164,7 @@ class Racks:
     def switch(self, target: Fleet) -> None:
         """By the phases, with a barrier behind each."""
         goals = states(target)
-        for phase in transition.PHASES:
+        for phase in PHASES:
             wanted = {name: transition.phase_state(self.hosts[name].state, goals[name], phase) for name in goals}
             self.bring_to(wanted)
 

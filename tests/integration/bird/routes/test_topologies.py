@@ -17,8 +17,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import secrets_file
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet as Plan
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
 
 from tests.integration.bird.daemons import Fleet, bird_of, pool
 from tests.integration.bird.network import POOL, POOL6, Network, Node, wait_for

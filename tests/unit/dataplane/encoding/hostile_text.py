@@ -65,6 +65,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     TunnelDevice,
     WorkloadEndpoint,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
@@ -181,7 +182,7 @@ def state() -> NodeState:
     """Return a NodeState in which every field that is or holds a text has one."""
     label = {"app": "a"}
     return NodeState(
-        node="n1", address="10.10.1.11/24", plan="p", phase="converge", address6="fd01::1/64",
+        node="n1", address="10.10.1.11/24", plan="p", phase=Phase.CONVERGE, address6="fd01::1/64",
         pools=(Pool("pool", "10.244.0.0/16", 26, "IPIP", True), Pool("six", "fd00::/64", 122, "VXLAN", True)),
         ipam=Ipam(
             1, (Block("10.244.1.0/26", "pool"),), (Block("10.244.3.0/26", "pool"),), {"ipip": "10.244.1.2"},

@@ -10,8 +10,8 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer, Communities
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import bgp_announcements
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 REJECT_ALL = {"name": "reject-all", "importV4": [{"action": "Reject"}], "importV6": [{"action": "Reject"}]}

@@ -10,6 +10,7 @@ import json
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import Document
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains import settings as chains
@@ -239,8 +240,8 @@ def test_an_empty_list_is_no_failsafe_at_all() -> None:
     assert read.settings_of("node1").failsafe_outbound == chains.FAILSAFE_OUTBOUND
 
 
-def host_at(port: int, host: inventory.Host) -> inventory.Host:
-    return inventory.Host(host.name, host.variables, ssh_port=port)
+def host_at(port: int, host: Host) -> Host:
+    return Host(host.name, host.variables, ssh_port=port)
 
 
 def test_failsafes_of_ones_own() -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import rules
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import Link, Network
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan

@@ -10,7 +10,7 @@ import sys
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import rules
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import Link, counted, listed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError

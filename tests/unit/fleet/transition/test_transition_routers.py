@@ -15,6 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import impact, probing, transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import TABLE_PROBE, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import PHASES, Phase
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -106,8 +107,8 @@ def walk(start: States, target: States, stop: tuple[str, int] = ("", 0)) -> Stat
     """Through all phases as the controller does it, or until `stop`: (phase, number of nodes that went into it)."""
     fleet, known = dict(start), dict(start)
     found = impact.of_run(known, {name: state.bird for name, state in target.items()}, (), set(target))
-    for phase in transition.PHASES:
-        if phase == "divert" and not found.divert:
+    for phase in PHASES:
+        if phase == Phase.DIVERT and not found.divert:
             continue
         for number, name in enumerate(sorted(target)):
             if (phase, number) == stop:
@@ -128,7 +129,7 @@ def test_there_and_back(name: str) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from([*WAYS]), st.booleans(), st.sampled_from(transition.PHASES), st.integers(0, 3))
+@given(st.sampled_from([*WAYS]), st.booleans(), st.sampled_from(PHASES), st.integers(0, 3))
 def test_a_run_that_was_stopped_anywhere_is_completed_or_undone(
     name: str, there: bool, phase: str, number: int
 ) -> None:
@@ -141,24 +142,24 @@ def test_a_run_that_was_stopped_anywhere_is_completed_or_undone(
 def test_without_diverting_packets_would_depend_on_switches() -> None:
     """The check above can fail: the same way as if nothing had to be diverted."""
     mesh = WAYS["vxlan"]
-    fleet = {name: transition.phase_state(state, mesh[name], "links", True) for name, state in TORS.items()}
-    flipped = transition.phase_state(TORS["node1"], mesh["node1"], "flip", True)
+    fleet = {name: transition.phase_state(state, mesh[name], Phase.LINKS, True) for name, state in TORS.items()}
+    flipped = transition.phase_state(TORS["node1"], mesh["node1"], Phase.FLIP, True)
     with pytest.raises(AssertionError, match="node3 depends on a switch while node1 goes to flip"):
         check_step(fleet, "node1", flipped)
 
 
 def test_where_packets_go_phase_by_phase_from_switches_to_tunnels() -> None:
     found = {}
-    for phase in transition.PHASES:
+    for phase in PHASES:
         state = transition.phase_state(TORS["node1"], WAYS["vxlan"]["node1"], phase, True)
         far = [route.device for route in state.bird_routes if route.node in ("node3", "node4")]
         found[phase] = (set(far), bird(state).pools[0].device, [pool.device for pool in bird(state).backup_pools])
     assert found == {
-        "prepare": ({""}, "", ["vxlan.calico"]),
-        "links": ({""}, "", ["vxlan.calico"]),
-        "divert": ({"vxlan.calico"}, "", ["vxlan.calico"]),
-        "flip": ({"vxlan.calico"}, "vxlan.calico", []),
-        "retire": ({"vxlan.calico"}, "vxlan.calico", []),
+        Phase.PREPARE: ({""}, "", ["vxlan.calico"]),
+        Phase.LINKS: ({""}, "", ["vxlan.calico"]),
+        Phase.DIVERT: ({"vxlan.calico"}, "", ["vxlan.calico"]),
+        Phase.FLIP: ({"vxlan.calico"}, "vxlan.calico", []),
+        Phase.RETIRE: ({"vxlan.calico"}, "vxlan.calico", []),
     }
     assert transition.diverts(TORS["node1"], WAYS["vxlan"]["node1"].bird)
     assert not transition.diverts(WAYS["vxlan"]["node1"], TORS["node1"].bird)
@@ -176,17 +177,17 @@ def test_only_sessions_that_change_make_a_fleet_divert() -> None:
 
 def test_paths_that_only_switches_make_are_not_probed_before_they_do() -> None:
     """Which of them will, and by which gateway, is not known. Those within the rack are."""
-    state = transition.phase_state(WAYS["vxlan"]["node1"], TORS["node1"], "prepare", True)
+    state = transition.phase_state(WAYS["vxlan"]["node1"], TORS["node1"], Phase.PREPARE, True)
     probed = [route.destination for route in state.routes if route.table == TABLE_PROBE]
     assert probed == [route.destination for route in state.bird_routes if route.node == "node2"]
-    back = transition.phase_state(TORS["node1"], WAYS["vxlan"]["node1"], "prepare", True)
+    back = transition.phase_state(TORS["node1"], WAYS["vxlan"]["node1"], Phase.PREPARE, True)
     assert len([route for route in back.routes if route.table == TABLE_PROBE]) == 3
 
 
 def test_probes_of_the_proof_are_no_larger_than_the_way_that_they_take() -> None:
     fleet, target = build(pool("vxlan"), workloads=[]), as_per_rack_fleet()
     ipams = {name: fleet.ipam_of(name) for name in LAB}
-    flip = transition.phase_state(states(fleet)["node1"], states(target)["node1"], "flip", True)
+    flip = transition.phase_state(states(fleet)["node1"], states(target)["node1"], Phase.FLIP, True)
     assert {path.node: path.size for path in probing.paths(flip, ipams, proof=True)} == {
         "node2": 1500,
         "node3": 1450,

@@ -15,6 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BackupRoute, Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import PHASES, Phase
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,7 +109,7 @@ def walk(start: t.Mapping[str, t.Optional[NodeState]], target: States, stop: tup
     """Through all phases, or until `stop`: (phase, number of nodes that went into it)."""
     fleet: dict[str, t.Optional[NodeState]] = {name: start.get(name) for name in target}
     known, holding = dict(fleet), hold(start, target)
-    for phase in transition.PHASES:
+    for phase in PHASES:
         for number, name in enumerate(sorted(target)):
             if (phase, number) == stop:
                 return {name: state for name, state in fleet.items() if state is not None}
@@ -130,7 +131,7 @@ def test_a_change_of_topology(name: str) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(topologies, topologies, st.sampled_from(transition.PHASES), st.integers(0, 5), topologies | st.none())
+@given(topologies, topologies, st.sampled_from(PHASES), st.integers(0, 5), topologies | st.none())
 def test_a_run_that_was_stopped_anywhere_is_completed_undone_or_replaced(
     first: Topology, second: Topology, phase: str, number: int, third: t.Optional[Topology]
 ) -> None:
@@ -145,26 +146,26 @@ def test_a_run_that_was_stopped_anywhere_is_completed_undone_or_replaced(
 def test_sessions_are_as_they_were_until_the_flip() -> None:
     before, after = MESH.states(), REFLECTED.states()
     for name, state in before.items():
-        for phase in ("prepare", "links", "divert"):
+        for phase in (Phase.PREPARE, Phase.LINKS, Phase.DIVERT):
             reached = transition.phase_state(state, after[name], phase, True)
             assert session_changes.changes(state.bird, reached.bird) == ()
-        flipped = transition.phase_state(state, after[name], "flip", True)
+        flipped = transition.phase_state(state, after[name], Phase.FLIP, True)
         assert session_changes.changes(flipped.bird, after[name].bird) == ()
         assert held(flipped) == {route.destination for route in after[name].bird_routes}
 
 
 def test_backups_are_the_next_hops_of_bgp_and_none_where_nothing_is_in_danger() -> None:
     state = REFLECTED.states()["node1"]
-    reached = transition.phase_state(state, state, "prepare", True)
+    reached = transition.phase_state(state, state, Phase.PREPARE, True)
     assert reached.bird is not None
     assert reached.bird.backups == tuple(BackupRoute(r.destination, r.next_hop) for r in state.bird_routes)
     assert len(reached.bird.backups) == 3
-    assert held(transition.phase_state(state, state, "prepare")) == set()
-    assert held(transition.phase_state(None, state, "prepare")) == set()
-    assert held(transition.phase_state(None, state, "prepare", True)) == held(reached)
-    assert held(transition.phase_state(None, state, "retire", True)) == set()
+    assert held(transition.phase_state(state, state, Phase.PREPARE)) == set()
+    assert held(transition.phase_state(None, state, Phase.PREPARE)) == set()
+    assert held(transition.phase_state(None, state, Phase.PREPARE, True)) == held(reached)
+    assert held(transition.phase_state(None, state, Phase.RETIRE, True)) == set()
     reflector = REFLECTED.states()["rr1"]
-    assert held(transition.phase_state(reflector, reflector, "flip", True)) == set()  # it has no routes to hold
+    assert held(transition.phase_state(reflector, reflector, Phase.FLIP, True)) == set()  # it has no routes to hold
 
 
 def test_what_endangers_nobody() -> None:
@@ -181,7 +182,7 @@ def test_what_endangers_nobody() -> None:
 
 def test_backup_routes_that_were_left_are_taken_away_in_phases() -> None:
     state = MESH.states()["node1"]
-    left = transition.phase_state(state, state, "flip", True)
+    left = transition.phase_state(state, state, Phase.FLIP, True)
     assert transition.endangered(left, state.bird, set(LAB))
 
 
@@ -190,7 +191,7 @@ def test_backups_go_the_way_of_the_pool_in_each_phase(one: str, other: str) -> N
     """A change of mode and of sessions at once: the kernel filter of the phase places both kinds of routes."""
     before, after = Topology(mode=one).states(), Topology(("rr1",), mode=other).states()
     devices = {"vxlan": "vxlan.calico", "direct": ""}
-    for phase, mode in {"prepare": one, "links": one, "flip": other}.items():
+    for phase, mode in {Phase.PREPARE: one, Phase.LINKS: one, Phase.FLIP: other}.items():
         reached = transition.phase_state(before["node1"], after["node1"], phase, True)
         assert {route.device for route in reached.bird_routes} == {devices[mode]}
         assert reached.bird is not None and reached.bird.pools[0].device == devices[mode]

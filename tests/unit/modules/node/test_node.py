@@ -12,6 +12,7 @@ import pathlib
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdRoute
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import iptables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     RouteAttributes,
@@ -21,7 +22,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     node_info as node_info_answers,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
@@ -40,6 +40,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     TunnelDevice,
     WorkloadEndpoint,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
@@ -107,26 +108,26 @@ def test_the_plan_as_people_read_it(host):
     assert [(change["action"], change["subject"]) for change in bird] == [("+", "10.244.7.0/26")]
 
 
-def test_a_steady_node_says_nothing_of_a_peer_that_is_down(host, monkeypatch):
+def test_a_steady_node_says_nothing_of_a_peer_that_is_down(host):
     host.run(node, **PARAMS)
-    monkeypatch.setattr(apply, "_bird_answers", lambda here: True)
+    host.machine.bird_answers = lambda socket: True
     again = host.run(node, diff=True, **PARAMS)
     assert (again["changed"], again["plan"]) == (False, [])
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_a_block_that_another_node_opened_is_no_change(host, monkeypatch, answers):
+def test_a_block_that_another_node_opened_is_no_change(host, answers):
     host.run(node, **PARAMS)
     opened = RouteAttributes(device="eth0", gateway="10.10.1.12", protocol=12)
     assert host.kernel.route_batch([RouteOperation("add", "10.244.9.64/26", opened)]) == []
-    monkeypatch.setattr(apply, "_bird_answers", lambda here: answers)
+    host.machine.bird_answers = lambda socket: answers
     answer = host.run(node, check=True, **PARAMS)
     assert "10.244.9.64/26" not in [change["subject"] for change in answer["changes"]]
 
 
-def test_a_route_that_bird_shall_write_because_of_this_change_is_told(host, monkeypatch):
+def test_a_route_that_bird_shall_write_because_of_this_change_is_told(host):
     host.run(node, **PARAMS)
-    monkeypatch.setattr(apply, "_bird_answers", lambda here: True)
+    host.machine.bird_answers = lambda socket: True
     more = BirdRoute("10.244.9.0/26", "10.10.1.13", "tunl0", True, "node3", next_hop="10.10.1.13")
     state = dataclasses.replace(STATE, bird_routes=(*STATE.bird_routes, more))
     answer = host.run(node, check=True, **params(state))
@@ -178,16 +179,16 @@ def test_node_info_on_a_host_that_has_nothing(host):
 
 
 class TestGenerations:
-    def test_another_plan_with_the_same_state_is_recorded_without_being_a_change(self, host, monkeypatch):
+    def test_another_plan_with_the_same_state_is_recorded_without_being_a_change(self, host):
         host.run(node, **PARAMS)
-        monkeypatch.setattr(apply, "_bird_answers", lambda here: True)
+        host.machine.bird_answers = lambda socket: True
         answer = host.run(node, **params(dataclasses.replace(STATE, plan="other")))
         assert (answer["changed"], answer["plan"], answer["generation"]) == (False, [], 2)
         assert host.run(node_info, gather=["state"])["state"]["plan"] == "other"
 
     def test_steps_of_a_change_are_stored_but_not_recorded(self, host):
         host.run(node, **PARAMS)
-        step = dataclasses.replace(STATE, phase="prepare", rules=(Rule(0xCA11, 179, 179),))
+        step = dataclasses.replace(STATE, phase=Phase.PREPARE, rules=(Rule(0xCA11, 179, 179),))
         assert host.run(node, **params(step))["generation"] is None
         info = host.run(node_info, gather=["state", "generations"])
         assert (info["state"]["phase"], len(info["generations"])) == ("prepare", 1)
@@ -320,7 +321,7 @@ class TestRefusals:
 
     def test_a_snippet_that_bird_cannot_read_stops_the_run_before_anything_is_changed(self, host, monkeypatch):
         host.run(node, **PARAMS)
-        monkeypatch.setattr(apply.configuration, "unread", lambda *_: True)
+        monkeypatch.setattr(configuration, "unread", lambda *_: True)
         snippet = host.folder / "bird.d" / "mine.conf"
         snippet.parent.mkdir()
         snippet.write_text("protocol static {\n  rote;\n}\n")
@@ -355,7 +356,7 @@ class TestRefusals:
 
 def test_what_bird_has_not_read_yet_is_a_change(host, monkeypatch):
     host.run(node, **PARAMS)
-    monkeypatch.setattr(apply.configuration, "unread", lambda *_: True)
+    monkeypatch.setattr(configuration, "unread", lambda *_: True)
     for check in (True, False):
         answer = host.run(node, check=check, **PARAMS)
         assert answer["changed"] is True
@@ -363,10 +364,10 @@ def test_what_bird_has_not_read_yet_is_a_change(host, monkeypatch):
         assert line.endswith("bird.cfg  read before  ->  and its snippets as they are now    soft reload")
 
 
-def test_phases_are_planned_in_check_mode_only(host, monkeypatch):
+def test_phases_are_planned_in_check_mode_only(host):
     host.run(node, **PARAMS)
-    monkeypatch.setattr(apply, "_bird_answers", lambda here: True)
-    step = dataclasses.replace(STATE, phase="prepare", rules=(Rule(0xCA11, 179, 179),))
+    host.machine.bird_answers = lambda socket: True
+    step = dataclasses.replace(STATE, phase=Phase.PREPARE, rules=(Rule(0xCA11, 179, 179),))
     steps = [
         {"phase": "prepare", "state": step.to_dict(), "bird_config": "router id 10.10.1.11;\n# held\n"},
         {"phase": "retire", "state": STATE.to_dict(), "bird_config": PARAMS["bird_config"]},
@@ -390,7 +391,7 @@ def test_phases_are_planned_in_check_mode_only(host, monkeypatch):
 def test_gateways_that_only_the_node_knows_are_filled_in(host):
     probe = Route("10.244.7.0/26", gateway=UNDERLAY_GATEWAY.format("10.10.2.12"), table=179)
     near = Route("10.244.8.0/26", gateway=UNDERLAY_GATEWAY.format("10.10.1.12"), table=179)
-    state = dataclasses.replace(STATE, phase="prepare", routes=(*STATE.routes, probe, near))
+    state = dataclasses.replace(STATE, phase=Phase.PREPARE, routes=(*STATE.routes, probe, near))
     host.run(node, **params(state))
     found = {destination: attributes.gateway for destination, attributes in host.kernel.routes(table=179)}
     assert found == {"10.244.7.0/26": "10.10.1.1", "10.244.8.0/26": "10.10.1.12"}

@@ -10,12 +10,19 @@ import os
 import sys
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, Change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import file
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, auto_revert
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.ssh_session import Session
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import Uptime, Waiting
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import (
+    Confirm,
+    Uptime,
+    Waiting,
+)
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_confirm, node_status_info
 
 from tests.unit.fleet.fleets import build, pool, states
@@ -147,13 +154,13 @@ def test_not_before_its_time(settled):
 
 def test_the_time_begins_when_the_change_is_made(settled, monkeypatch):
     """However long that took: a host with thousands of workloads is not gone back from while it is changed."""
-    write = apply.file.apply
+    write = file.apply
 
     def slow(*arguments):
         pass_time(settled, 100)
         return write(*arguments)
 
-    monkeypatch.setattr(apply.file, "apply", slow)
+    monkeypatch.setattr(file, "apply", slow)
     change(settled, state(2, plan="b"), within=10)
     assert Waiting(settled.machine.store).load().left(settled.uptime) == 10.0
 
@@ -245,10 +252,10 @@ def test_a_change_that_is_cut_short_is_gone_back_from(settled, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(apply.configuration, "apply", killed)
+        patch.setattr(configuration, "apply", killed)
         with pytest.raises(KeyboardInterrupt):
-            settled_target = apply.Stored(state(2, plan="b"), "router id 10.10.1.99;\n", ())
-            apply.bring_to(settled.machine, settled_target, confirm=apply.Confirm("1st", 60))
+            settled_target = Stored(state(2, plan="b"), "router id 10.10.1.99;\n", ())
+            apply.bring_to(settled.machine, settled_target, confirm=Confirm("1st", 60))
     assert not Store(settled.machine.store).load().complete
     wait(settled, "1st")
     assert as_it_is(settled) == before
@@ -258,7 +265,7 @@ def test_one_that_fails_says_which_change_waits(settled, monkeypatch):
     def refused(*arguments):
         raise ApplyError(Change("file", "+", "/x"), "No space left on device.")
 
-    monkeypatch.setattr(apply.file, "apply", refused)
+    monkeypatch.setattr(file, "apply", refused)
     answer = change(settled, state(2, plan="b"))
     assert answer["failed"] and answer["unconfirmed"] == "1st"
     assert confirm(settled, "1st") == {"changed": True, "outcome": "confirmed", "news": "", "generation": None}
@@ -297,14 +304,14 @@ def test_without_an_engine_nothing_is_changed(settled):
 def test_what_fails_on_the_way_back_is_tried_again(settled, monkeypatch):
     before = as_it_is(settled)
     change(settled, state(2, plan="b"))
-    real, failures = apply.plan, ["The kernel is busy.", "It still is."]
+    real, failures = auto_revert.plan_change, ["The kernel is busy.", "It still is."]
 
     def plan(*arguments, **named):
         if failures:
-            raise apply.lock.LockError(failures.pop(0))
+            raise lock.LockError(failures.pop(0))
         return real(*arguments, **named)
 
-    monkeypatch.setattr(apply, "plan", plan)
+    monkeypatch.setattr(auto_revert, "plan_change", plan)
     said = wait(settled, "1st")
     assert [line for line in said if line.startswith("attempt")] == [
         "attempt 1 of 20 to go back failed: The kernel is busy.",
@@ -317,10 +324,10 @@ def test_what_can_never_be_put_back_is_told_and_stored(settled, monkeypatch):
     change(settled, state(2, plan="b"))
 
     def plan(*arguments, **named):
-        raise apply.lock.LockError("The kernel is broken.")
+        raise lock.LockError("The kernel is broken.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(apply, "plan", plan)
+        patch.setattr(auto_revert, "plan_change", plan)
         said = wait(settled, "1st")
     assert said[-1].endswith("within 60 s. Not all could be put back: The kernel is broken.")
     stored = Store(settled.machine.store).load()

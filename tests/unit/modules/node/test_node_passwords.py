@@ -12,8 +12,9 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import secrets_file
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, auto_revert, confirmation
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import auto_revert, boot, confirmation
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_info, teardown
 
 from tests.unit.node.systemctl import Systemctl
@@ -164,7 +165,7 @@ def test_while_sessions_are_held_known_passwords_stay(host, phase):
     answer = host.run(node, **params(*PEERS, given=other, phase=phase))
     assert answer["sessions_reset"] == 0
     assert secrets_file.current(host.machine.bird_config) == {TOR: HUNTER, MESH: "mesh-password"}
-    answer = host.run(node, **params(*PEERS, given=other, phase="flip"))
+    answer = host.run(node, **params(*PEERS, given=other, phase=Phase.FLIP))
     assert answer["sessions_reset"] == 1
     assert secrets_file.current(host.machine.bird_config) == other
 
@@ -175,8 +176,8 @@ def test_between_the_phases_of_a_change_none_goes(host):
         host.run(node, **params(PEERS[2], phase=phase))
         assert secrets_file.current(host.machine.bird_config) == BOTH
     # The fleet returns, and the inventory has them no more.
-    assert "failed" not in host.run(node, **params(*PEERS, phase="flip"))
-    host.run(node, **params(PEERS[2], phase="retire"))
+    assert "failed" not in host.run(node, **params(*PEERS, phase=Phase.FLIP))
+    host.run(node, **params(PEERS[2], phase=Phase.RETIRE))
     assert not file_of(host).exists()
 
 
@@ -205,7 +206,7 @@ def test_a_node_that_goes_back_has_its_passwords(host):
 
 def test_at_boot_the_file_is_not_needed_where_bird_cfg_is_there(host):
     host.run(node, **params(*PEERS, given=BOTH))
-    assert apply.restore(host.machine) is not None
+    assert boot.restore(host.machine) is not None
     assert secrets_file.current(host.machine.bird_config) == BOTH
 
 

@@ -8,20 +8,22 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import functools
 import hashlib
 import pathlib
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import reconcile
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     NewLink,
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, units
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock, writer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Route
 from ansible_collections.baremetal.host_routing.plugins.modules import node, route
@@ -164,7 +166,7 @@ def test_bird_is_told_between_additions_and_removals(host, agent, monkeypatch):
     def told(*dummy, **more):
         agent.asked.append("bird")
 
-    monkeypatch.setattr(node.apply.configuration, "apply", told)
+    monkeypatch.setattr(configuration, "apply", told)
     host.run(node, **params(MORE))
     assert agent.asked == ["plan", "additions", "bird", "removals"]
 
@@ -188,7 +190,8 @@ def test_what_the_agent_could_not_do_fails_the_run_and_is_completed_by_the_next(
 
 
 def test_a_hung_agent_is_said_and_nothing_is_changed(host, monkeypatch):
-    monkeypatch.setattr(agent_start, "_GREETING", 0.05)
+    host.machine.agent = functools.partial(agent_start.connect, greeting=0.05)
+    monkeypatch.setattr(node.machine, "here", lambda agent: host.machine)
     with AgentInProcess(host, silent=True):
         before = host.snapshot()
         for check in (True, False):
@@ -200,9 +203,8 @@ def test_a_hung_agent_is_said_and_nothing_is_changed(host, monkeypatch):
         assert host.snapshot() == before
 
 
-def test_an_agent_that_does_not_listen_is_said_and_nothing_is_changed(host, monkeypatch):
-    monkeypatch.setattr(writer, "PATIENCE", 0.01)
-    monkeypatch.setattr(writer, "_STEP", 0.001)
+def test_an_agent_that_does_not_listen_is_said_and_nothing_is_changed(host):
+    host.machine.agent_patience = 0.01
     before = host.snapshot()
     with lock.held("calico-agent", 0, host.machine.writer_lock):
         assert host.run(node, **PARAMS)["msg"] == (
@@ -289,13 +291,13 @@ def test_an_agent_that_is_switched_off_is_stopped_first(host, systemctl, monkeyp
     with AgentInProcess(host) as agent:
         host.run(node, **PARAMS)
         agent.asked.clear()
-        original = node.apply.units.apply
+        original = units.apply
 
         def stopped(changes, *rest):
             original(changes, *rest)
             agent.stop()
 
-        monkeypatch.setattr(node.apply.units, "apply", stopped)
+        monkeypatch.setattr(units, "apply", stopped)
         off = {**AGENT, "enabled": False, "started": False}
         answer = host.run(node, **params(MORE), units=[off])
     assert lines(answer) == ["- unit calico-agent.service enabled, started"]

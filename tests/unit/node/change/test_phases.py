@@ -10,11 +10,14 @@ import pathlib
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, phases
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.plan import plan_change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import PHASES
 
 from tests.fakes.kernel import FakeKernel
 from tests.unit.fleet.fleets import MODES, WORKLOADS, build, pool, states, workload
@@ -37,7 +40,7 @@ def here(tmp_path: pathlib.Path) -> machine.Machine:
     return Host(tmp_path, FakeKernel()).machine
 
 
-def shown(changes: t.Iterable[apply.Change]) -> set[Shown]:
+def shown(changes: t.Iterable[Change]) -> set[Shown]:
     """Without what BIRD would do, which no BIRD does here."""
     return {
         (change.action, change.kind, change.subject, change.before, change.after)
@@ -47,13 +50,13 @@ def shown(changes: t.Iterable[apply.Change]) -> set[Shown]:
 
 
 def walk(
-    here: machine.Machine, before: NodeState, target: NodeState, names: t.Sequence[str] = transition.PHASES
+    here: machine.Machine, before: NodeState, target: NodeState, names: t.Sequence[str] = PHASES
 ) -> tuple[list[set[Shown]], list[set[Shown]]]:
     """(planned, done) for each phase."""
     apply.bring_to(here, stored(before))
     ways = [stored(transition.phase_state(before, target, name)) for name in names]
     untouched = here.kernel.snapshot()
-    planned = [shown(step) for step in phases.steps([apply.plan(here, way) for way in ways])]
+    planned = [shown(step) for step in phases.steps([plan_change(here, way) for way in ways])]
     assert here.kernel.snapshot() == untouched
     return planned, [shown(apply.bring_to(here, way).plan.shown) for way in ways]
 
@@ -67,7 +70,7 @@ def test_every_phase_of_every_switch(here: machine.Machine, one: str, other: str
     first = build(pool(one, natOutgoing=True), bgp_enabled=bgp)
     second = build(pool(other, natOutgoing=True), previous=first.allocation, bgp_enabled=bgp)
     planned, done = walk(here, states(first)["node1"], states(second)["node1"])
-    for name, expected, found in zip(transition.PHASES, planned, done):
+    for name, expected, found in zip(PHASES, planned, done):
         assert expected == found, name
     assert planned[0] and planned[-1]
 
@@ -106,7 +109,7 @@ def test_what_is_kept_is_told_once(here: machine.Machine) -> None:
     apply.bring_to(here, stored(before))
     address = before.devices[0].address
     here.kernel.sockets[address] = 2  # type: ignore[attr-defined]
-    plans = [apply.plan(here, stored(transition.phase_state(before, target, name))) for name in transition.PHASES]
+    plans = [plan_change(here, stored(transition.phase_state(before, target, name))) for name in PHASES]
     kept = [[change for change in step if change.action == "="] for step in phases.steps(plans)]
     assert [len(step) for step in kept] == [0, 0, 0, 0, 2]
     assert kept[-1][0].note == "kept: 2 open sockets use it"

@@ -172,9 +172,8 @@ time.sleep(60)
     )
     try:
         assert process.stdout.readline() == "held\n"
-        monkeypatch.setattr(watch, "_PATIENCE", 0.3)
         with pytest.raises(probing.ProbeError) as error:
-            watch.stop(path)
+            watch.stop(path, patience=0.3)
         assert process.poll() is None
     finally:
         process.kill()
@@ -187,14 +186,13 @@ time.sleep(60)
     assert watch.stop(path) is False
 
 
-def test_what_keeps_a_watch_from_starting_is_told(tmp_path, monkeypatch):
-    def refused(icmp, mark, source):
+def test_what_keeps_a_watch_from_starting_is_told(tmp_path):
+    def refused(targets):
         raise probing.ProbeError("probes need root's rights: a raw socket was refused. Set become: true.")
 
-    monkeypatch.setattr(probing, "_open", refused)
     path = str(tmp_path / "watch.json")
     with pytest.raises(probing.ProbeError) as error:
-        watch.start([probing.Target("127.0.0.1")], 5, path)
+        watch.start([probing.Target("127.0.0.1")], 5, path, exchange=refused)
     assert str(error.value) == (
         "no watch could be started on this node: probes need root's rights: a raw socket was refused. Set become: true."
     )

@@ -19,9 +19,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.
     StoreError,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, Route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 
 
-def stored(block="10.244.3.0/26", plan="p1", phase="converge", **fields):
+def stored(block="10.244.3.0/26", plan="p1", phase=Phase.CONVERGE, **fields):
     state = NodeState("node1", "10.10.1.11/24", plan=plan, phase=phase, routes=(Route(block, "blackhole"),))
     return Stored(state, "router id 10.10.1.11;\n", (File("/etc/x", "y"),), "me@here", "2026-11-21T07:00:00Z", **fields)
 
@@ -137,7 +138,7 @@ class TestGenerations:
         store = Store(str(tmp_path))
         assert store.record(stored(phase=phase)) is None
         assert store.generations() == []
-        assert store.record(stored(phase="retire")) == 1
+        assert store.record(stored(phase=Phase.RETIRE)) == 1
 
     def test_one_can_be_read_whole(self, tmp_path):
         store = Store(str(tmp_path))

@@ -16,6 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.node_info import Journal
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import PHASES, Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source, lockfile_store
 
 from tests.unit.fleet import fleets
@@ -63,7 +64,7 @@ class Controller:
         lockfile_store.write(compiled.lockfile, compiled.fleet.allocation)
         for name in rest.get("limit") or compiled.fleet.nodes:
             if name not in rest.get("down", ()):
-                self.stored[name] = compiled.targets.phase(name, self.stored.get(name), "converge")
+                self.stored[name] = compiled.targets.phase(name, self.stored.get(name), Phase.CONVERGE)
         return compiled
 
 
@@ -312,7 +313,7 @@ def test_a_return_goes_to_what_live_packets_take(controller: Controller, phase: 
     controller.run(pool("ipip-crosssubnet"))
     target = controller.compile(pool("vxlan"), underlay_mtu=1400)
     for name, state in controller.stored.items():
-        controller.stored[name] = target.targets.phase(name, state, phase) if phase != "converge" else state
+        controller.stored[name] = target.targets.phase(name, state, phase) if phase != Phase.CONVERGE else state
     back = controller.compile(pool("vxlan"), underlay_mtu=1400, options={"as_observed": True})
     assert back.modes == {"default": "vxlan" if phase == "flip" else "ipip-crosssubnet"}
     if phase == "converge":
@@ -324,7 +325,7 @@ def test_live_modes_of_nodes_that_disagree_are_nobodys(controller: Controller) -
     controller.run(pool("ipip"))
     target = controller.compile(pool("vxlan"))
     found = [t.cast(NodeState, state) for state in controller.stored.values()]
-    found[0] = target.targets.phase(found[0].node, found[0], "flip")
+    found[0] = target.targets.phase(found[0].node, found[0], Phase.FLIP)
     assert fleet_source.live_modes(found) == {}
     assert fleet_source.live_modes(found[1:]) == {"default": "IPIP"}
     assert fleet_source.live_modes([]) == {}
@@ -358,7 +359,7 @@ def test_a_switch_waits_for_new_nodes(controller: Controller) -> None:
 def test_new_nodes_wait_for_a_change_that_was_stopped(controller: Controller) -> None:
     controller.run(pool("ipip"))
     target = controller.compile(pool("vxlan"))
-    controller.stored["node1"] = target.targets.phase("node1", controller.stored["node1"], "prepare")
+    controller.stored["node1"] = target.targets.phase("node1", controller.stored["node1"], Phase.PREPARE)
     with pytest.raises(FleetError) as caught:
         controller.compile(pool("vxlan"), nodes=FIVE)
     assert str(caught.value) == STOPPED.format(what="mode or MTU", nodes="node1")
@@ -478,7 +479,7 @@ def test_what_is_remembered_changes_with_the_end_of_a_change(controller: Control
     assert lockfile_store.remember(pending.targets.lockfile, pending.targets.encapsulations) is False
     assert remembered(controller) == {"default": "None"}
     for name in LAB:
-        controller.stored[name] = pending.targets.phase(name, controller.stored[name], "retire")
+        controller.stored[name] = pending.targets.phase(name, controller.stored[name], Phase.RETIRE)
     after = controller.compile(pool("direct"))
     assert (after.change, after.before) == (False, after.after)
     assert controller.compile(pool("direct"), nodes=FIVE, limit=["node5"]).change is False
@@ -501,7 +502,7 @@ def test_phases_of_a_change_come_from_the_targets(controller: Controller) -> Non
     before = controller.stored["node1"]
     compiled = controller.compile(pool("vxlan"))
     target = compiled.targets.state("node1")
-    for phase in transition.PHASES:
+    for phase in PHASES:
         assert compiled.targets.phase("node1", before, phase) == transition.phase_state(before, target, phase)
 
 
@@ -512,7 +513,7 @@ def test_another_topology_goes_through_phases_with_backup_routes(controller: Con
     compiled = controller.compile(pool(), reflectors=REFLECTORS)
     assert (compiled.change, compiled.impact.hold, compiled.fresh) == (True, True, ("rr1", "rr2"))
     assert len(compiled.impact.resets) == 6
-    prepared = {name: compiled.targets.phase(name, before.get(name), "prepare") for name in compiled.fleet.nodes}
+    prepared = {name: compiled.targets.phase(name, before.get(name), Phase.PREPARE) for name in compiled.fleet.nodes}
     for name in LAB:
         assert prepared[name].bird.peers == before[name].bird.peers  # type: ignore[union-attr]
         assert len(prepared[name].bird.backups) == 3  # type: ignore[union-attr]
@@ -526,15 +527,15 @@ def test_the_way_back_is_to_the_sessions_that_were(controller: Controller) -> No
     controller.run(pool())
     before = controller.stored["node1"]
     forth = controller.compile(pool("vxlan"), reflectors=REFLECTORS)
-    flipped = forth.targets.phase("node1", before, "flip")
+    flipped = forth.targets.phase("node1", before, Phase.FLIP)
     # The run goes back by what it observed at its beginning; new reflectors had nothing.
     back = controller.compile(pool("vxlan"), reflectors=REFLECTORS, options={"as_observed": True, "hold": True})
     assert (back.change, back.targets.hold) == (False, True)
-    prepared = back.targets.phase("node1", flipped, "prepare")
+    prepared = back.targets.phase("node1", flipped, Phase.PREPARE)
     assert prepared.bird is not None and before is not None and before.bird is not None
     assert [peer.kind for peer in prepared.bird.peers] == ["reflector", "reflector"]
     assert len(prepared.bird.backups) == 3
-    returned = back.targets.phase("node1", prepared, "retire")
+    returned = back.targets.phase("node1", prepared, Phase.RETIRE)
     assert returned.bird is not None
     assert returned.bird.peers == before.bird.peers
     assert returned.bird.backups == ()

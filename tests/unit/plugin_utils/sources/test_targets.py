@@ -11,6 +11,7 @@ import pathlib
 import pytest
 from ansible import constants
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.targets import Targets
 
@@ -27,7 +28,7 @@ def test_what_a_node_is_sent_is_its_state() -> None:
     fleet = build(workloads=TIERS, policies=[WEB, FROM_APP], reflectors={"rr": "10.10.1.2/24"})
     folder = targets.save(Targets(fleet))
     for name, whole in states(fleet).items():
-        found = targets.load(folder).phase(name, None, "converge")
+        found = targets.load(folder).phase(name, None, Phase.CONVERGE)
         assert (found.policy is None) is (whole.policy is None) is (name == "rr")
         if found.policy is not None:
             assert found.policy.policy_set.policies == () and found.policy.settings == whole.policy.settings

@@ -23,7 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.node
     NodePolicy,
     TierPolicies,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets import set_keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets import needed_sets
 
 
 def node_policy(policy_set: PolicySet, endpoints: t.Sequence[Endpoint], node: str) -> NodePolicy:
@@ -41,7 +41,7 @@ def node_policy(policy_set: PolicySet, endpoints: t.Sequence[Endpoint], node: st
         for one in sorted(endpoints, key=lambda one: (one.kind, one.interface, one.name))
         if one.node == node and one.interface
     ]
-    keys = {key for owner in (*policy_set.policies, *policy_set.profiles) for key in set_keys.of_rules(owner)}
+    keys = {key for owner in (*policy_set.policies, *policy_set.profiles) for key in needed_sets.of_rules(owner)}
     return NodePolicy(
         tuple(local),
         {policy.name: policy for policy in policy_set.policies},

@@ -14,7 +14,7 @@ import typing as t
 from ....base import iptables_encoding as encoding
 from ...model import Entity, Icmp, NamedPort, Port, PortRange, Protocol, Rule, protocol_number
 from ...sets import ip_sets
-from ...sets.set_keys import named_port_key
+from ...sets.needed_sets import named_port_key
 from .rule import in_set
 
 #: Ports in one condition (XT_MULTI_PORTS of the kernel); a range counts as two.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tunnels that end at somebody who cannot open them."""
+"""Packets that the underlay loses: larger than its links carry, or in tunnels whose far end cannot open them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .finding import Odd
 from .network import Network, listed
 
 
-def behind_a_router(network: Network) -> t.Iterator[Odd]:
+def tunnel_behind_a_router(network: Network) -> t.Iterator[Odd]:
     """A tunnelled pool whose blocks a node hears by eBGP routers alone, which put their own address as next hop."""
     for given, local, remote in network.meant:
         far = given.address
@@ -43,3 +43,19 @@ def _hears_by_routers_alone(network: Network, speaker: Speaker, as_number: t.Opt
         return False
     own_as_too = any(peer.allow_local_as for peer in sessions)
     return own_as_too or bool(network.as_numbers - {speaker.as_number})
+
+
+def above_the_link(network: Network) -> t.Iterator[Odd]:
+    """calico_underlay_mtu is larger than that of a node's own device, as gathered facts have it."""
+    mtu = network.fleet.settings.underlay_mtu
+    links = {*network.links.items(), *network.links6.items()}
+    small = [(link.mtu, node, link.name) for node, link in links if link and link.mtu < mtu]
+    if small:
+        least, dummy, device = min(small)
+        nodes = listed(sorted(node for found, node, dummy in small if found == least))
+        yield Odd(
+            "calico_underlay_mtu",
+            mtu,
+            f"is more than {device} of {nodes} carries ({least}): larger packets vanish.",
+            f"Set it to {least}, or raise the MTU of the devices and of all switches between them.",
+        )

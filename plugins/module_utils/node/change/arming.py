@@ -1,0 +1,61 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Arming of commit-confirm: before a change, the node prepares to revert it. auto_revert.py does the revert."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import typing as t
+
+from ..engine import bundle
+from ..machine import Machine
+from ..store import unconfirmed
+from ..store.unconfirmed import Confirm, Unconfirmed, Waiting
+from . import lockout_check
+from .plan import ChangePlan
+
+_MOST_CHANGES = 20  # that are reverted together
+
+
+def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[Unconfirmed]:
+    """Store what the node reverts to, and start the detached process that does it unless the change is confirmed.
+
+    Changes that were not confirmed before are reverted along with this one. Returns what was stored, None where there
+    is nothing to revert to. Raises BundleError, StoreError or FileError.
+    """
+    waiting = Waiting(machine.store)
+    pending = waiting.load()
+    previous = pending.previous if pending else unconfirmed.before(planned.target, planned.stored)
+    if previous is None:
+        return None
+    if bundle.installed_digest(machine.engine) is None:
+        raise bundle.BundleError(
+            f"there is no engine in {machine.engine} that could go back from this change. Nothing was changed. "
+            "Give the module's options files or observed, with which it brings one, or confirm_timeout: 0."
+        )
+    armed = Unconfirmed(
+        changes=(*(pending.changes if pending else ()), confirm.change)[-_MOST_CHANGES:],
+        previous=previous,
+        plan=planned.target.state.plan,
+        boot="",
+        deadline=0.0,
+        within=confirm.within,
+        bgp=planned.target.state.bird is not None,
+        session=confirm.session,
+        cut=tuple(lockout_check.sentence(change) for change in planned.cut),
+    )
+    restart_time(machine, armed)
+    interpreter = sys.executable or "/usr/bin/python3"
+    engine = os.path.join(machine.engine, "current")
+    machine.leave_behind([interpreter, "-I", engine, unconfirmed.WAIT, confirm.change])
+    return armed
+
+
+def restart_time(machine: Machine, armed: Unconfirmed) -> None:
+    """Store `armed` with its deadline counted from now. Raises FileError."""
+    uptime = machine.uptime()
+    deadline = uptime.seconds + armed.within
+    Waiting(machine.store).save(dataclasses.replace(armed, boot=uptime.boot, deadline=deadline))

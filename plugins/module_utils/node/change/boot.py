@@ -1,0 +1,65 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The restore at boot: this node gets its stored state back, without Ansible and before BIRD runs."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...bird import configuration
+from ...dataplane import underlay
+from ...dataplane.drivers import file
+from .. import desired
+from ..ipam.local_ipam import IpamUnreadable
+from ..machine import Machine
+from ..store import lock, writer
+from ..store.store import KEPT, Store
+from ..store.unconfirmed import Waiting
+from .plan import ChangePlan, plan_change
+
+
+def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[ChangePlan]:
+    """Bring the node to its stored state, as far as possible. Return the plan, or None if nothing is stored.
+
+    A change that was not confirmed in time, or before the reboot, is reverted. Waits for the node's address. Where the
+    node's own allocations or records cannot be read, only additions are made. BIRD is not told: it starts afterwards
+    and reads its file then. `lock_timeout` is in seconds. Raises as `apply.bring_to`.
+    """
+    store, waiting = Store(machine.store), Waiting(machine.store)
+    with lock.held("boot", lock_timeout, machine.lock):
+        stored = store.load()
+        if stored is None:
+            return None
+        overdue = waiting.overdue(machine.uptime)
+        if overdue is not None:
+            stored = overdue.as_stored(stored.files)
+            store.save(stored)
+        underlay.wait(machine.kernel, stored.state, machine.boot_wait)
+        by = writer.of(machine, "boot", machine.agent_patience)
+        unknown: t.Optional[Exception] = None
+        try:
+            planned = plan_change(machine, stored, by=by)
+        except (desired.RecordsUnreadable, IpamUnreadable) as error:
+            unknown, by = error, writer.Adding(machine, "boot")
+            planned = plan_change(machine, stored, by=by)
+        # Forwarding first. A step that fails does not keep the others from being tried.
+        try:
+            if isinstance(by, writer.Through):
+                by.resync()
+            else:
+                by.apply(stored.state, planned.node, None)
+        finally:
+            try:
+                file.apply(None, planned.files)
+            finally:
+                if planned.bird and stored.bird_config is not None:
+                    planned.passwords.check()
+                    configuration.install(stored.bird_config, machine.bird_config, machine.bird_program)
+        if unknown is not None:
+            raise unknown
+        if not stored.complete:
+            store.complete(stored, KEPT, record=overdue is not None or not waiting.any())
+        if overdue is not None:
+            waiting.gone_back(overdue.went_back("the host was restarted before it was confirmed"))
+        return planned

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What differs between a wanted state and the node's disk: one function per kind of thing. Reads only."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import typing as t
+
+from ...bird import configuration
+from ...dataplane.change import Change
+from ...dataplane.drivers import file
+from ..engine import bundle
+from ..machine import Machine
+from ..store.store import Stored
+from ..store.writer import Direct, Through
+from ..units import AGENT_UNIT
+
+AGENT_SETTINGS = "/etc/calico/agent.json"
+
+
+class Engine(t.NamedTuple):
+    """The engine that the node must have. `data` is its bundle, None where it was not sent (check mode)."""
+
+    digest: str
+    data: t.Optional[bytes] = None
+
+
+def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> list[Change]:
+    """Return the changes of the files of `target`, after the removals of files that only `stored` has."""
+    wanted = [
+        file.WantedFile(machine.placed(entry.path), entry.content, int(entry.mode, 8)) for entry in target.files or ()
+    ]
+    paths = {entry.path for entry in wanted}
+    gone = [machine.placed(entry.path) for entry in reversed((stored.files if stored else None) or ())]
+    wanted[:0] = [file.WantedFile(path, None) for path in gone if path not in paths]
+    return file.diff(wanted, file.observe(None, wanted))
+
+
+def engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[Change]:
+    """Return the change of the installed engine: another digest, or damaged files. None if `engine` is None."""
+    if engine is None:
+        return
+    subject = os.path.join(machine.engine, "current")
+    before = bundle.installed_digest(machine.engine)
+    damage = bundle.damage(machine.engine) if before == engine.digest else ()
+    if before != engine.digest:
+        yield Change("file", "~" if before else "+", subject, before, engine.digest, "engine of the boot unit")
+    elif damage:
+        yield Change(
+            "file", "~", subject, f"damaged: {', '.join(damage[:3])}", engine.digest, "engine of the boot unit"
+        )
+
+
+def state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> t.Iterator[Change]:
+    """Return the change of state.json. A state that differs only in its plan is stored without a change."""
+    subject = os.path.join(machine.store, "state.json")
+    if stored is not None and stored.state == target.state:
+        return
+    after = f"{target.state.phase} {target.state.digest[:12]}"
+    if stored is None:
+        yield Change("file", "+", subject, None, after, "state to restore at boot")
+    elif (stored.state.digest, stored.state.phase) != (target.state.digest, target.state.phase):
+        before = f"{stored.state.phase} {stored.state.digest[:12]}"
+        yield Change("file", "~", subject, before, after, "state to restore at boot")
+
+
+def bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
+    """Return the change of bird.cfg. Without BGP the file stays as it is, because BIRD's unit is stopped."""
+    if target.bird_config is None:
+        return
+    before = configuration.current(machine.bird_config)
+    if before == target.bird_config:
+        return
+    detail = file.unified_diff(machine.bird_config, before, target.bird_config, bool(before))
+    lines = f"{len(target.bird_config.splitlines())} lines"
+    if not before:
+        yield Change("bird", "+", machine.bird_config, None, lines, detail=detail)
+        return
+    note = "soft reload" if machine.bird_answers(machine.bird_socket) else "read when BIRD starts"
+    yield Change("bird", "~", machine.bird_config, f"{len(before.splitlines())} lines", lines, note, detail=detail)
+
+
+def bird_to_read(machine: Machine) -> t.Iterator[Change]:
+    """Return a change where BIRD runs with an older bird.cfg, or older snippets, than those on the disk."""
+    if configuration.unread(machine.bird_config, machine.bird_socket):
+        yield Change("bird", "~", machine.bird_config, "read before", "and its snippets as they are now", "soft reload")
+
+
+def agent_restart(
+    by: t.Union[Direct, Through], engine: t.Optional[Engine], target: Stored, files: t.Sequence[Change]
+) -> str:
+    """Return why the running agent must restart before it gets `target`; "" if it need not, or if none runs."""
+    agent = by.agent
+    if agent is None:
+        return ""
+    if engine is not None and agent.engine != engine.digest:
+        return "it runs another engine"
+    settings = next((entry.content for entry in target.files or () if entry.path == AGENT_SETTINGS), None)
+    if settings is not None and agent.settings != hashlib.sha256(settings.encode()).hexdigest()[:16]:
+        return "it runs with other settings"
+    if any(change.subject.endswith(f"/{AGENT_UNIT}") for change in files):
+        return "its unit is another one"
+    return ""

@@ -1,0 +1,268 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a change: everything that differs between a target state and this node. Nothing here changes anything.
+
+`plan_change` compares the target with the kernel (through the writer), the files, bird.cfg, the engine, the units and
+the BGP passwords. apply.py carries the plan out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import typing as t
+from types import MappingProxyType
+
+from ...bgp import session_changes
+from ...bgp.bird_state import BirdRoute
+from ...dataplane import node as dataplane
+from ...dataplane.change import Change, change_lines
+from ...state.node_state import NodeState
+from .. import desired, units
+from ..machine import Machine
+from ..probe import sessions
+from ..store import session_passwords, unconfirmed, writer
+from ..store.session_passwords import PasswordPlan
+from ..store.store import Store, Stored, StoreError
+from ..store.unconfirmed import Waiting
+from . import comparison, denied_flows, lockout_check, policy_diff
+from .comparison import Engine
+from .ssh_session import Session
+
+_UNITS = "/etc/systemd/"
+
+
+@dataclasses.dataclass(frozen=True)
+class ChangePlan:
+    """What differs between `target` and the node, by the part that makes the change.
+
+    `node` holds the kernel's part; `node.expected` is what BIRD will do because of this change. These fields inform and
+    are no changes: `policy` sums up the policy part of `node`, `sessions` are the BGP sessions that end or restart,
+    `cut` the SSH connections that could not come about again, `flows` the connections that the new policy ends, `news`
+    what happened to the node since the last run.
+    """
+
+    target: Stored
+    stored: t.Optional[Stored]
+    writer: t.Union[writer.Direct, writer.Through] = dataclasses.field(repr=False, compare=False)
+    node: dataplane.NodePlan
+    files: tuple[Change, ...]
+    bird: tuple[Change, ...]
+    bird_to_read: tuple[Change, ...]
+    engine: tuple[Change, ...]
+    state: tuple[Change, ...]
+    units: tuple[Change, ...]
+    units_asked: bool
+    last_files: frozenset[str]
+    passwords: PasswordPlan
+    policy: tuple[Change, ...] = ()
+    sessions: tuple[Change, ...] = ()
+    cut: tuple[Change, ...] = ()
+    flows: tuple[Change, ...] = ()
+    news: tuple[Change, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        others = self.files or self.bird or self.passwords.changes or self.engine or self.state or self.units
+        return bool(self.node.changed or others or self.bird_to_read)
+
+    @property
+    def shown(self) -> tuple[Change, ...]:
+        """All changes for people: what breaks first, then what changes, then what is added; BIRD's routes included."""
+        others = (
+            *self.bird,
+            *self.bird_to_read,
+            *self.passwords.changes,
+            *self.files,
+            *self.engine,
+            *self.units,
+            *self.state,
+        )
+        information = (*self.sessions, *self.cut, *self.flows, *self.news)
+        node: t.Sequence[Change] = self.node.shown()
+        if self.target.state.policy is not None or (self.stored and self.stored.state.policy is not None):
+            node = policy_diff.folded(node)
+        return tuple(
+            sorted((*self.policy, *node, *others, *information), key=lambda change: "!-~+=".index(change.action))
+        )
+
+    @property
+    def lines(self) -> list[str]:
+        return change_lines(self.shown)
+
+    @property
+    def units_changed(self) -> bool:
+        """Whether a file of systemd's changes, so that systemd must read its units again."""
+        return any(_UNITS in change.subject for change in self.files)
+
+    @property
+    def files_by_time(self) -> tuple[list[Change], list[Change]]:
+        """Return the file changes made before anything else, and those made when all else is in place."""
+        late = [change for change in self.files if change.subject in self.last_files and change.action in "+~"]
+        return [change for change in self.files if change not in late], late
+
+    @property
+    def kept(self) -> list[str]:
+        return [f"{change.subject} {change.note}" for change in self.node.kept]
+
+    @property
+    def another_policy(self) -> bool:
+        """Whether the target's policy differs from the stored one, or a change was left incomplete."""
+        return self.stored is None or not self.stored.complete or self.stored.state.policy != self.target.state.policy
+
+    @property
+    def sessions_reset(self) -> int:
+        """Number of BGP sessions that the plan ends or restarts."""
+        old = self.stored.state if self.stored else None
+        return len(sessions.resets(old, self.target.state, self.passwords.changed))
+
+    @property
+    def sessions_begun(self) -> int:
+        """Number of BGP sessions that the plan begins."""
+        before = self.stored.state.bird if self.stored else None
+        return sum(change.what == "begins" for change in session_changes.changes(before, self.target.state.bird))
+
+    @property
+    def routes_withdrawn(self) -> int:
+        """Number of routes that go: announced blocks, and this collection's routes in the kernel."""
+        old = self.stored.state if self.stored else None
+        gone = set(sessions.withdrawn(old, self.target.state))
+        gone |= {change.subject for change in self.node.removals if change.kind == "route"}
+        return len(gone)
+
+
+def plan_change(
+    machine: Machine,
+    target: Stored,
+    *,
+    by: t.Union[writer.Direct, writer.Through, None] = None,
+    engine: t.Optional[Engine] = None,
+    wanted_units: t.Sequence[units.WantedUnit] = (),
+    connections: t.Sequence[Session] = (),
+    passwords: t.Mapping[str, str] = MappingProxyType({}),
+    undoable: bool = False,
+) -> ChangePlan:
+    """Return the plan that brings the node to `target`. Changes nothing.
+
+    `by` plans the kernel's part, by default this process. `passwords` are those given for BGP sessions, by the names of
+    their secrets. `connections` are the SSH sessions to check against the new policy. `undoable` is True where the
+    node may revert the change by itself.
+
+    Raises ObserveError, KernelError, StoreError, or what the writer raises.
+    """
+    stored = Store(machine.store).load()
+    if target.files is None:
+        target = dataclasses.replace(target, files=stored.files if stored else ())
+    direct = writer.Direct(machine, target.who)
+    by = by or direct
+    files = tuple(comparison.file_changes(machine, target, stored))
+    restart = comparison.agent_restart(by, engine, target, files)
+    wanted_units = _with_restart(wanted_units, restart)
+    # An agent of another engine may not know all that a state of this one holds.
+    node = (direct if restart else by).plan(target.state)
+    expected = _expected(machine, node.expected, stored.state if stored else None, target.state)
+    node = dataclasses.replace(node, expected=tuple(expected))
+    bird = tuple(comparison.bird_changes(machine, target))
+    password_plan = session_passwords.plan(
+        machine,
+        target.state,
+        target.bird_config is not None,
+        passwords,
+        _returned_to(machine, target),
+        _undone_to(target, stored) if undoable else None,
+    )
+    reads_anyway = bird or password_plan.changes or target.bird_config is None
+    planned = ChangePlan(
+        target=target,
+        stored=stored,
+        writer=by,
+        node=node,
+        files=files,
+        bird=bird,
+        bird_to_read=() if reads_anyway else tuple(comparison.bird_to_read(machine)),
+        engine=tuple(comparison.engine_changes(machine, engine)),
+        state=tuple(comparison.state_changes(machine, target, stored)),
+        units=tuple(units.diff(wanted_units, units.observe(wanted_units, machine.systemctl))),
+        units_asked=bool(wanted_units),
+        last_files=frozenset(machine.placed(entry.path) for entry in target.files or () if entry.last),
+        passwords=password_plan,
+        policy=tuple(
+            policy_diff.changes(stored.state.policy if stored else None, target.state.policy, target.state.node)
+        ),
+        sessions=tuple(sessions.planned(stored.state if stored else None, target.state, password_plan.changed)),
+        news=tuple(_news(machine)),
+    )
+    if planned.another_policy:
+        ending = len(denied_flows.of_machine(machine, target.state).ending)
+        planned = dataclasses.replace(planned, flows=tuple(_flows(ending)))
+    if connections and planned.changed:
+        others = desired.others(machine, target.state)
+        cut = lockout_check.cut(machine.kernel, node.state, connections, others)
+        planned = dataclasses.replace(planned, cut=tuple(cut))
+    return planned
+
+
+def _with_restart(wanted: t.Sequence[units.WantedUnit], reason: str) -> list[units.WantedUnit]:
+    """Return the units with the agent's restart for `reason`; unchanged if that is empty."""
+    if not reason:
+        return list(wanted)
+    others = [unit for unit in wanted if unit.name != units.AGENT_UNIT]
+    found = [unit for unit in wanted if unit.name == units.AGENT_UNIT] or [units.WantedUnit(units.AGENT_UNIT)]
+    return [*others, *(unit._replace(restart=reason) for unit in found)]
+
+
+def _expected(
+    machine: Machine, changes: t.Sequence[Change], old: t.Optional[NodeState], new: NodeState
+) -> t.Iterator[Change]:
+    """Return those of BIRD's expected route changes that this change causes.
+
+    Left out are a route that is missing because its node is down, and a route that neither state knows (another node
+    opened a spare block of its own).
+    """
+    if not changes:
+        return
+    if old is None:
+        yield from changes
+        return
+    before, after = _by_destination(old), _by_destination(new)
+    answers = machine.bird_answers(machine.bird_socket)
+    for change in changes:
+        was, will = before.get(change.subject), after.get(change.subject)
+        if was != will or (not answers and will is not None):
+            yield change
+
+
+def _by_destination(state: NodeState) -> dict[str, BirdRoute]:
+    return {route.destination: route for route in state.bird_routes}
+
+
+def _returned_to(machine: Machine, target: Stored) -> t.Optional[NodeState]:
+    """Return the state to which the node reverts unless `target`, which it has already, is confirmed; else None."""
+    with contextlib.suppress(StoreError):
+        pending = Waiting(machine.store).load()
+        if pending is not None and pending.plan == target.state.plan:
+            return pending.previous.state
+    return None
+
+
+def _undone_to(target: Stored, stored: t.Optional[Stored]) -> t.Optional[NodeState]:
+    """Return the state to which the node can revert from `target`, None if there is none."""
+    previous = unconfirmed.before(target, stored)
+    return previous.state if previous else None
+
+
+def _news(machine: Machine) -> t.Iterator[Change]:
+    """Return that the node reverted by itself, if no run has shown it yet."""
+    with contextlib.suppress(StoreError):
+        news = Waiting(machine.store).news()
+        if news is not None:
+            yield Change("state", "=", f"plan {news.plan[:12]}", None, None, news.sentence)
+
+
+def _flows(ending: int) -> t.Iterator[Change]:
+    """Return `! flows    3 connections  that are now denied will be cut`; nothing for 0."""
+    if ending == 1:
+        yield Change("flows", "!", "1 connection", None, "that is now denied will be cut")
+    elif ending:
+        yield Change("flows", "!", f"{ending} connections", None, "that are now denied will be cut")

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The errors of working on a node that have a message for people."""
+
+from __future__ import annotations
+
+from ..bird.errors import BirdError
+from ..dataplane.change import ApplyError, ObserveError
+from ..dataplane.kernel.port import KernelError, MissingLibrary
+from .desired import RecordsUnreadable
+from .ipam.local_ipam import IpamUnreadable
+from .machine import AgentRefused
+from .store.atomic_file import FileError
+from .store.lock import LockError
+from .store.store import StoreError
+from .store.writer import AgentSilent, NotTakenOver
+
+
+class InTheWay(Exception):
+    """Something that is not ours occupies the place of ours. Nothing was changed."""
+
+
+#: What planning, applying and reading a node can raise. InTheWay is raised by changes alone.
+ERRORS = (
+    AgentRefused,
+    AgentSilent,
+    ApplyError,
+    BirdError,
+    FileError,
+    IpamUnreadable,
+    KernelError,
+    LockError,
+    MissingLibrary,
+    NotTakenOver,
+    ObserveError,
+    RecordsUnreadable,
+    StoreError,
+)

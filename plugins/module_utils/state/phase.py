@@ -1,0 +1,39 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The phases by which a fleet changes its mode or its BGP sessions while traffic flows; see fleet/transition.py."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Phase(str, enum.Enum):
+    """A phase of a change. Its value is its text in playbooks, in stored states and in what is sent."""
+
+    CONVERGE = "converge"
+    PREPARE = "prepare"
+    LINKS = "links"
+    DIVERT = "divert"
+    FLIP = "flip"
+    RETIRE = "retire"
+
+    def __str__(self) -> str:
+        """Return the plain text, also in format strings of every Python version."""
+        return str(self.value)
+
+    @classmethod
+    def from_text(cls, text: str) -> Phase:
+        """Return the phase of this name. Raises ValueError for a text that names none."""
+        try:
+            return cls(text)
+        except ValueError:
+            raise ValueError(f"phase {text!r} is not one of {', '.join(PHASES)}") from None
+
+
+#: The phases of a change in their order. DIVERT is left out where nothing would change in it.
+PHASES = (Phase.PREPARE, Phase.LINKS, Phase.DIVERT, Phase.FLIP, Phase.RETIRE)
+#: Phases whose state a node stays in. The others are steps of a change: never a generation, and never returned to.
+AT_REST = (Phase.CONVERGE, Phase.RETIRE)
+#: Phases in which BGP sessions are still as they were before the change.
+SESSIONS_HELD = (Phase.PREPARE, Phase.LINKS, Phase.DIVERT)

@@ -1,0 +1,77 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The order of the engine's files: no import circles, and folders that a reader takes in at a glance."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import pytest
+
+from tests.unit.architecture.test_dependencies import ALL_IMPORTS, ENGINE, ROOT
+
+MOST_ENTRIES = 16
+FOLDERS = sorted(
+    path
+    for room in ("module_utils", "plugin_utils")
+    for path in (ROOT / "plugins" / room).rglob("*")
+    if path.is_dir() and path.name != "__pycache__"
+)
+#: Two modules of a circle that another change removes.
+ALLOWED_CIRCLES = [{"agent.api.connection", "agent.api.server"}]
+
+Graph = t.Mapping[str, t.Collection[str]]
+
+
+def imported_modules() -> dict[str, set[str]]:
+    """Return {module: the modules of the engine that it imports}, those under `if TYPE_CHECKING` included."""
+    modules = {name_of(path) for path in ENGINE.rglob("*.py")}
+    found: dict[str, set[str]] = {module: set() for module in modules}
+    for one in ALL_IMPORTS:
+        if one.relative:
+            target = one.target if one.target in modules else one.target.rpartition(".")[0]
+            found[name_of(one.path)].add(target)
+    return found
+
+
+def name_of(path: pathlib.Path) -> str:
+    parts = path.relative_to(ENGINE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Return a path for each import that closes a circle: it begins and ends with the same module."""
+    done: set[str] = set()
+    found: list[list[str]] = []
+
+    def visit(module: str, path: list[str]) -> None:
+        if module in path:
+            found.append([*path[path.index(module) :], module])
+        elif module not in done:
+            for target in sorted(graph[module]):
+                visit(target, [*path, module])
+            done.add(module)
+
+    for module in sorted(graph):
+        visit(module, [])
+    return found
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": []}) == [["a", "b", "c", "a"]]
+    assert circles({"a": ["b", "c"], "b": ["d"], "c": ["d"], "d": []}) == []
+    assert circles({"a": ["a"]}) == [["a", "a"]]
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    """A circle has no first file to read. An import for types alone closes one as well."""
+    found = [" -> ".join(path) for path in circles(imported_modules()) if set(path) not in ALLOWED_CIRCLES]
+    assert found == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(ROOT / "plugins")))
+def test_a_folder_is_taken_in_at_a_glance(folder: pathlib.Path) -> None:
+    entries = [path.name for path in folder.iterdir() if path.name != "__pycache__"]
+    assert len(entries) <= MOST_ENTRIES, f"make a folder of {sorted(entries)}, or merge what is one thought"
