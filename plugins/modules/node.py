@@ -187,7 +187,7 @@ changes:
   type: list
   elements: dict
   contains:
-    kind: {description: "Kind of object: device, address, route, sysctl, file, bird, session...", type: str, sample: route}
+    kind: {description: "Kind: device, address, route, sysctl, file, bird, session...", type: str, sample: route}
     action:
       description: V(+) added, V(~) changed, V(-) removed, V(=) kept on purpose, V(!) in the way, or interrupted.
       type: str
