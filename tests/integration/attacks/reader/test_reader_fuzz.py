@@ -128,11 +128,11 @@ def written(daemon: Daemon) -> dict[str, t.Any]:
 
 
 def test_ten_thousand_lines(daemon: Daemon) -> None:
-    """Say anything at all to the API.
+    """Send random lines to the API.
 
-    Gain: a crash of the agent, an error in it that says too much, or something changed.
+    Gain: A crash of the agent, an error that reveals too much, or a change.
     Precedent: CWE-20.
-    Result: each line has one answer with a result or a documented code, and nothing is written.
+    Result: Each line gets one answer with a result or a documented code, and nothing is written.
     """
     before = written(daemon)
     memory = daemon.memory()
@@ -158,11 +158,11 @@ def test_ten_thousand_lines(daemon: Daemon) -> None:
 
 
 def test_requests_in_pieces(daemon: Daemon) -> None:
-    """Send requests byte by byte, and go away in the middle.
+    """Send requests byte by byte, and disconnect in the middle.
 
-    Gain: requests of others are mixed up, or what was read stays in memory.
+    Gain: Mixed-up requests of others, or memory that stays used.
     Precedent: CWE-444.
-    Result: pieces make no difference.
+    Result: The pieces make no difference.
     """
     source = """\
 import json, random, socket, sys

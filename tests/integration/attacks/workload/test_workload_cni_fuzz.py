@@ -148,11 +148,11 @@ def stands(daemon: Daemon) -> dict[str, t.Any]:
 
 
 def test_a_thousand_calls(daemon: Daemon) -> None:
-    """Have the runtime execute the plugin with anything at all.
+    """Make the runtime execute the plugin with random input.
 
-    Gain: a crash of the agent, or a file, an address or a device by a name of the workload's choice.
+    Gain: A crash of the agent, or a file, an address or a device with a name of the workload's choice.
     Precedent: CVE-2021-20206 (libcni: a name that leads to another program), CWE-20.
-    Result: each call has a result, or an error with a code, a message and no traceback, and leaves nothing.
+    Result: Each call returns a result, or an error with a code, a message and no traceback, and leaves nothing behind.
     """
     before = stands(daemon)
     memory = daemon.memory()
@@ -193,11 +193,11 @@ def test_a_thousand_calls(daemon: Daemon) -> None:
     ids=["a line break", "a label", "an escape", "a device", "a container"],
 )
 def test_wishes_by_the_shim(daemon: Daemon, variable: str, value: str, code: int, said: str) -> None:
-    """Give the runtime a wish that reads as something else.
+    """Give the runtime a parameter that reads as something else.
 
-    Gain: another variable, a path, or what an administrator's terminal obeys.
+    Gain: Another variable, a path, or control characters for an administrator's terminal.
     Precedent: CWE-93.
-    Result: the plugin refuses it by name, and attaches nothing.
+    Result: The plugin refuses the parameter by name, and attaches nothing.
     """
     before = stands(daemon)
     shim = Shim(daemon.folder / "lib" / "cni", daemon.socket)
