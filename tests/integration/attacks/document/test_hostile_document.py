@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by documents that somebody is given to validate, or that lie beside an inventory."""
+"""Attacks by documents that are given to a user to validate, or that lie beside an inventory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def number(characters: str) -> str:
 
 
 def doubled(first: str, more: str) -> str:
-    """Forty lines, each of which stands for twice as much as the one before."""
+    """Return forty lines, each of which expands to twice as much as the one before."""
     return f"a0: &a0 {first}\n" + "".join(f"a{n}: &a{n} {more}\n".replace("LAST", f"*a{n - 1}") for n in range(1, 40))
 
 
@@ -75,7 +75,7 @@ DOCUMENTS: dict[str, tuple[str, str]] = {
 
 
 def calicoctl(*words: t.Union[str, pathlib.Path], **more: t.Any) -> tuple[int, str, float]:
-    """The exit status of the real program, what it says, and its seconds."""
+    """Return the exit status of the real program, its output, and its time in seconds."""
     environment = {**os.environ, "PYTHON": sys.executable, "PATH": f"{BIN}:{os.environ['PATH']}"}
     began = time.monotonic()
     done = subprocess.run(
@@ -103,7 +103,7 @@ def test_a_document_ends_neither_time_nor_memory_nor_the_program(tmp_path: pathl
 
 
 def hostile_places(folder: pathlib.Path) -> dict[str, str]:
-    """{path: what is said of it} of things that are no file of text."""
+    """Return {path: part of the error} of things that are no text files."""
     os.mkfifo(folder / "pipe.yaml")
     with socket.socket(socket.AF_UNIX) as here:
         here.bind(str(folder / "socket.yaml"))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a local user who is in no group of ours."""
+"""Attacks by a local user who is in no group of the collection."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_slow_clients_do_not_blind_metrics(daemon: Daemon, said: str, again: boo
 
 
 def scraped(daemon: Daemon, address: str) -> int:
-    """Bytes of the page; 0 where nobody listens."""
+    """Return the size in bytes of the metrics page; 0 if the connection fails."""
     output, _ = start(daemon, STRANGER, (), SCRAPE, address, str(PORT)).communicate(timeout=60)
     return int(output)
 

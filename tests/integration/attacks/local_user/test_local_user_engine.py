@@ -23,7 +23,7 @@ APPLY = "host_routing/node/command.py"
 
 @pytest.fixture
 def root(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Two engines, as a node has them after an upgrade: 1, and 2 which is in use."""
+    """Return two engines, as on a node after an upgrade: 1, and 2, which is in use."""
     return install_both(tmp_path)
 
 

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a local user, and by anybody while a host boots.
+"""Attacks by a local user, and by any host while this host boots.
 
-The host is one on whose disk a state lies, and whose firewall unit has run: `firewall`, as calico-firewall.service
-calls it. tests/lab/scenarios/test_policy.py does the same to hosts that boot.
+The host has a state on its disk, and its firewall unit has run: `firewall`, as calico-firewall.service calls it.
+tests/lab/scenarios/test_policy.py does the same with hosts that boot.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ ALL_BUT_ONE = global_policy(
 
 
 class BootingHost:
-    """`policed` has the packets. `machine` is the host's, with a disk of its own."""
+    """A host that boots; `policed` sends packets, `machine` is the host's, with its own disk."""
 
     def __init__(self, policed: PolicedNode, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.policed = policed

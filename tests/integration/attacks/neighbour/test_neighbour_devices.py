@@ -42,7 +42,7 @@ def host(tmp_path: pathlib.Path) -> t.Iterator[Host]:
 
 
 def dual(wanted: NodeState) -> NodeState:
-    """`wanted` with a tunnel over IPv6 beside the other one."""
+    """Return `wanted` with an additional tunnel over IPv6."""
     six = TunnelDevice(VXLAN6, "vxlan", 1430, HOST6, "fd00:10:244::1", "66:00:00:00:00:06", 4096, 4789)
     return dataclasses.replace(wanted, devices=(*wanted.devices, six))
 

@@ -41,7 +41,7 @@ APP, APP6 = "10.244.200.2", "fd00:10:244:c8::2"
 
 @pytest.fixture
 def victim(host: t.Any) -> t.Any:
-    """A node with a workload that policy guards: who has the label app=app may reach it."""
+    """Yield a node with a workload that policy protects: only workloads with the label app=app reach it."""
     state = fleets.states(
         fleets.build(
             fleets.pool("direct"),
@@ -61,26 +61,26 @@ def victim(host: t.Any) -> t.Any:
 
 
 def sources(victim: t.Any) -> set[str]:
-    """The members of the sets that the kernel has of sources that rules allow."""
+    """Return the members of the kernel's sets of allowed sources."""
     saved = victim.kernel.run(["ipset", "save"]).output.splitlines()
     return {line.split(" ", 2)[2] for line in saved if line.startswith(("add cali40s:", "add cali60s:"))}
 
 
 def told(*endpoints: t.Any, blocks: t.Optional[t.Sequence[str]] = (BLOCK, BLOCK6)) -> dict[str, t.Any]:
-    """What node1 is told of node2, as from a controller that checks nothing."""
+    """Return what node1 receives about node2, as from a controller that checks nothing."""
     content = [one if isinstance(one, dict) else to_plain(one) for one in endpoints]
     entry: dict[str, t.Any] = {"collected": WHEN, "endpoints": content}
     return {"node2": {**entry, "blocks": list(blocks)} if blocks is not None else entry}
 
 
 def workload(address: t.Any, name: str = "app", **fields: t.Any) -> dict[str, t.Any]:
-    """A workload of node2 with the label that the rule allows."""
+    """Return a workload of node2 with the label that the rule allows."""
     plain = t.cast("dict[str, t.Any]", to_plain(answers.endpoint("node2", "", name, app="app")))
     return {**plain, "addresses": address if isinstance(address, list) else [address], **fields}
 
 
 def port(name: str, protocol: str, number: t.Any) -> dict[str, t.Any]:
-    """A port with a name."""
+    """Return a named port."""
     return {"name": name, "protocol": protocol, "port": number}
 
 
@@ -92,7 +92,7 @@ def take(victim: t.Any, content: dict[str, t.Any]) -> list[str]:
 
 
 def boot(victim: t.Any) -> None:
-    """What the boot unit does."""
+    """Run what the boot unit runs."""
     victim.kernel.run(["iptables", "-F"])
     victim.kernel.run(["ip6tables", "-F"])
     assert command.main(["apply"], victim.machine) == 0
@@ -252,7 +252,10 @@ def test_there_is_an_end_to_what_a_node_tells() -> None:
 
 @pytest.fixture(scope="module")
 def fleet() -> dict[str, NodeState]:
-    """What three nodes have after a first run: node1 has two blocks more than a fresh plan would give to it."""
+    """Return the states of three nodes after a first run.
+
+    node1 has two blocks more than a fresh plan would give it.
+    """
     nodes = {name: fleets.LAB[name] for name in NODES}
     return fleets.states(fleets.build(fleets.pool("ipip"), nodes=nodes, workloads=[]))
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Attacks by root on a node, who writes the answers of all modules that Ansible runs there.
 
-Ansible has its default configuration here: facts become variables, which the clone's ansible.cfg turns off.
+Ansible has its default configuration here: facts become variables, which the repository's ansible.cfg switches off.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ print(json.dumps({{"changed": False, **answers.get(module, answers["*"])}}))
 
 
 class Fleet:
-    """An inventory of two nodes. Root on n1 answers as he likes; n2 is honest, and says nothing of interest."""
+    """An inventory of two nodes: root on n1 controls its answers, n2 is honest."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -120,7 +120,7 @@ class Fleet:
         )  # fmt: skip
 
     def play(self, *tasks: t.Mapping[str, t.Any], gather: bool = False, more: t.Sequence[t.Any] = ()) -> str:
-        """What a play of these tasks prints, as one line; `more` are the plays after it."""
+        """Return the output of a play with these tasks, as one line; `more` are the plays after it."""
         first = {"hosts": "calico_nodes", "gather_facts": gather, "tasks": list(tasks)}
         path = self.folder / "play.yml"
         path.write_text(json.dumps([first, *more]))
@@ -134,7 +134,7 @@ def fleet(tmp_path: pathlib.Path) -> Fleet:
 
 
 def seen(*names: str) -> dict[str, t.Any]:
-    """A task that prints which of these variables there are."""
+    """Return a task that prints which of these variables are defined."""
     shown = " ".join(f"{name}={{{{ {name} is defined }}}}" for name in names)
     return {"ansible.builtin.debug": {"msg": shown}}
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by another node: answers of every kind, tampered with at random places."""
+"""Attacks by another node: answers of every kind, changed at random places."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_hostile_answers_about_workloads() -> None:
 
 
 class Fleet:
-    """A fleet of three with a lockfile, and what its nodes answer."""
+    """A fleet of three nodes with a lockfile, and the answers of its nodes."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         hosts = fleets.hosts(POOL, nodes=NODES, workloads=WORKLOADS)
@@ -114,7 +114,7 @@ class Fleet:
         self.honest = self.compile(self.answers)
 
     def compile(self, said: t.Mapping[str, t.Any]) -> fleet_source.Compiled:
-        """What a run makes of these answers."""
+        """Return what a run compiles from these answers."""
         read = observed_nodes.read(said)
         return fleet_source.compile_targets(
             self.task_vars, read.states, given=read.journals, passwords=read.passwords, refused=read.refused

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by another node whose words reach the programs that write this node's firewall and routing.
+"""Attacks by another node whose texts reach the programs that write this node's firewall and routing.
 
-The border on the controller is passed over here: what a node tells goes straight to the writers, and these to the real
+The controller's checks are skipped here: a node's texts go straight to the code that writes, and from there to the real
 ipset, iptables of both backends, ip6tables and BIRD, in a network namespace.
 """
 
@@ -44,7 +44,7 @@ UNITS = pathlib.Path(__file__).resolve().parents[4] / "roles" / "calico_node" / 
 
 
 class Node:
-    """A network namespace, its firewall, and a file that nobody may write."""
+    """A network namespace, its firewall, and a file that no attack may write."""
 
     def __init__(self, kernel: LinuxKernel, file: pathlib.Path) -> None:
         self.kernel = kernel
@@ -67,7 +67,7 @@ class Node:
         return self.bring(Guard().with_policy(STATE, (), others))
 
     def firewall(self) -> dict[str, list[str]]:
-        """All sets and rules, without counters."""
+        """Return all sets and rules, without counters."""
         found = {}
         for program in ("ipset save", "iptables-save", "ip6tables-save"):
             done = self.kernel.run(program.split())
@@ -290,7 +290,7 @@ _STATEMENT = re.compile(r"^(?:protocol|filter|function|include|define|template)\
 
 
 def _parse(folder: pathlib.Path, text: str) -> str:
-    """What BIRD says against it."""
+    """Return BIRD's complaint about the configuration, or ""."""
     config = folder / "bird.cfg"
     config.write_text(text)
     done = subprocess.run(["bird", "-p", "-c", str(config)], capture_output=True, text=True, timeout=20, check=False)

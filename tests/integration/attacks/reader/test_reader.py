@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Attacks by a member of group `calico`.
 
-The agent as nodes run it, processes of real users, the shim as container runtimes execute it. How long an ADD takes
-beside all of this bench/hostile_reader.py measures; nothing here depends on a clock.
+The agent runs as on nodes, processes belong to real users, and the shim is executed as by container runtimes.
+bench/hostile_reader.py measures how long an ADD takes beside all of this; nothing here depends on a clock.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def daemon(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.
 def held(
     daemon: Daemon, count: int, said: str, wanted: int = 0, uid: int = MEMBER
 ) -> t.Iterator[list[dict[str, t.Any]]]:
-    """What a member is answered who has that many connections open; he keeps them."""
+    """Open so many connections as a member, and yield the answers to them while they stay open."""
     process = start(daemon, uid, [GID], HOLD)
     assert process.stdin and process.stdout
     try:
@@ -93,7 +93,7 @@ def held(
 
 
 def attach(daemon: Daemon, name: str) -> None:
-    """By the shim, as a container runtime does it."""
+    """Attach a workload through the shim, as a container runtime does."""
     shim = Shim(daemon.folder / "lib" / "cni", daemon.socket)
     variables = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": name, "CNI_NETNS": daemon.netns(name), "CNI_IFNAME": "eth0"}
     stdin = b'{"cniVersion":"1.0.0","name":"pods","type":"calico"}'

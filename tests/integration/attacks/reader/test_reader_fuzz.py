@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a member of group `calico`, at random: 10,000 lines, 100,000 with HOST_ROUTING_SOAK=1."""
+"""Random attacks by a member of group `calico`: 10,000 lines, 100,000 with HOST_ROUTING_SOAK=1."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ PIECES = (
 
 
 def line(chance: random.Random) -> bytes:
-    """A request that asks for something odd, or one that is damaged, or noise. Never an empty line."""
+    """Return an odd request, a damaged one, or noise; never an empty line."""
     method = chance.choice([*QUICK, *QUICK, *QUICK, *CHANGING, "workload.check", "", "x" * 3000, "__class__"])
     params = json.loads(json.dumps(READING.get(method, {})))
     for _ in range(chance.randrange(3)):

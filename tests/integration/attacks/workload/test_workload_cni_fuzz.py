@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a workload whose runtime hands its wishes to the CNI plugin unchecked.
+"""Attacks by a workload whose runtime passes its parameters to the CNI plugin unchecked.
 
-Names, labels, bandwidth, prevResult; at random: 1,000 calls, 10,000 with HOST_ROUTING_SOAK=1.
+They concern names, labels, bandwidth and prevResult, at random: 1,000 calls, 10,000 with HOST_ROUTING_SOAK=1.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ ARGUMENTS = (
 
 
 def spoiled(value: t.Any, chance: random.Random) -> t.Any:
-    """A copy in which something, however deep, is odd, missing or too much."""
+    """Return a copy in which one part, at any depth, is odd, missing or added."""
     copy = json.loads(json.dumps(value))
     inside = copy
     while True:
@@ -81,7 +81,7 @@ def spoiled(value: t.Any, chance: random.Random) -> t.Any:
 
 
 def call(chance: random.Random, netns: str) -> bytes:
-    """A request in the shim's form."""
+    """Return a request in the shim's form."""
     environment = {
         "CNI_COMMAND": chance.choice(COMMANDS),
         "CNI_CONTAINERID": chance.choice(["c1", "c1", "x" * 128, "x" * 129, "../x", "a b", ".", "é", ""]),

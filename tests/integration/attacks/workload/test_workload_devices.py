@@ -55,7 +55,7 @@ def wanted() -> NodeState:
 
 
 def spoofed(wanted: NodeState) -> list[str]:
-    """Addresses that a workload does not have: another workload's here and elsewhere, nodes', and anybody's."""
+    """Return foreign source addresses: of another workload here and elsewhere, of nodes, and unrelated ones."""
     elsewhere = next(route for route in wanted.bird_routes if route.node == "node2").destination
     return [
         endpoint(wanted, "app").address,

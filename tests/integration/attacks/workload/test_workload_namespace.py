@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a local user who decides where the path of a network namespace leads.
+"""Attacks by a local user who controls where the path of a network namespace leads.
 
-The agent as nodes run it, asked by the shim as a container runtime does; the namespaces have IPv4 and IPv6.
+The agent runs as on nodes, and the shim calls it as a container runtime does. The namespaces have IPv4 and IPv6.
 """
 
 from __future__ import annotations

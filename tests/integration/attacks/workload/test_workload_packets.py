@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a workload with packets: forged sources, packets in packets, neighbour entries of the host."""
+"""Attacks by a workload with packets: forged sources, encapsulated packets, neighbour entries of the host."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def _left(frames: socket.socket) -> t.Iterator[bytes]:
 
 
 def _has_udp_header(packet: bytes, port: int) -> bool:
-    """Whether `packet` begins a datagram to this port."""
+    """Return whether `packet` is the first packet of a datagram to this port."""
     if packet[0] >> 4 == 4:
         fragment = struct.unpack_from("!H", packet, 6)[0]
         return packet[9] == forged.UDP and not fragment & 0x1FFF and packet[22:24] == struct.pack("!H", port)
@@ -288,7 +288,7 @@ def flood(attacked: AttackedNode, by: str) -> float:
 
 
 def advertised(frames: socket.socket, target: str) -> bool:
-    """Whether the host says by now where `target` is."""
+    """Return whether the host has advertised `target`."""
     wanted = socket.inet_pton(socket.AF_INET6, target)
     return any(frame[20] == forged.ICMPV6 and frame[54] == 136 and frame[62:78] == wanted for frame in _left(frames))
 
