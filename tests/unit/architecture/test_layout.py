@@ -66,7 +66,10 @@ def test_circles_are_found() -> None:
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:
-    """A circle has no first file to read. An import for types alone closes one as well."""
+    """No module imports itself through others.
+
+    A circle has no first file to read. Imports for types only count as well.
+    """
     found = [" -> ".join(path) for path in circles(imported_modules()) if set(path) not in ALLOWED_CIRCLES]
     assert found == []
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The compiled chains: names, marks, records, hooks, and what a second compilation makes anew."""
+"""The compiled chains: names, marks, records, hooks, and what a second compilation replaces."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def node(*endpoints: LocalEndpoint, policies: t.Iterable[Policy] = ()) -> NodePo
 
 
 def between(one: LocalEndpoint, other: LocalEndpoint, **fields: t.Any) -> Packet:
-    """TCP to port 80 from one workload to the other."""
+    """Return a TCP packet to port 80 from one workload to the other."""
     known = {
         "protocol": 6,
         "source": one.endpoint.addresses[0],
@@ -301,7 +301,7 @@ def test_an_own_host_endpoint_is_not_the_wildcards_before_dnat() -> None:
 
 
 def test_a_failsafe_for_the_other_family_opens_nothing() -> None:
-    """Felix opens the port to everybody (felix.md, 12.1)."""
+    """A failsafe for the other IP version opens nothing; Felix opens the port to all (felix.md, 12.1)."""
     settings = Settings(failsafe_inbound=(Failsafe("tcp", 22, "fd00::/8"),))
     assert not Netfilter(compile_node(node(host("eth0")), settings, 4)).received(from_outside())
     kernel = Netfilter(compile_node(node(host("eth0")), settings, 6))
@@ -310,7 +310,7 @@ def test_a_failsafe_for_the_other_family_opens_nothing() -> None:
 
 
 def test_replies_to_a_failsafe_of_a_network_pass_untracked_policy() -> None:
-    """Felix has the network on the wrong side (felix.md, 12.2)."""
+    """Replies to a failsafe of a network pass untracked policy; Felix swaps the sides (felix.md, 12.2)."""
     deny = Policy("deny", types=(INGRESS, EGRESS), ingress=(Rule("Deny"),), egress=(Rule("Deny"),), do_not_track=True)
     settings = Settings(failsafe_inbound=(Failsafe("tcp", 22, "192.0.2.0/24"),))
     closed = node(host("eth0", ("open",), untracked=(tier("deny"),)), policies=[deny])
@@ -329,7 +329,7 @@ def test_what_untracked_policy_allows_is_not_tracked() -> None:
 
 
 def test_what_dnat_turned_is_judged_by_the_interface_that_it_takes() -> None:
-    """Filter OUTPUT still sees that of before."""
+    """A packet after DNAT is judged by its new interface, although filter OUTPUT still sees the old one."""
     kernel = Netfilter(compile_node(node(host("eth0"), host("eth1", ("open",))), Settings(), 4))
     turned = Packet(6, "192.0.2.1", "10.65.9.9", 1024, 80, goes_out_by="eth0", dnat=True)
     assert kernel.run(turned, ("raw", "OUTPUT"), ("filter", "OUTPUT"))
@@ -372,7 +372,7 @@ def test_only_the_fleets_nodes_encapsulate(encapsulation: Encapsulation, fields:
 
 
 def same(one: Tables, other: Tables) -> set[str]:
-    """Names of chains and sets that are not the same objects in both."""
+    """Return the names of chains and sets that are not the same objects in both."""
     differing = set()
     for name, table in other.tables.items():
         before = one.tables[name].chains
@@ -415,7 +415,7 @@ def test_a_policy_that_is_staged_changes_the_chains_of_its_endpoints() -> None:
 
 
 def test_ten_times_the_remote_endpoints_are_at_most_twelve_times_the_work() -> None:
-    """Counted in calls of functions, Python's own among them."""
+    """Ten times the remote endpoints take at most twelve times the work, counted in calls of functions."""
 
     def calls(remote: int) -> int:
         members = {
@@ -449,7 +449,7 @@ PORTS = (PortRange(80, 80), PortRange(443, 443))
 
 
 def test_connections_that_a_new_policy_ended_are_dropped_before_anything_else() -> None:
-    """Both ways, failsafe ports and what is established included: who marked them knows better."""
+    """Connections that a new policy ended are dropped first, both ways, even on failsafe ports and when established."""
     here = node(ONE, host("eth0"))
     tables = compile_node(here, Settings(cut_marked_flows=True), 4)
     cut = "-m connmark --mark 0x40000/0x40000"

@@ -75,7 +75,7 @@ def test_several_networks_are_a_set_whatever_their_order() -> None:
 
 
 def test_there_is_one_source_in_a_rule() -> None:
-    """iptables: multiple -s flags not allowed."""
+    """A rule has at most one source, because iptables allows only one -s."""
     found = conditions(Rule("Deny", source=Entity(nets=("10.0.0.0/8",), not_nets=("10.1.0.0/16",))), 4)
     assert found is not None
     assert found.all_of == (

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's policy kept up to date against the same worked out anew by asking everything about everything."""
+"""A node's policy after changes, compared with the same policy computed from everything."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ INTERFACES = [
 
 
 def reference(policies: PolicySet, endpoints: t.Iterable[Endpoint], interfaces: t.Mapping) -> NodePolicy:
-    """What NODE has to program, worked out as one would explain it."""
+    """Return what NODE has to program, computed step by step as in an explanation."""
     endpoints = list(endpoints)
     given = {profile.name: dict(profile.labels) for profile in policies.profiles}
 
@@ -150,7 +150,7 @@ def reference(policies: PolicySet, endpoints: t.Iterable[Endpoint], interfaces: 
 
 
 class History(RuleBasedStateMachine):
-    """Worlds flow into each other by single changes. What was programmed by reports alone is compared as well."""
+    """Worlds that change into each other by single changes; what reports alone would program is compared as well."""
 
     @initialize(rng=RANDOMS)
     def begin(self, rng: random.Random) -> None:
@@ -181,7 +181,7 @@ class History(RuleBasedStateMachine):
 
     @rule(rng=RANDOMS)
     def one_policy_or_profile_is_another(self, rng: random.Random) -> None:
-        """With all else of it as it was: rules, or a profile's labels."""
+        """Change one part of a policy or profile: its rules, or a profile's labels."""
         others = random_world(rng).policy_set
         part, what = rng.choice((("policies", "ingress"), ("policies", "egress"), ("profiles", "labels")))
         values = list(getattr(self.policies, part))
@@ -259,7 +259,7 @@ WEB = (("role", "web"),)
 
 
 def test_26_an_address_of_several_owners_stays_while_one_has_it() -> None:
-    """policy_semantics.md 26: by an endpoint, and by two network sets of which one says /32."""
+    """An address of several owners stays while one has it: an endpoint and two network sets, one with /32 (line 26)."""
     policies = [Policy("p", ingress=(Rule("Allow", source=Entity(selector='role == "web"')),))]
     sets = [
         NetworkSet("one", nets=("10.0.0.1/32", "10.1.0.0/16"), labels=WEB),
@@ -300,7 +300,7 @@ def test_a_label_of_a_remote_endpoint_touches_sets_only() -> None:
 
 
 def test_a_set_that_changes_hands_stays() -> None:
-    """One policy less needs it, a profile needs it from now on."""
+    """A set stays when a policy stops to use it and a profile begins to."""
     needing = (Rule("Allow", source=Entity(selector="all()")),)
     index = PolicyIndex(NODE)
     index.update_endpoint(workload("a", addresses=("10.0.0.1",), profiles=("open",)))
@@ -324,7 +324,7 @@ def test_other_rules_of_a_policy_touch_no_endpoint() -> None:
 
 
 def test_only_what_is_in_use_is_programmed() -> None:
-    """Rules of a direction that is not in force, of policies that select nobody here, of profiles that nobody lists."""
+    """Only used rules are programmed: not of inactive directions, unselected policies and unlisted profiles."""
     rules = (Rule("Allow", source=Entity(selector="has(x)")),)
     policies = policy_set(
         policies=[
@@ -341,7 +341,7 @@ def test_only_what_is_in_use_is_programmed() -> None:
 
 
 def test_15_a_new_order_sorts_an_endpoint_anew() -> None:
-    """policy_semantics.md 15."""
+    """A new order sorts an endpoint's policies again (policy_semantics.md 15)."""
     index = PolicyIndex(NODE)
     index.update_endpoint(workload("a"))
     index.update_policy_set(policy_set(policies=[Policy("p", order=1.0), Policy("q", order=2.0)]))
@@ -362,7 +362,7 @@ def test_tiers_without_an_applying_policy_are_left_out() -> None:
 
 
 def test_named_ports_of_both_families_and_protocols() -> None:
-    """policy_semantics.md 29, 30: name and protocol must agree, and the selector narrows."""
+    """Named ports match by name and protocol, and the selector narrows them (policy_semantics.md 29, 30)."""
     rules = (
         Rule("Allow", protocol="tcp", destination=Entity(ports=(NamedPort("http"),))),
         Rule("Deny", protocol="udp", destination=Entity(selector='role == "web"', not_ports=(NamedPort("http"),))),
