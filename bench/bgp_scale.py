@@ -61,7 +61,7 @@ from tests.integration.bird.bird_fleet import (  # noqa: E402
 from tests.integration.bird.debian_bird import BUILDS, Build, debian_bird  # noqa: E402
 
 GOAL = 1.1
-# (nodes, reflectors, blocks of each node): small, and far apart in sessions and in routes.
+#: (nodes, reflectors, blocks of each node): small, and far apart in sessions and in routes.
 SMALL = (
     *((5, 0, 1), (10, 0, 1), (20, 0, 1), (5, 0, 65), (10, 0, 20), (10, 0, 65)),
     *((5, 2, 1), (10, 2, 1), (18, 2, 1), (5, 2, 65), (10, 2, 20), (10, 2, 65)),

@@ -94,7 +94,7 @@ def policy(number: int) -> Resource:
     }
 
 
-# The pair's policy, evaluated after all others, so that they reach each other whatever the random policies are.
+#: The pair's policy, evaluated after all others, so that they reach each other whatever the random policies are.
 PAIR = {
     "kind": "GlobalNetworkPolicy",
     "name": "pair",

@@ -19,7 +19,7 @@ import typing as t
 _HERE = pathlib.Path(__file__).resolve().parent
 _UNDERLAY = ipaddress.IPv4Network("172.20.0.0/16")
 _DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
-# The folders that a run of site.yml writes to; all others are this machine's.
+#: The folders that a run of site.yml writes to; all others are this machine's.
 _FOLDERS = ("etc", "opt", "usr/local", "var/lib")
 _BOOT = """
 mount -t tmpfs tmpfs "$1"

@@ -28,7 +28,7 @@ class ActionModule(GuardedAction):
                 "failed": {"type": "list", "elements": "str", "default": []},
                 "problems": {"type": "list", "elements": "str", "default": []},
                 "without": {"type": "list", "elements": "str", "default": []},
-                "loss_limit": {"type": "int", "default": 0},
+                "max_lost_probes": {"type": "int", "default": 0},
             }
         )
         hosts = [host for host in task_vars.get("ansible_play_hosts_all", []) if host not in args["without"]]
@@ -48,7 +48,7 @@ class ActionModule(GuardedAction):
             result["failed"] = True
             result["msg"] = phase_lines.returned(hosts, results, causes, fleet.hold)
             return result
-        line, problems = phase_lines.phase(args["phase"], hosts, results, fleet, args["loss_limit"])
+        line, problems = phase_lines.phase(args["phase"], hosts, results, fleet, args["max_lost_probes"])
         shown_lines.show([line], color=None if not problems else "red")
         result.update(ok=not problems, line=line, problems=problems)
         return result

@@ -6,7 +6,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import exchange_parts
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import sync_parts
 
 
 class ActionModule(GuardedAction):
@@ -16,7 +16,7 @@ class ActionModule(GuardedAction):
         args = dict(self._task.args)
         folder = args.pop("exchange", None)
         if folder is not None and "told" not in args:
-            part = exchange_parts.load(folder, task_vars["inventory_hostname"])
+            part = sync_parts.load(folder, task_vars["inventory_hostname"])
             if part is None:
                 result.update(skipped=True, skip_reason="This host told nothing of itself in this run.")
                 return result

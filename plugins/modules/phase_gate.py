@@ -51,7 +51,7 @@ options:
     type: list
     elements: str
     default: []
-  loss_limit:
+  max_lost_probes:
     description:
       - For V(soak), the number of lost probes of all hosts together up to which the gate opens.
     type: int

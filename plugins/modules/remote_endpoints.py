@@ -22,7 +22,7 @@ extends_documentation_fragment:
 options:
   exchange:
     description:
-      - The folder returned by M(baremetal.host_routing.endpoint_exchange), which contains the data for this node.
+      - The folder returned by M(baremetal.host_routing.endpoint_sync), which contains the data for this node.
     type: str
   told:
     description:
@@ -47,7 +47,7 @@ options:
     default: 60
 seealso:
   - module: baremetal.host_routing.remote_endpoints_info
-  - module: baremetal.host_routing.endpoint_exchange
+  - module: baremetal.host_routing.endpoint_sync
 """
 
 EXAMPLES = r"""

@@ -19,7 +19,7 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes.info_module
 seealso:
   - module: baremetal.host_routing.remote_endpoints
-  - module: baremetal.host_routing.endpoint_exchange
+  - module: baremetal.host_routing.endpoint_sync
 """
 
 EXAMPLES = r"""

@@ -13,7 +13,7 @@ from .handle import BaseLab
 from .measure.streams import Stream, Transfer
 
 POOL = "default-ipv4-ippool"
-# Packets per second of a stream in tests with many runs, which share two processors with the streams.
+#: Packets per second of a stream in tests with many runs, which share two processors with the streams.
 SPARING = 200
 
 

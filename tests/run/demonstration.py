@@ -22,9 +22,12 @@ from tests.lab.topology import LabError
 ROOT = Path(__file__).resolve().parents[2]
 POOL = "default-ipv4-ippool"
 ENCAPSULATIONS = {"ipip": "IPIP", "vxlan": "VXLAN"}
-# The emulated machine is ten times slower: its sessions may take longer than a real fleet's, and a processor that
-# stands still may lose the product's own probes. The final count has no such allowance.
-PATIENCE = {"native": (), "qemu": ("-e", "calico_node_convergence_timeout=300", "-e", "calico_node_loss_limit=300")}
+#: The emulated machine is ten times slower: its sessions may take longer than a real fleet's, and a processor that
+#: stands still may lose the product's own probes. The final count has no such allowance.
+PATIENCE = {
+    "native": (),
+    "qemu": ("-e", "calico_node_convergence_timeout=300", "-e", "calico_node_max_lost_probes=300"),
+}
 
 
 class Steps:

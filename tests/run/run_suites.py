@@ -38,7 +38,7 @@ LOGS = ROOT / ".build" / "logs"
 JUNIT = ROOT / ".build" / "junit"
 BIN = ROOT / ".venv" / "bin"
 
-# Limit of a complete run, in seconds. The aim is 80 minutes on two idle processors; a busy machine is not a failure.
+#: Limit of a complete run, in seconds. The aim is 80 minutes on two idle processors; a busy machine is not a failure.
 TOTAL_LIMIT = 85 * 60
 PROGRESS_EVERY = 20
 GRACE = 20  # seconds between SIGTERM and SIGKILL
@@ -201,7 +201,7 @@ def judge(result: Result, status: int | None, limit: float, cases: list[junit.Ca
 
 
 APT = threading.Lock()  # both lanes share one package system
-# While this file exists, no package starts a daemon on this machine (README.policy-rc.d of init-system-helpers).
+#: While this file exists, no package starts a daemon on this machine (README.policy-rc.d of init-system-helpers).
 POLICY = pathlib.Path("/usr/sbin/policy-rc.d")
 
 

@@ -63,7 +63,7 @@ def _digests(known: t.Any) -> dict[str, str]:
 
 
 def parts(tellers: t.Mapping[str, Teller], nodes: t.Collection[str], when: str) -> dict[str, dict[str, t.Any]]:
-    """Return {node that answered: what it is told, in the words of node.endpoint_exchange.take}.
+    """Return {node that answered: what it is told, in the words of node.endpoint_sync.take}.
 
     `nodes` are all of the fleet, `when` the answers were asked for. Of a node whose endpoints it knows already a node
     is told no more than that they are as they were, and the node's blocks. Of a node that did not answer no node is

@@ -659,6 +659,20 @@ def _example(variable: Variable) -> str:
     return f"Write for example {default}, which is the default."
 
 
+#: {name of an older release: name now}, of variables of the fleet and of roles. An old name is refused: a variable that
+#: is ignored in silence can switch off what it was to switch on.
+RENAMED: t.Mapping[str, str] = {
+    "calico_node_loss_limit": "calico_node_max_lost_probes",
+}
+
+
+def check_renamed(names: t.Container[str]) -> None:
+    """Raise FleetError if `names`, a host's variables, has one that this release calls otherwise."""
+    for old, new in RENAMED.items():
+        if old in names:
+            raise FleetError(old, None, f"is called {new} in this release.", "Rename it where it is set.")
+
+
 def misspelt(names: t.Iterable[str]) -> t.Iterator[tuple[str, str]]:
     """(name, what was probably meant) for each calico_* name that is nearly, but not, one of ours.
 

@@ -35,7 +35,7 @@ def is_of_fleet(name: str) -> bool:
     """Return whether the compiler reads the variable `name`, or complains of how it is written."""
     if name in variables.BY_NAME or name.startswith(variables.GROUP_LISTS):
         return True
-    return name.startswith(_PREFIX) and any(True for dummy in variables.misspelt([name]))
+    return name in variables.RENAMED or (name.startswith(_PREFIX) and any(True for dummy in variables.misspelt([name])))
 
 
 @contextlib.contextmanager

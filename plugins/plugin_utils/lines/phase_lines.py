@@ -18,16 +18,16 @@ def phase(
     hosts: t.Sequence[str],
     results: t.Mapping[str, t.Mapping[str, t.Any]],
     targets: Targets,
-    loss_limit: int = 0,
+    max_lost_probes: int = 0,
 ) -> tuple[str, list[str]]:
-    """(line, problems). The gate is open without problems; up to `loss_limit` lost probes of a soak are none."""
+    """(line, problems). The gate is open without problems; up to `max_lost_probes` lost probes of a soak are none."""
     problems = []
     for host in hosts:
         answer = results.get(host)
         if not run_results.usable(answer):
             problems.append(f"{host}: {run_results.reason(answer)}")
     if name in ("prove", "soak"):
-        return _probes(name, results, problems, loss_limit if name == "soak" else 0, targets.hold)
+        return _probes(name, results, problems, max_lost_probes if name == "soak" else 0, targets.hold)
     done = f"{len(hosts) - len(problems)}/{len(hosts)}"
     texts: dict[str, str] = {
         Phase.PREPARE: "receive paths of both modes in place, packets held at the smaller MTU",
@@ -46,7 +46,7 @@ def phase(
 
 
 def _probes(
-    name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str], loss_limit: int, hold: bool
+    name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str], max_lost_probes: int, hold: bool
 ) -> tuple[str, list[str]]:
     lossy: list[str] = []
     paths = sent = lost = good = silent = 0
@@ -66,7 +66,7 @@ def _probes(
                 lossy.append(f"{path}: {why}")
             if target.get("longest_gap", 0.0) > gap:
                 worst, gap = path, target["longest_gap"]
-    tolerated = 0 < lost <= loss_limit
+    tolerated = 0 < lost <= max_lost_probes
     if not tolerated:
         problems += lossy
     if name == "prove":
@@ -80,7 +80,7 @@ def _probes(
     unseen = _unwatched(results)
     parts = [counted + ("" if unseen else " since before the flip"), longest]
     if tolerated:
-        parts.append(f"calico_node_loss_limit is {loss_limit:,}")
+        parts.append(f"calico_node_max_lost_probes is {max_lost_probes:,}")
     if unseen:
         more = f" and {len(unseen) - 3} more" if len(unseen) > 3 else ""
         parts.append(f"the flip is not all counted on {', '.join(unseen[:3])}{more}")

@@ -16,7 +16,7 @@ import sys
 import pytest
 
 from tests.integration.ansible_playbook import play
-from tests.unit.fleet.inventory.bad_inventories import CASES, Case
+from tests.unit.fleet.bad_inventories import CASES, Case
 
 CHOSEN = ["overlapping-pools", "same-node-address-twice", "lockfile-gives-one-block-to-two-nodes"]
 

@@ -24,7 +24,7 @@ from ..topology import RACKS, TORS, LabError, Places, Tor
 from . import hosts, images, underlay
 
 HERE = Path(__file__).resolve().parent
-# The passwords that a switch expects from hosts in its rack, as in inventories/as-per-rack-tor.
+#: The passwords that a switch expects from hosts in its rack, as in inventories/as-per-rack-tor.
 PASSWORDS = {1: "change-me-rack-a", 2: "change-me-rack-b"}
 
 

@@ -20,7 +20,7 @@ from .observed import Observed, Ping, Pong, Runner, send
 
 HOST_MAC = "ee:ee:ee:ee:ee:ee"
 FLEET_SET = "cali40all-hosts-net"
-# Placeholder for the address of either switch of a rack.
+#: Placeholder for the address of either switch of a rack.
 SWITCH = "a-switch"
 
 

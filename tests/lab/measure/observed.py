@@ -18,7 +18,7 @@ from ..topology import NODES, Node
 
 SCRIPT = (Path(__file__).resolve().parent / "observed_here.py").read_text()
 
-# Runs a command on a node (its name, the words) and returns what it prints.
+#: Runs a command on a node (its name, the words) and returns what it prints.
 Runner = Callable[[str, Sequence[str]], str]
 
 

@@ -34,9 +34,9 @@ SYSCTLS = (
     *("conf/*/rp_filter", "conf/*/proxy_arp", "conf/*/forwarding", "neigh/*/proxy_delay", "ip_forward"),
     "udp_early_demux",
 )
-# Folders that a run may write to.
+#: Folders that a run may write to.
 FILES = ("/etc", "/usr/local", "/var/lib/calico", "/run/calico", "/root/.ssh", "/opt")
-# Files that change by themselves (time, caches of systemd and the linker).
+#: Files that change by themselves (time, caches of systemd and the linker).
 MOVING = re.compile(
     r"/etc/(ld\.so\.cache|machine-id|resolv\.conf|mtab|\.updated|\.pwd\.lock|passwd-|group-|shadow-|gshadow-)$"
 )

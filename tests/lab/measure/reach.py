@@ -16,7 +16,7 @@ from ..handle import BaseLab
 from ..topology import LabError
 
 HERE = Path(__file__).parent
-# The folder of the scripts on a host: one imports the other.
+#: The folder of the scripts on a host: one imports the other.
 _FOLDER = "/run/lab-reach"
 
 

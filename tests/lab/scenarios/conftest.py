@@ -27,7 +27,8 @@ MACHINE = os.environ.get("HOST_ROUTING_LAB_MACHINE", "native")
 LAB = os.environ.get("HOST_ROUTING_LAB", "scenarios")
 FIRST_MODE = {"native": "vxlan", "qemu": "ipip"}[MACHINE]
 ENCAPSULATION = {"vxlan": "VXLAN", "ipip": "IPIP"}[FIRST_MODE]
-# Two in one subnet and one in the other. The emulated machine takes a minute of processor time for each host and phase.
+#: Two in one subnet and one in the other. The emulated machine takes a minute of processor time for each host and
+#: phase.
 HOSTS = {"native": None, "qemu": ("node1", "node2", "node3")}[MACHINE]
 
 
@@ -70,7 +71,7 @@ class Fleet:
         # An emulated processor that stands still loses some of the product's own probes, whose buffers are small. The
         # tests' streams have large buffers and must lose nothing. A new connection to each node after each phase takes
         # minutes there, so changes are confirmed natively only, by all other suites.
-        slow = ("convergence_timeout=300", "loss_limit=300", "confirm_timeout=0")
+        slow = ("convergence_timeout=300", "max_lost_probes=300", "confirm_timeout=0")
         patience = [f"calico_node_{entry}" for entry in slow] if MACHINE == "qemu" else []
         return [
             "ansible-playbook",

@@ -15,7 +15,7 @@ from tests.lab.topology import NODES, ROUTER_AS
 
 CONNECTION = Path(__file__).resolve().parents[3] / "inventories/lab/group_vars/all/connection.yml"
 LOCKFILE = "calico.lock.yml"
-# The lab's router as a peer of the nodes in its subnets: it learns their blocks.
+#: The lab's router as a peer of the nodes in its subnets: it learns their blocks.
 ROUTER = [
     {
         "name": f"router-rack{rack}",

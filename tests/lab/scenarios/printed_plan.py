@@ -18,8 +18,8 @@ _HEAD = re.compile(r"^(node\d+)  (\d+) changes? +plan [0-9a-f]+$")
 _PHASE = re.compile(r"^(node\d+)  (prepare|links|flip|retire) +(\d+) changes?$")
 _LINE = re.compile(r"^  ([+~!=-]) (\w+) +(\S.*)$")
 
-# Files that go with others: the engine is a folder with a link to it, the state is also kept as a generation, and an
-# enabled unit is a link. Files that hosts write for themselves while they run are no part of a plan.
+#: Files that go with others: the engine is a folder with a link to it, the state is also kept as a generation, and an
+#: enabled unit is a link. Files that hosts write for themselves while they run are no part of a plan.
 _BEHIND = re.compile(
     r"/usr/local/lib/calico/([0-9a-f]+/.*|manifests/.*|start)"
     r"|/var/lib/calico/generations/\d+\.json"

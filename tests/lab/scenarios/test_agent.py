@@ -28,7 +28,7 @@ from .conftest import Fleet
 
 NODES = ("node1", "node2", "node3", "node4")
 CHAOS_SECONDS = 60
-# A little more than the tests assert, because a busy machine drops ticks.
+#: A little more than the tests assert, because a busy machine drops ticks.
 PPS = 600
 _VERBS = {"restart": "restart", "kill -9": "kill -s KILL"}
 

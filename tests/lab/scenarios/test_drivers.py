@@ -16,7 +16,7 @@ from tests.lab.handle import BaseLab
 
 from .conftest import MACHINE, ROOT
 
-# Pure Python, so that the controller's copies run on any host.
+#: Pure Python, so that the controller's copies run on any host.
 _LIBRARIES = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "pyroute2")
 _OURS = (
     "plugins/__init__.py",

@@ -37,7 +37,7 @@ MORE = Pool("more", "10.250.0.0/20", "direct", block_size=28, nat_outgoing=True)
 WORKLOADS = [inventory.workload(f"web-{name[-1]}", name) for name in NODES]
 EXTERNAL = {name: [f"10.10.{1 if name in ('node1', 'node2') else 2}.1"] for name in NODES}
 
-# The changes of units on a host that has none of them.
+#: The changes of units on a host that has none of them.
 UNITS = {
     ("+", "bird.service", "masked"),
     ("+", "calico-firewall.service", "enabled"),
@@ -45,7 +45,7 @@ UNITS = {
     ("+", "calico-bird.service", "enabled, started"),
     ("+", "calico-agent.service", "enabled, started"),
 }
-# State that changes while no run is under way.
+#: State that changes while no run is under way.
 MOVING = ("bird_protocols", "bird_routes", "iptables", "ip6tables")
 
 

@@ -18,7 +18,7 @@ from tests.lab.measure.streams import Streams
 from .conftest import FIRST_MODE, ROOT, Fleet
 from .test_switching import check_encapsulation, check_routes
 
-# Tasks of the switch, in order: each run is killed within the next of them.
+#: Tasks of the switch, in order: each run is killed within the next of them.
 TASKS = (
     "Prepare the receive paths of both modes",
     "Change the MTU of the links",
@@ -28,11 +28,11 @@ TASKS = (
     "Retire the old mode",
 )
 
-# With both interfaces, since the rule would otherwise match what the router's bridges pass within a rack.
+#: With both interfaces, since the rule would otherwise match what the router's bridges pass within a rack.
 BETWEEN_RACKS = ("-i", "br1", "-o", "br2", "-d", "10.244.0.0/16", "-j", "DROP")
 
 
-# The soak's output when no packet between four nodes was lost.
+#: The soak's output when no packet between four nodes was lost.
 NOTHING_LOST = r"soak +0 lost of [0-9,]+ probes over 12 paths since before the flip · longest gap 0\.0 ms\n"
 
 

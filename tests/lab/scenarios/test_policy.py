@@ -31,14 +31,14 @@ from .conftest import LAB, Fleet, Run
 from .three_tiers import PORTS, Member, Shop
 
 NODES = ("node1", "node2", "node3", "node4")
-# A little more than the tests assert, because a busy machine drops ticks.
+#: A little more than the tests assert, because a busy machine drops ticks.
 PPS = 600
 NAME = f"{LAB}-policy"
-# The port that policies open and close.
+#: The port that policies open and close.
 MONITOR = 9100
-# A port that no policy names.
+#: A port that no policy names.
 OPEN = 9999
-# Answers a list of command lines in one process, since starting Python for each would take minutes.
+#: Answers a list of command lines in one process, since starting Python for each would take minutes.
 EXPLAIN = """
 import contextlib, io, json, os, sys
 sys.path.insert(0, os.path.realpath("/usr/local/lib/calico/current"))
@@ -281,7 +281,7 @@ def back(shop: Shop) -> None:
     shop.policies, shop.workloads, shop.labels = three_tiers.shipped_policies(), three_tiers.shipped_workloads(), {}
 
 
-# A change, what its plan says, and whether client-1 then reaches web-1 on the monitoring port.
+#: A change, what its plan says, and whether client-1 then reaches web-1 on the monitoring port.
 STEPS = (
     # Rules now select client-1, so other nodes have to know of it.
     (add_monitoring, {("+", "monitoring"), ("~", "endpoints of other nodes")}, True),
@@ -305,7 +305,7 @@ STEPS = (
 )
 
 
-# Streams of workloads that came by their nodes' agents, which only their own nodes know.
+#: Streams of workloads that came by their nodes' agents, which only their own nodes know.
 LATE_ALLOWED = (
     *(("client-1", "late-web", 80), ("guest-1", "late-web", 80), ("late-web", "app-1", 8080)),
     *(("late-app", "db-1", 5432), ("late-client", "web-1", 80)),
@@ -433,9 +433,9 @@ def test_a_pool_changes_its_mode_with_policy_in_force(
     unchanged(fleet, shop.write())
 
 
-# UDP ports of hosts: one that their policy denies, one that it allows.
+#: UDP ports of hosts: one that their policy denies, one that it allows.
 HOST_DENIED, HOST_ALLOWED = 7100, 7101
-# How HostEndpoints name the underlay of a Debian 12 and a Debian 13 host: by interface, and by address only.
+#: How HostEndpoints name the underlay of a Debian 12 and a Debian 13 host: by interface, and by address only.
 HOST_ENDPOINTS = (
     {"kind": "HostEndpoint", "name": "node1-eth0", "node": "node1", "interfaceName": "eth0", "labels": {"host": "yes"}},
     {
@@ -466,7 +466,7 @@ def policed_hosts(fleet: Fleet, shop: Shop) -> Shop:
     return shop
 
 
-# The node, how it is restarted, and a closed and an open port of its workloads, seen from outside.
+#: The node, how it is restarted, and a closed and an open port of its workloads, seen from outside.
 RESTARTS = (
     ("node1", "reboot", ("web-1", 5432), ("web-1", 80)),
     ("node2", "power cut", ("app-1", 8080), ("guest-1", 80)),
@@ -528,7 +528,7 @@ def results(lab: BaseLab, node: str, units: Sequence[str]) -> list[str]:
     return done.stdout.split()
 
 
-# Exposure by `systemd-analyze security`, the same on Debian 12 (systemd 252) and 13 (257).
+#: Exposure by `systemd-analyze security`, the same on Debian 12 (systemd 252) and 13 (257).
 EXPOSURE = {"calico-agent": 3.6, "calico-bird": 2.8, "calico-firewall": 2.1, "calico-node-state": 3.8}
 
 

@@ -27,7 +27,7 @@ from .inventory import pool, workload, write
 
 NODES = ("node1", "node2", "node3", "node4")
 POOL = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan")
-# Seconds after which a node reverts a change, and the longest time that a node may be cut off.
+#: Seconds after which a node reverts a change, and the longest time that a node may be cut off.
 CONFIRM = 20
 CUT_OFF = 60
 HOST_ENDPOINTS = [

@@ -14,7 +14,7 @@ from tests.lab.handle import BaseLab
 
 from .conftest import Fleet
 
-# State that is the same before and after a run in check mode, and otherwise differs only as planned.
+#: State that is the same before and after a run in check mode, and otherwise differs only as planned.
 SNAPSHOT = {
     "routes": ["ip", "-j", "route", "show", "table", "all"],
     "links": ["ip", "-j", "-d", "link"],
@@ -33,7 +33,7 @@ SNAPSHOT = {
         "cd /proc/sys/net/ipv4; grep . ip_forward conf/*/rp_filter conf/*/proxy_arp conf/*/forwarding",
     ],
 }
-# Counters, timers and indexes that change by themselves.
+#: Counters, timers and indexes that change by themselves.
 _NOISE = re.compile(r"^#.*|^:\S+ \S+ \[\d+:\d+\]$", re.MULTILINE)
 
 

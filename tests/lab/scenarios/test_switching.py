@@ -20,21 +20,21 @@ from tests.lab.measure.streams import Report, Streams
 
 from .conftest import FIRST_MODE, MACHINE, Fleet, Run
 
-# Each tour begins with the mode that the fleet was converged to. Together the tours go from each of IPIP, VXLAN and
-# direct to each other one, and to and from CrossSubnet of both. `make soak` covers changes between the two kinds of
-# CrossSubnet, and those with CrossSubnet in place of a whole mode.
+#: Each tour begins with the mode that the fleet was converged to. Together the tours go from each of IPIP, VXLAN and
+#: direct to each other one, and to and from CrossSubnet of both. `make soak` covers changes between the two kinds of
+#: CrossSubnet, and those with CrossSubnet in place of a whole mode.
 TOURS = {
     "native": ["direct", "vxlan-crosssubnet", "direct", "vxlan"],
     "qemu": ["direct", "ipip-crosssubnet", "vxlan", "ipip"],
 }
-# The tours that `make soak` adds.
+#: The tours that `make soak` adds.
 LONG = {
     "native": ["vxlan-crosssubnet", "vxlan"],
     "qemu": ["direct", "ipip", "ipip-crosssubnet", "vxlan-crosssubnet", "vxlan"],
 }
 TOUR = TOURS[MACHINE] + (LONG[MACHINE] if os.environ.get("HOST_ROUTING_TOUR") == "long" else [])
 
-# How a packet from node1 (rack 1) to a workload elsewhere looks on the underlay: (same subnet, other subnet).
+#: How a packet from node1 (rack 1) to a workload elsewhere looks on the underlay: (same subnet, other subnet).
 OUTSIDE = {
     "direct": ("plain", "plain"),
     "vxlan": ("udp", "udp"),

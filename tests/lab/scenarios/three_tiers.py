@@ -26,7 +26,7 @@ from tests.lab.topology import OUTSIDE_ADDRESS
 from . import inventory
 
 SHIPPED = Path(__file__).resolve().parents[3] / "inventories" / "three-tier-policy" / "group_vars" / "all"
-# The ports of web, app and db, and one that no policy opens.
+#: The ports of web, app and db, and one that no policy opens.
 PORTS = (80, 8080, 5432, 9100)
 POOL = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=True)
 

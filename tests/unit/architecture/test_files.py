@@ -8,12 +8,14 @@ from __future__ import annotations
 import ast
 import json
 import pathlib
+import re
 import runpy
 import subprocess
 import sys
 
 import pytest
 import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PLUGINS = sorted((ROOT / "plugins").rglob("*.py"))
@@ -116,6 +118,20 @@ def test_every_module_says_what_its_attributes_are() -> None:
         if not needed <= set(document.get("extends_documentation_fragment", ())):
             without.append(name(path))
     assert without == []
+
+
+def test_a_name_of_an_older_release_leads_to_one_of_this_release() -> None:
+    """A variable or a module that is called otherwise now is refused, and what the message names exists."""
+    roles = [yaml.safe_load(path.read_text("utf-8")) for path in (ROOT / "roles").glob("*/meta/argument_specs.yml")]
+    options = {option for role in roles for spec in role["argument_specs"].values() for option in spec["options"]}
+    assert set(variables.RENAMED.values()) <= options | set(variables.BY_NAME)
+    assert not set(variables.RENAMED) & (options | set(variables.BY_NAME))
+    routing = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text("utf-8"))["plugin_routing"]
+    assert routing["modules"] == routing["action"]
+    for old, entry in routing["modules"].items():
+        (new,) = re.findall(r"baremetal\.host_routing\.(\w+)", entry["tombstone"]["warning_text"])
+        assert (ROOT / "plugins" / "modules" / f"{new}.py").exists(), old
+        assert not (ROOT / "plugins" / "modules" / f"{old}.py").exists(), old
 
 
 def constant_of(path: pathlib.Path, constant: str) -> str:

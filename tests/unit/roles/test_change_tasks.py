@@ -43,7 +43,7 @@ OWN = [
     ("probe", {"seconds": "{{ calico_node_soak_seconds }}", "watch": "collect"}),
     (
         "phase_gate",
-        {"phase": "soak", "results": "calico_node_soak", "loss_limit": "{{ calico_node_loss_limit }}"},
+        {"phase": "soak", "results": "calico_node_soak", "max_lost_probes": "{{ calico_node_max_lost_probes }}"},
     ),
     ("node", {"phase": "retire"}),
     ("phase_gate", {"phase": "retire", "results": "calico_node_retire"}),

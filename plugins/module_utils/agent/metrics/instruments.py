@@ -194,7 +194,7 @@ class Instruments:
             "Packets of which it is not known who dropped or logged them: there were too many at once.",
         )
         self.flows_cut = self._counter(
-            "calico_policy_cut_connections",
+            "calico_policy_cut_flows",
             "Connections that a new policy denied and that were cut (calico_policy_cut_denied_flows).",
         )
 

@@ -70,6 +70,7 @@ def _read(hosts: t.Sequence[Host], documents: t.Sequence[Document]) -> Inventory
         raise FleetError("group calico_nodes", None, "has no hosts.", "Put the hosts that route for workloads into it.")
     reader = _Reader(hosts)
     for host in hosts:
+        variables.check_renamed(host.variables)
         for name, meant in variables.misspelt(host.variables):
             raise FleetError(name, None, "is not a variable of this collection.", f"Did you mean {meant}?")
     settings = _settings(reader, hosts)

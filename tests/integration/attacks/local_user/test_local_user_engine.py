@@ -30,15 +30,12 @@ def root(tmp_path: pathlib.Path) -> pathlib.Path:
 def install_both(folder: pathlib.Path) -> pathlib.Path:
     for number in (1, 2):
         source = folder / f"source{number}"
-        for name in bundle.FILES:
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_text("")
-        for room in ("agent", "node"):
+        for room in ("", "agent", "node", "node/engine"):
             (source / room).mkdir(exist_ok=True)
             (source / room / "__init__.py").write_text("")
-        (source / "agent" / "hand_over.py").write_text("connect = 'connect'\n")
+        (source / "agent" / "agent_start.py").write_text("connect = 'connect'\n")
         (source / "node" / "command.py").write_text(f"def main(argv, agent):\n    print('engine {number}', *argv)\n")
-        shutil.copy(SOURCE / "node" / "engine_start.py", source / "node")
+        shutil.copy(SOURCE / "node" / "engine" / "engine_start.py", source / "node" / "engine")
         bundle.install(bundle.build(str(source)), bundle.bundle_digest(str(source)), str(folder / "lib"))
     return folder / "lib"
 
@@ -46,7 +43,7 @@ def install_both(folder: pathlib.Path) -> pathlib.Path:
 def start(root: pathlib.Path) -> subprocess.CompletedProcess[str]:
     """Run `start apply` as the boot unit does, with the paths of this test."""
     code = (
-        f"import sys; sys.path.insert(0, {str(SOURCE / 'node')!r}); import engine_start; "
+        f"import sys; sys.path.insert(0, {str(SOURCE / 'node' / 'engine')!r}); import engine_start; "
         f"sys.exit(engine_start.main(['apply'], {str(root)!r}, {str(root / 'alarm.json')!r}))"
     )
     return subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False, timeout=60)

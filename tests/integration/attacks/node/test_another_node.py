@@ -416,8 +416,8 @@ def test_wrong_types_end_in_words(tmp_path: pathlib.Path, fleet: dict[str, NodeS
         controller.Run("fleet_report", report, hosts_file, registered),
         controller.Run("fleet_report", report, hosts_file, registered, check_mode=True),
         controller.Run("fleet_status", {"status": "status"}, hosts_file, registered),
-        controller.Run("endpoint_exchange", {"asked": "asked"}, hosts_file, registered),
-        controller.Run("endpoint_exchange_report", {"asked": "asked", "taken": "taken"}, hosts_file, registered),
+        controller.Run("endpoint_sync", {"asked": "asked"}, hosts_file, registered),
+        controller.Run("endpoint_sync_report", {"asked": "asked", "taken": "taken"}, hosts_file, registered),
     ]
     converged, planned, status, exchange, exchanged = controller.run(runs)
     for result in (converged, planned, status, exchange, exchanged):

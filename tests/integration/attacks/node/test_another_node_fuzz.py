@@ -21,10 +21,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import told_of
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import (
-    exchange_lines,
     phase_lines,
     report_lines,
     status_lines,
+    sync_lines,
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import observed_nodes, run_results
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source, lockfile_store
@@ -69,7 +69,7 @@ def test_hostile_answers_about_workloads() -> None:
         tellers = {}
         left_out: list[t.Any] = []
         for host, answer in asked.items():
-            if exchange_lines.answered(host, answer):
+            if sync_lines.answered(host, answer):
                 tellers[host], odd = endpoint_sync.teller(host, answer, BLOCKS[host])
                 left_out += odd
         assert {"node1", "node2"} <= tellers.keys(), number
@@ -88,7 +88,7 @@ def test_hostile_answers_about_workloads() -> None:
                 texts = [one.name, one.interface, one.namespace, *one.profiles, *(port.name for port in one.ports)]
                 texts += [text for label in one.labels for text in label]
                 assert all(re.fullmatch(r"[A-Za-z0-9_./-]*", text) for text in texts), (number, texts)
-        lines = exchange_lines.lines(HOSTS, asked, {}, False)
+        lines = sync_lines.lines(HOSTS, asked, {}, False)
         assert len(lines) <= 4, number
 
 

@@ -12,8 +12,8 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lockfile_store, targets
 
+from tests.unit.fleet.bad_inventories import ALL, HOSTS, Case
 from tests.unit.fleet.fleets import build, pool, states
-from tests.unit.fleet.inventory.bad_inventories import ALL, HOSTS, Case
 from tests.unit.plugin_utils import controller
 
 NODES = {"node1": "10.10.1.11/24", "node2": "10.10.1.12/24"}

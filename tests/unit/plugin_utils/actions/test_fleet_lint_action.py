@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 
-from tests.unit.fleet.inventory.bad_inventories import CASES, Case
+from tests.unit.fleet.bad_inventories import CASES, Case
 from tests.unit.plugin_utils import controller
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]

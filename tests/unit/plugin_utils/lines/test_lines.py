@@ -103,18 +103,18 @@ def test_soaking_counts_what_is_lost_since_before_the_flip() -> None:
 
 def test_a_loss_within_the_limit_is_told_and_shuts_nothing() -> None:
     results = {"node1": watched("node2", 100, 2, 100.0), "node2": watched("node1", 100, 1, 50.0)}
-    line, problems = phase_lines.phase("soak", HOSTS[:2], results, Targets(), loss_limit=3)
+    line, problems = phase_lines.phase("soak", HOSTS[:2], results, Targets(), max_lost_probes=3)
     assert line == (
         "soak      3 lost of 200 probes over 2 paths since before the flip · longest gap 100.0 ms (node1 -> node2) · "
-        "calico_node_loss_limit is 3"
+        "calico_node_max_lost_probes is 3"
     )
     assert problems == []
-    assert len(phase_lines.phase("soak", HOSTS[:2], results, Targets(), loss_limit=2)[1]) == 2
+    assert len(phase_lines.phase("soak", HOSTS[:2], results, Targets(), max_lost_probes=2)[1]) == 2
     # A host that says nothing is not a lost probe, and a path is proven only when all of it answers.
     results["node2"] = {"failed": True, "msg": "gone"}
-    assert phase_lines.phase("soak", HOSTS[:2], results, Targets(), loss_limit=3)[1] == ["node2: gone"]
+    assert phase_lines.phase("soak", HOSTS[:2], results, Targets(), max_lost_probes=3)[1] == ["node2: gone"]
     results["node2"] = watched("node1", 3, 1)
-    assert len(phase_lines.phase("prove", HOSTS[:2], results, Targets(), loss_limit=9)[1]) == 2
+    assert len(phase_lines.phase("prove", HOSTS[:2], results, Targets(), max_lost_probes=9)[1]) == 2
 
 
 def test_what_was_not_watched_is_not_said_to_be() -> None:

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source
 
-from tests.unit.fleet.inventory.bad_inventories import ALL, CASES, HOSTS, Case
+from tests.unit.fleet.bad_inventories import ALL, CASES, HOSTS, Case
 
 
 def compile_case(case: Case, folder: pathlib.Path) -> fleet_source.Compiled:

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from tests.unit.fleet.inventory.bad_inventories import ALL, CASES, HOSTS, Case
+from tests.unit.fleet.bad_inventories import ALL, CASES, HOSTS, Case
 from tests.unit.plugin_utils import controller
 
 GOOD = Case("good", ALL, HOSTS, None, {}, None, "", "")

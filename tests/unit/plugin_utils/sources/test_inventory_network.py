@@ -35,8 +35,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.inv
 
 from tests.fakes.kernel import FakeKernel
 from tests.unit.dataplane.suites.drivers import write_route
+from tests.unit.fleet.bad_inventories import ALL, HOSTS, Case
 from tests.unit.fleet.fleets import ADDRESSES6, build, pool, workload
-from tests.unit.fleet.inventory.bad_inventories import ALL, HOSTS, Case
 from tests.unit.plugin_utils import controller
 from tests.unit.plugin_utils.lines.test_policy_notices import variables_in
 

@@ -7,7 +7,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import exchange_lines, shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines, sync_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
 
 
@@ -27,9 +27,9 @@ class ActionModule(GuardedAction):
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
         asked = run_results.of_hosts(task_vars, args["asked"], hosts)
         taken = run_results.of_hosts(task_vars, args["taken"], hosts, readers.EXCHANGED)
-        lines = exchange_lines.lines(hosts, asked, taken, self._task.check_mode)
+        lines = sync_lines.lines(hosts, asked, taken, self._task.check_mode)
         shown_lines.show(lines)
-        problems = exchange_lines.problems(hosts, asked, taken)
+        problems = sync_lines.problems(hosts, asked, taken)
         if problems and args["strict"]:
             count = "1 node is" if len(problems) == 1 else f"{len(problems)} nodes are"
             result.update(failed=True, msg=f"{count} not in step with the others, see above.")

@@ -12,11 +12,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answe
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import exchange_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import sync_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import (
-    exchange_parts,
     own_blocks,
     run_results,
+    sync_parts,
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_source
 
@@ -38,14 +38,14 @@ class ActionModule(GuardedAction):
             return result
         tellers, left_out = {}, []
         for host, answer in asked.items():
-            if exchange_lines.answered(host, answer):
+            if sync_lines.answered(host, answer):
                 tellers[host], odd = endpoint_sync.teller(host, answer, blocks.get(host, ()))
                 left_out += odd
         parts = endpoint_sync.parts(tellers, nodes, now())
         sentences = left_out_sentences(left_out)
         result.update(
             changed=False,
-            path=exchange_parts.save(parts),
+            path=sync_parts.save(parts),
             answered=sorted(tellers),
             left_out=sentences,
             warnings=sentences,

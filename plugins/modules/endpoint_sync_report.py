@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: endpoint_exchange_report
+module: endpoint_sync_report
 short_description: Report the result of an exchange of workloads between nodes
 version_added: 0.2.0
 description:
@@ -34,12 +34,12 @@ options:
     type: bool
     default: false
 seealso:
-  - module: baremetal.host_routing.endpoint_exchange
+  - module: baremetal.host_routing.endpoint_sync
 """
 
 EXAMPLES = r"""
 - name: Report
-  baremetal.host_routing.endpoint_exchange_report:
+  baremetal.host_routing.endpoint_sync_report:
     asked: asked
     taken: taken
   run_once: true

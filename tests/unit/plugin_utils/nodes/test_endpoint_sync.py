@@ -24,7 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remot
     RemoteEndpoints,
     told_of,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import exchange_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import sync_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lockfile_store
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -107,9 +107,7 @@ def test_what_is_said() -> None:
     taken = {"node1": {"changes": [gone]}, "node2": {"changes": [change]}, "node3": {"changes": [change, gone]}}
 
     def said(hosts: t.Sequence[str], check: bool = False, **more: t.Any) -> list[str]:
-        return exchange_lines.lines(
-            hosts, {**asked, **more}, {**taken, "node3": more.get("taken", taken["node3"])}, check
-        )
+        return sync_lines.lines(hosts, {**asked, **more}, {**taken, "node3": more.get("taken", taken["node3"])}, check)
 
     assert said(["node1", "node2"]) == ["synced  2/2 nodes · 3 workloads that came between runs · 1 added, 1 gone"]
     assert said(["node1", "node2"], check=True)[0].startswith("to sync  2/2 nodes")
@@ -125,7 +123,7 @@ def test_what_is_said() -> None:
     ]
     nothing: dict[str, t.Any] = {"node1": {"changes": []}}
     one = {"node1": answer("node1", [1], RemoteEndpoints())}
-    assert exchange_lines.lines(["node1"], one, nothing, False) == [
+    assert sync_lines.lines(["node1"], one, nothing, False) == [
         "synced  1/1 nodes · 1 workload that came between runs · nothing new"
     ]
 
@@ -153,9 +151,9 @@ def test_the_actions(tmp_path: pathlib.Path) -> None:
 
     worked_out, said, strict = controller.run(
         [
-            run("endpoint_exchange", asked="asked"),
-            run("endpoint_exchange_report", **report),
-            run("endpoint_exchange_report", **report, strict=True),
+            run("endpoint_sync", asked="asked"),
+            run("endpoint_sync_report", **report),
+            run("endpoint_sync_report", **report, strict=True),
         ]
     )
     assert [result.get("exception") for result in (worked_out, said, strict)] == [None] * 3

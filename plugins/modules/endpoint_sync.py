@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: endpoint_exchange
+module: endpoint_sync
 short_description: Determine which workloads of other nodes each node lacks
 version_added: 0.2.0
 description:
@@ -30,7 +30,7 @@ options:
 seealso:
   - module: baremetal.host_routing.remote_endpoints_info
   - module: baremetal.host_routing.remote_endpoints
-  - module: baremetal.host_routing.endpoint_exchange_report
+  - module: baremetal.host_routing.endpoint_sync_report
 """
 
 EXAMPLES = r"""
@@ -39,7 +39,7 @@ EXAMPLES = r"""
   register: asked
 
 - name: Determine what each node lacks
-  baremetal.host_routing.endpoint_exchange:
+  baremetal.host_routing.endpoint_sync:
     asked: asked
   register: exchange
   run_once: true
