@@ -119,7 +119,7 @@ def sentence(text: str) -> str:
 
 
 def written(path: pathlib.Path, wanted: str) -> int:
-    """Writes a page, or with --check says how it differs. The exit status."""
+    """Write a page, or with --check print how it differs; return the exit status."""
     if "--check" not in sys.argv[1:]:
         path.write_text(wanted, "utf-8")
         return 0

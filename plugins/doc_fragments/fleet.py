@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Options by which a task is told of the fleet. Actions read them on the controller; no module sees them.
+    """Options that describe the fleet to a task. Actions read them on the controller; no module sees them.
 
     A module that needs one of them adds `required: true` to it under its own `options:`.
     """

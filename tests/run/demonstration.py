@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 POOL = "default-ipv4-ippool"
 ENCAPSULATIONS = {"ipip": "IPIP", "vxlan": "VXLAN"}
 #: The emulated machine is ten times slower: its sessions may take longer than a real fleet's, and a processor that
-#: stands still may lose the product's own probes. The final count has no such allowance.
+#: stands still may lose the product's own probes. What is counted at the end has no such allowance.
 PATIENCE = {
     "native": (),
     "qemu": ("-e", "calico_node_convergence_timeout=300", "-e", "calico_node_max_lost_probes=300"),
@@ -31,7 +31,7 @@ PATIENCE = {
 
 
 class Steps:
-    """Headings for the steps of the demonstration, with their durations and a summary at the end."""
+    """Says what begins, takes its time, and knows all of it at the end."""
 
     def __init__(self) -> None:
         self.took: list[tuple[str, float]] = []
@@ -50,10 +50,7 @@ class Steps:
 
 
 def choose() -> tuple[str, str, str]:
-    """Return the mode, the machine and a sentence about the choice.
-
-    Raise LabError for an unknown MODE.
-    """
+    """Return the encapsulation, the machine ("native" or "qemu") and a sentence about both. Raise LabError."""
     asked = os.environ.get("MODE", "").lower()
     if asked not in ("", *ENCAPSULATIONS):
         raise LabError(f"MODE={asked} is not known. Choose ipip or vxlan, or leave it out.")
@@ -107,10 +104,7 @@ def show_sessions(lab: BaseLab) -> None:
 
 
 def show_matrix(lab: BaseLab, found: list[Workload]) -> bool:
-    """Print who reaches whom by real packets, and return whether all do.
-
-    Each workload and each host sends to each workload.
-    """
+    """Print which workloads and hosts reach each workload, by real packets; return whether all do."""
     width = max(len(workload.name) for workload in found) + 2
     print(" " * 14 + "".join(f"{workload.name:<{width}}" for workload in found))
     everything = True
@@ -147,7 +141,7 @@ def main() -> int:
     found = workloads(lab)
     with steps.step("Who reaches whom"):
         reached = show_matrix(lab, found)
-    no_way_around(lab)  # makes a block without a route unreachable, so that the router does not hide a gap
+    no_way_around(lab)  # a block without a route of its own is unreachable: the router must not hide a gap
     with Streams(lab, mesh_of_streams(lab, found)) as streams:
         with steps.step(f"Switch the pool from {mode} to direct, under traffic"):
             switch(lab, "direct", environment)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JUnit files, the common format for the results of all suites."""
+"""JUnit files: the one form in which every suite tells what it did."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET
 
 @dataclasses.dataclass
 class Case:
-    """One test; `outcome` is passed, failed or skipped, `text` the reason."""
+    """One test. `outcome` is passed, failed or skipped; `text` is why."""
 
     name: str
     outcome: str
@@ -21,10 +21,7 @@ class Case:
 
 
 def read(folder: pathlib.Path) -> list[Case]:
-    """Return the cases of all *.xml below `folder`.
-
-    A file that cannot be read counts as a failed case.
-    """
+    """Return all cases of all *.xml below `folder`. A file that cannot be read is a failed case of its own."""
     cases: list[Case] = []
     for path in sorted(folder.rglob("*.xml")):
         try:
@@ -58,5 +55,5 @@ def write(path: pathlib.Path, suite: str, cases: list[Case]) -> None:
 
 
 def _printable(text: str) -> str:
-    """Return the text without control characters, such as those of a coloured log, which XML 1.0 does not allow."""
+    """Return `text` without the control characters of a coloured log, which XML 1.0 cannot hold."""
     return "".join(char for char in text if char in "\n\t" or char.isprintable())

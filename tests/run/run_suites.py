@@ -1,11 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A runner of test suites: all of them, those named (`run_suites.py unit lint`), or a part (`--part lab`).
-
-Suites of one lane run one after the other, and the two lanes run side by side. Each suite has a log in .build/logs/ and
-JUnit files in .build/junit/. The last lines are a table and `N passed, N failed`. The exit status is 0 only if no suite
-failed or hung, and no test was skipped without a reason in suites.py.
+"""Runs test suites: all of them, those named (`run_suites.py unit lint`), or a part (`run_suites.py --part lab`).
 
 Suites of one lane run one after the other, the two lanes beside each other. Each suite has a log in .build/logs/ and
 its JUnit files in .build/junit/. The last lines are a table and `N passed, N failed`; the exit status is 0 only if
@@ -38,25 +34,26 @@ LOGS = ROOT / ".build" / "logs"
 JUNIT = ROOT / ".build" / "junit"
 BIN = ROOT / ".venv" / "bin"
 
-#: Limit of a complete run, in seconds. The aim is 80 minutes on two idle processors; a busy machine is not a failure.
+#: The limit of a run of everything, in seconds. The aim is 80 minutes on two idle processors, and a busy machine is no
+#: failure.
 TOTAL_LIMIT = 85 * 60
 PROGRESS_EVERY = 20
-GRACE = 20  # seconds between SIGTERM and SIGKILL
-TAIL = 40  # lines of a failed suite's log to show
-WHY = 8  # lines from each end of a failed test's message in the summary
+GRACE = 20  # between SIGTERM and SIGKILL
+TAIL = 40  # lines of a failed suite's log that are shown
+WHY = 8  # lines from each end of a failed test's message that the summary shows
 
 
 @dataclasses.dataclass
 class Result:
     suite: Suite
     passed: int = 0
-    skipped: dict[str, int] = dataclasses.field(default_factory=dict)  # reason -> number of tests
+    skipped: dict[str, int] = dataclasses.field(default_factory=dict)  # reason -> how many
     failures: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
 
 
 class Run:
-    """One run of some suites; `budget` is the time in seconds for all of them."""
+    """One run of some suites. `budget` is the time in seconds for all of them."""
 
     def __init__(self, suites: list[Suite], budget: float) -> None:
         self.suites = suites
@@ -171,16 +168,13 @@ class Run:
 
 
 def shortened(text: str) -> str:
-    """Return the beginning and the end of a failure's text, since a playbook's last lines name the error."""
+    """Return the beginning and the end of why a test failed: a playbook's last lines say what went wrong."""
     lines = [line for line in text.splitlines() if line.strip()]
     return "\n".join(lines if len(lines) <= 2 * WHY else [*lines[:WHY], "...", *lines[-WHY:]])
 
 
 def judge(result: Result, status: int | None, limit: float, cases: list[junit.Case]) -> None:
-    """Set the result from exit status and cases, either of which can fail a suite.
-
-    A status of None means that the suite was killed at its limit.
-    """
+    """Fill `result` from the exit status (None: killed at its limit) and the cases. Either alone can fail a suite."""
     for case in cases:
         if case.outcome == "passed":
             result.passed += 1
@@ -200,17 +194,14 @@ def judge(result: Result, status: int | None, limit: float, cases: list[junit.Ca
         result.passed = 1
 
 
-APT = threading.Lock()  # both lanes share one package system
-#: While this file exists, no package starts a daemon on this machine (README.policy-rc.d of init-system-helpers).
+APT = threading.Lock()  # two lanes, one package system
+#: While it is there no package starts a daemon on this machine (README.policy-rc.d of init-system-helpers).
 POLICY = pathlib.Path("/usr/sbin/policy-rc.d")
 
 
 @contextlib.contextmanager
 def no_daemon_starts() -> t.Iterator[None]:
-    """Keep packages from starting daemons while the with block runs.
-
-    A policy that exists stays as it is.
-    """
+    """Keep packages from starting daemons within the context. A policy-rc.d that exists already stays as it is."""
     ours = not POLICY.exists()
     if ours:
         POLICY.write_text("#!/bin/sh\nexit 101\n")
@@ -223,7 +214,7 @@ def no_daemon_starts() -> t.Iterator[None]:
 
 
 def install(packages: tuple[str, ...]) -> str:
-    """Install the packages that are missing; return the reason of a failure, or ""."""
+    """Install the packages that this machine lacks; return why that failed, or ""."""
     with APT:
         state = ("dpkg-query", "-W", "-f", "${db:Status-Status}")
         missing = [
@@ -245,7 +236,7 @@ def install(packages: tuple[str, ...]) -> str:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End the suite and all processes of its session."""
+    """End the suite and all processes that it started in its session."""
     for number, wait in ((signal.SIGTERM, GRACE), (signal.SIGKILL, 5)):
         try:
             os.killpg(process.pid, number)

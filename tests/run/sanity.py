@@ -1,13 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`ansible-test sanity` without containers.
-
-Further arguments are passed on: `sanity.py --test validate-modules`.
+"""`ansible-test sanity` without containers. Further arguments are handed on: `sanity.py --test validate-modules`.
 
 ansible-test insists on a folder called ansible_collections/<namespace>/<name> and resolves links, so the sources are
-copied. It keeps its virtual environments under $HOME, which therefore is a folder of this script. To make them it
-downloads pip from its own server, which not every network reaches: the same pip from the package index takes its place.
+copied. It keeps its virtual environments under $HOME, which therefore is a folder of ours. To make them it downloads
+pip from a server of its own, which not every network reaches: the same pip from the package index takes its place.
 """
 
 from __future__ import annotations
@@ -38,15 +36,12 @@ sys.exit(main(["install", "--upgrade", "--force-reinstall", "pip=={version}", *m
 
 
 def copy_sources() -> None:
-    """Copy what is shipped, and ansible-test's settings.
-
-    ruff checks the style of tests and tools.
-    """
+    """Copy the shipped files and ansible-test's settings; the style of tests and tools is left to ruff."""
     kept = ("tests/config.yml", "tests/sanity")
     shipped = ("bin", "plugins", "roles", "playbooks", "meta", "changelogs", "docs", "galaxy.yml", "README.md")
     wanted = {path for path in lint.sources() if path.parts[0] in shipped or str(path).startswith(kept)}
     COPY.mkdir(parents=True, exist_ok=True)
-    # A repository of its own, since ansible-test would otherwise ask the clone's, which ignores all of .build.
+    # A repository of its own, or ansible-test asks the clone's, where all of .build is ignored.
     subprocess.run(["git", "init", "--quiet"], cwd=COPY, check=True)
     for path in sorted(COPY.rglob("*"), reverse=True):
         if path.relative_to(COPY).parts[0] == ".git":
@@ -62,7 +57,7 @@ def copy_sources() -> None:
 
 
 def pip_version() -> str:
-    """Return the version of pip that this ansible-test downloads."""
+    """Return the version of the pip that this ansible-test would download."""
     import ansible_test._internal.python_requirements as requirements
 
     return re.search(r"pip='([0-9.]+)'", pathlib.Path(requirements.__file__).read_text("utf-8")).group(1)
@@ -85,7 +80,7 @@ def main() -> int:
     copy_sources()
     provide_pip()
     env = dict(os.environ, HOME=str(BASE / "home"), PATH=f"{lint.BIN}:{os.environ['PATH']}", LC_ALL="C.UTF-8")
-    # Drop variables that point Ansible at the clone instead of the copy.
+    # Nothing that points Ansible at the clone instead of the copy
     for name in [name for name in env if name.startswith("ANSIBLE_")]:
         del env[name]
     python = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -41,13 +41,13 @@ class Suite:
     skips: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-# To set up and inspect network namespaces
+# What drives a network namespace and looks into it
 NETWORK = ("iproute2", "iptables", "ipset", "iputils-ping", "tcpdump")
-# Clients of the CNI plugin: podman with its CNI backend, chained plugins, and files for containers
+# Clients of the CNI plugin and what they need: podman with its CNI backend, plugins that are chained, containers' files
 CONTAINERS = ("podman", "crun", "containernetworking-plugins", "netcat-openbsd", "busybox-static", "strace")
-# Checks unit files (systemd-analyze).
+# Judges unit files (systemd-analyze).
 SYSTEMD = ("systemd",)
-# For simulated hosts, which have namespaces of their own and the machine's programs (bench/site/simulated_hosts.py)
+# What simulated hosts run, with namespaces of their own and the machine's programs (bench/site/simulated_hosts.py)
 BIRD = ("bird2",)
 
 
@@ -65,7 +65,7 @@ def molecule(scenario: str, lab: str, about: str, limit: int, **more: str) -> Su
 
 
 def scenario(test: str, name: str, lab: str, about: str, limit: int, lane: str = EITHER) -> Suite:
-    """Return a suite of the scenarios in one file, which run in the lab `lab`."""
+    """Return the suite of one file's scenarios, in a lab of their own."""
     return Suite(
         name,
         about,
@@ -113,7 +113,7 @@ SUITES: tuple[Suite, ...] = (
         part="integration",
         root=True,
         packages=(*NETWORK, *CONTAINERS, *BIRD, *SYSTEMD),
-        # Skipped only where the kernel has no ipip: see tests/lab/scenarios/test_drivers.py.
+        # Only where the kernel has no ipip: see tests/lab/scenarios/test_drivers.py.
         skips={
             "tunl0": "this kernel has no ipip; lab-ipip runs the same tests on the emulated machine's",
             "test_ipip": "this kernel has no ipip; lab-ipip has the node module make tunl0",
@@ -136,7 +136,7 @@ SUITES: tuple[Suite, ...] = (
         (
             *("env", "HOST_ROUTING_LAB=scenarios-ipip", "HOST_ROUTING_LAB_MACHINE=qemu"),
             *PYTEST,
-            # The other scenarios do not depend on the mode and run natively.
+            # The rest of the scenarios is the same in every mode and runs natively.
             *(f"tests/lab/scenarios/test_{name}.py" for name in ("drivers", "switching")),
         ),
         limit=3600,
@@ -164,8 +164,8 @@ SUITES: tuple[Suite, ...] = (
             *("env", "HOST_ROUTING_LAB=scenarios"),
             *PYTEST,
             "tests/lab/scenarios",
-            # These are suites with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy, lab-lockout,
-            # lab-topology and lab-switches.
+            # Suites of their own, with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy,
+            # lab-lockout, lab-topology and lab-switches.
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in ("modes", "installation", "agent", "policy", "policy_lockout", "topology", "switches")

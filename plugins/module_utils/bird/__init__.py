@@ -1,4 +1,4 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The BIRD of this node: what it says, whether it can read a bird.cfg, and making it do so. Knows no fleet."""
+"""The BIRD of this node: its status, and the check, installation and reload of its bird.cfg. It knows no fleet."""

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which blocks BIRD reaches by backup routes alone.
+"""The blocks that BIRD reaches by backup routes only.
 
-In the kernel such a route looks like the one that BGP brings: only BIRD knows whose it is.
+In the kernel, a backup route looks like the route from BGP: only BIRD can tell them apart.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ _ROUTE = re.compile(r"^(\S+/\d+)\s+\w+ \[calico_backup[46] ", re.MULTILINE)
 
 
 def in_use(path: str = SOCKET, timeout: float = 10.0) -> frozenset[str]:
-    """Destinations (CIDR) whose best route is a backup: BGP has brought none for them. Raises NotAnswering or
-    CommandRefused."""
+    """Return the destinations (CIDR) whose best route is a backup because BGP has brought none.
+
+    `timeout` is in seconds. Raises NotAnswering or CommandRefused.
+    """
     with Client(path, timeout) as client:
         return frozenset(_ROUTE.findall(client.ask(_QUESTION).text))

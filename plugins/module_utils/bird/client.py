@@ -1,11 +1,12 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""BIRD's control socket, spoken directly: no birdc process, and an end to every answer.
+"""The client of BIRD's control socket. It needs no birdc process and limits the time of each answer.
 
-An answer is lines of a four-digit code, `-` (more lines follow) or a space (the last one), and text; a line that
-starts with a space repeats the code before it. 0xxx ends well, 1xxx and 2xxx are tables, 8xxx is a failure, 9xxx a
-command that BIRD does not understand (BIRD's doc/reply_codes). Lines that start with `+` come unasked: left out.
+A line of an answer is a four-digit code, `-` (more lines follow) or a space (the last line), and text. A line that
+starts with a space repeats the code before it. 0xxx means success, 1xxx and 2xxx are tables, 8xxx is a failure, 9xxx a
+command that BIRD does not understand (BIRD's doc/reply_codes). Lines that start with `+` are log messages and are
+skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LINE = re.compile(r"(\d{4})([- ])(.*)", re.DOTALL)
 
 
 class Answer(t.NamedTuple):
-    """`lines` are the texts without their codes, empty last line left out; `code` is that of the end."""
+    """The answer to a command: the texts of its lines without codes or an empty last line, and the last line's code."""
 
     code: int
     lines: tuple[str, ...]
@@ -39,7 +40,10 @@ class Answer(t.NamedTuple):
 
 
 class Client:
-    """One connection. A context manager; `timeout` is in seconds and holds for each answer as a whole."""
+    """A connection to BIRD, as a context manager. `timeout` is in seconds and limits each whole answer.
+
+    Entering it raises NotAnswering if no BIRD answers at `path`.
+    """
 
     def __init__(self, path: str = SOCKET, timeout: float = 10.0) -> None:
         self.path = path
@@ -77,7 +81,11 @@ class Client:
         self._lines.close()
 
     def ask(self, command: str) -> Answer:
-        """Return the answer to one command as birdc takes it. Raises CommandRefused, NotAnswering or NotEncodable."""
+        """Return the answer to one command in birdc's syntax.
+
+        Raises CommandRefused for an answer of 8xxx or 9xxx, NotAnswering if the connection fails or times out, and
+        NotEncodable for a command that is not one line of ASCII.
+        """
         encoded = encoding.command(command)
         if not self._lines.connected:
             raise NotAnswering(self.path, "the connection is closed")
@@ -122,7 +130,7 @@ class Client:
 
 
 def wait_until_ready(path: str = SOCKET, seconds: float = 10.0) -> str:
-    """The version of the BIRD at `path`, as soon as it answers. Raises NotAnswering after `seconds`."""
+    """Return the version ("2.0.12") of the BIRD at `path` once it answers. Raises NotAnswering after `seconds`."""
     end = time.monotonic() + seconds
     while True:
         try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""bird.cfg: checked by BIRD itself, put in place whole, and read by the BIRD that runs."""
+"""The file bird.cfg: its check by BIRD itself, its atomic replacement, and its reload by the running BIRD."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _LAST_READ = re.compile(r"^Last reconfiguration on (\d{4}-\d\d-\d\d \d\d:\d\d:\d
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """`changed`: the file differs from what it was. `reloaded`: a running BIRD was made to read it, and has done so.
+    """The result of `apply`: the texts `before` and `after`, and what was done.
 
-    Reloaded without changed: an earlier run wrote the file and was stopped before BIRD read it.
+    `changed`: a file was changed. `reloaded`: the running BIRD has read the files again. It is reloaded without a
+    change if an earlier run wrote the file and was stopped before BIRD read it.
     """
 
     changed: bool
@@ -40,7 +41,7 @@ class Outcome:
 
 
 def current(path: str = PATH) -> str:
-    """What stands in the file, "" where there is none."""
+    """Return the content of the file, "" if there is none."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
@@ -49,9 +50,9 @@ def current(path: str = PATH) -> str:
 
 
 def check(text: str, path: str = PATH, program: str = PROGRAM, secrets: t.Iterable[str] = ()) -> None:
-    """Have BIRD parse `text`, which is meant for `path`, with any passwords for the names in `secrets`.
+    """Let BIRD parse `text`, which is meant for `path`, with placeholder passwords for the names in `secrets`.
 
-    Raises ConfigurationRefused; writes nothing that stays, and no password.
+    Raises ConfigurationRefused if BIRD cannot read it, or BirdError if BIRD does not run. Writes temporary files only.
     """
     with tempfile.TemporaryDirectory(prefix="calico-bird-") as folder:
         candidate = os.path.join(folder, "bird.cfg")
@@ -68,11 +69,11 @@ def apply(
     seconds: float = 60.0,
     passwords: t.Optional[t.Mapping[str, str]] = None,
 ) -> Outcome:
-    """Bring the file, and the BIRD that runs, to `text`; and the file beside it to `passwords`, None to leave it alone.
+    """Write `text` to bird.cfg and `passwords` to the file beside it, reload the running BIRD, and return the outcome.
 
-    Files that are equal already are not written; a BIRD that runs is told to read them if it has not. No BIRD at the
-    socket is no error: the unit's start reads the files. Raises ConfigurationRefused (the old files are in force then),
-    ReloadNotFinished after `seconds`, or another BirdError.
+    `passwords` None leaves the passwords as they are. Files that are equal already are not written, but BIRD reloads
+    them if it has not read them yet. No BIRD at the socket is no error: its unit reads the files when it starts. Raises
+    ConfigurationRefused (the old files are in force then), ReloadNotFinished after `seconds`, or another BirdError.
     """
     before, known = current(path), secrets_file.current(path)
     wanted = known if passwords is None else passwords
@@ -82,7 +83,7 @@ def apply(
         _parse(path, text, path, program)  # a snippet may be what is new
         return Outcome(False, reload(socket, seconds), before, text)
     if passwords is not None:
-        # First, and with those that the old bird.cfg needs: whichever of both files is there, BIRD can start with it.
+        # First, and with the passwords that the old bird.cfg needs: BIRD can start with either bird.cfg.
         secrets_file.install(path, {**known, **wanted})
     try:
         if before != text:
@@ -95,7 +96,7 @@ def apply(
             secrets_file.install(path, known)
         if isinstance(error, ConfigurationRefused):
             raise
-        # The parse check had nothing to say, so this is about what only the running BIRD knows.
+        # The parse check passed, so the reason is something that only the running BIRD knows.
         _restore(before, path)
         raise ConfigurationRefused(path, None, error.answer.splitlines()[-1]) from error
     if passwords is not None:
@@ -104,15 +105,15 @@ def apply(
 
 
 def install(text: str, path: str = PATH, program: str = PROGRAM) -> None:
-    """Put the file in place in one step, if BIRD can read it. Raises ConfigurationRefused or OSError."""
+    """Replace the file atomically if BIRD can read `text`. Raises ConfigurationRefused, BirdError or OSError."""
     with _candidate(text, path, program) as candidate:
         os.replace(candidate, path)
 
 
 def reload(socket: str = SOCKET, seconds: float = 60.0) -> bool:
-    """Have the running BIRD read its file again and wait until it is done. False if no BIRD runs.
+    """Let the running BIRD read its file again and wait until it is done; return False if no BIRD runs.
 
-    Raises CommandRefused with BIRD's words, or ReloadNotFinished.
+    Raises CommandRefused with BIRD's words, ReloadNotFinished after `seconds`, or NotAnswering.
     """
     try:
         with Client(socket) as client:
@@ -128,7 +129,7 @@ def _configure(client: Client, command: str, seconds: float) -> None:
     if kernel_sync.is_deaf(client):
         kernel_sync.wait_for_first_scan(client)
     end = time.monotonic() + seconds
-    # 0003: done. 0004: in progress. 0005: an older one is in progress, this one follows.
+    # 0003: done. 0004: in progress. 0005: queued behind an older one.
     answer = client.ask(command)
     if answer.code == 3:
         return
@@ -141,15 +142,17 @@ def _configure(client: Client, command: str, seconds: float) -> None:
 
 
 def _write_routes_again(text: str, path: str, socket: str, program: str, seconds: float) -> None:
-    """Before `text` is read for good: it says other MTUs of routes, and the BIRD that runs may leave the old ones.
+    """Make a running BIRD 3 rewrite all its kernel routes with the MTUs of `text`, before it reads `text` itself.
 
-    Stopped in the middle it leaves a BIRD that forwards as it shall, and the old file: the next run does it again.
+    `kernel_sync` says why. If the run is stopped here, BIRD forwards by `text` and the old file stays, so that the next
+    run repeats this. Does nothing if no BIRD runs. Raises ConfigurationRefused, CommandRefused, ReloadNotFinished
+    after `seconds`, or NotAnswering.
     """
     try:
         with Client(socket) as client:
             if kernel_sync.is_deaf(client):
                 with _candidate(text, path, program):
-                    pass  # before BIRD is told anything: what it refuses is to be about the text as it is meant
+                    pass  # a refusal must be about `text` itself, not about the version with weights
                 with _candidate(kernel_sync.with_weights(text), path, program) as candidate:
                     _configure(client, f"configure {encoding.quoted(candidate)}", seconds)
                 kernel_sync.scan(client)
@@ -160,7 +163,10 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
 
 @contextlib.contextmanager
 def _candidate(text: str, path: str, program: str) -> t.Iterator[str]:
-    """A file beside `path` that BIRD can read, gone afterwards unless it was moved. Raises ConfigurationRefused."""
+    """Yield the path of a file with `text` beside `path` that BIRD can read; remove it afterwards unless it was moved.
+
+    Raises ConfigurationRefused if BIRD cannot read it.
+    """
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, mode=0o755, exist_ok=True)
     handle, candidate = tempfile.mkstemp(prefix=".bird.cfg.", dir=folder)
@@ -176,10 +182,10 @@ def _candidate(text: str, path: str, program: str) -> t.Iterator[str]:
 
 
 def unread(path: str = PATH, socket: str = SOCKET) -> bool:
-    """Whether a file is newer than what the running BIRD goes by: a run was stopped between writing and reloading, or
-    somebody changed a snippet.
+    """Return whether a file is newer than the running BIRD's last reconfiguration; False if no BIRD runs.
 
-    False if no BIRD runs. It compares times of the node's own clock; where that was set, a reload too many may follow.
+    That is so if a run was stopped between writing and reloading, or if the operator changed a snippet. Times are of
+    the node's own clock: setting the clock can cause one reload too many. Raises NotAnswering or CommandRefused.
     """
     try:
         written = max(os.stat(path).st_mtime, snippets.last_touched(current(path)))
@@ -199,7 +205,7 @@ def unread(path: str = PATH, socket: str = SOCKET) -> bool:
 
 
 def _nobody_there(error: NotAnswering) -> bool:
-    """No socket, or only what a BIRD left behind."""
+    """Return whether `error` means that no BIRD runs: no socket, or one that an ended BIRD left."""
     return isinstance(error.__cause__, (FileNotFoundError, ConnectionRefusedError))
 
 
@@ -223,8 +229,11 @@ def _parse(candidate: str, text: str, path: str, program: str) -> None:
 
 
 def _refusal(said: str, candidate: str, text: str, path: str) -> ConfigurationRefused:
-    """From `bird: FILE:3:1 syntax error...`; BIRD 3 puts a time and <FATAL> before the file. Before the last such
-    line stand warnings: BIRD ends with the first error."""
+    """Return the error for BIRD's output `said`, with the path of the real file in place of the candidate's.
+
+    BIRD writes `bird: FILE:3:1 syntax error...`, BIRD 3 a time and <FATAL> before the file. It stops at the first
+    error, so the last such line is the error and lines before it are warnings.
+    """
     lines_named = list(re.finditer(r"(/[^\s:]+):(\d+):(?:\d+:?)? *(.*)", said))
     if not lines_named:
         return ConfigurationRefused(path, None, said.replace(candidate, path))
@@ -238,7 +247,7 @@ def _refusal(said: str, candidate: str, text: str, path: str) -> ConfigurationRe
 
 
 def _line(text: str, number: int) -> str:
-    """Without passwords; "" where there is none of that number."""
+    """Return line `number` of `text`, counted from 1, without passwords; "" if there is no such line."""
     lines = text.splitlines()
     return _without_secrets(lines[number - 1].strip()) if 0 < number <= len(lines) else ""
 

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The encoder of what BIRD reads: bird.cfg, and commands by its socket. (Of its passwords: bgp/passwords.py.)
+"""The encoder of bird.cfg and of commands to BIRD's socket; bgp/passwords.py encodes passwords.
 
 The templates of bird.cfg write values as they are. So every field of bgp.bird_state.Bird, and of the values in it, has
 a kind here, and `checked` refuses a value that is not of its field's kind: a number, an address, a prefix, a symbol, a
-text in double quotes (BIRD knows no escapes in these), one of a few words. A field without a kind is refused as well.
+text in double quotes (where BIRD knows no escapes), or one of a few words. It refuses a field without a kind, too.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _ADDRESS4 = rf"(?:{_OCTET}\.){{3}}{_OCTET}"
 _ADDRESS = rf"(?:{_ADDRESS4}|[0-9A-Fa-f]{{0,4}}(?::[0-9A-Fa-f]{{0,4}}){{2,7}}(?::{_ADDRESS4})?)"
 _SCOPE = r"(?:%[A-Za-z0-9_.-]{1,15})?"
 _SECRET = r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"
-# What ends a text in double quotes, or a line; control characters, also of direction; halves of surrogate pairs.
+# Excludes the ends of a quoted text and of a line, control characters (also of direction), and lone surrogates.
 _IN_TEXT = '[^"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]'
 
 
 class _Kind(t.NamedTuple):
-    """A kind of text: `all` matches any number of them, each with a line feed behind it. `allowed` says what it is."""
+    """A kind of text. `all` matches any number of such texts, each with a line feed; `allowed` describes them."""
 
     name: str
     all: re.Pattern[str]
@@ -66,7 +66,7 @@ _folder = _kind(
     r"(?:(?:/(?!\.\.?[/\n])[A-Za-z0-9._\[\]-]{1,255}){1,32})?",
     "an absolute path in letters, digits and ._-, without '..', or nothing",
 )
-# Compared in the template, and never written.
+# The template compares it and never writes it.
 _name = _kind("a name", r"[^\n]{0,1000}", "a name in one line")
 
 
@@ -93,7 +93,7 @@ class _Made(t.NamedTuple):
 _number, _flag = _Number(), _Flag()
 _numbers = _Several(_number)
 
-#: {class of values: {field: kind}}. None is taken for every field that may be None.
+#: {class of values: {field: kind}}. None is accepted for every field that may be None.
 KINDS: t.Mapping[type, t.Mapping[str, t.Any]] = {
     bird_state.Bird: {
         "router_id": _router_id,
@@ -196,20 +196,23 @@ _Row = t.Mapping[str, t.Any]
 
 
 def checked(bird: _Row) -> _Row:
-    """Return `bird`, a Bird as NodeState.to_dict has it, whose every value is of its field's kind.
+    """Return `bird`, a Bird as NodeState.to_dict has it, if every value is of its field's kind.
 
-    Raises NotEncodable for one that is not, and for a field that Bird does not have.
+    Raises NotEncodable for a value that is not, and for a field that Bird does not have.
     """
     _check_rows(bird_state.Bird, [bird], "bird")
     return bird
 
 
 def _check_rows(made_of: type, rows: t.Sequence[_Row], where: str) -> None:
-    """Check values that are made of fields: a field of all of them at once, for there may be thousands."""
+    """Check values that are made of fields, one field of all rows at once because there may be thousands of rows.
+
+    Raises NotEncodable.
+    """
     kinds = KINDS[made_of]
     try:
         columns = list(zip(*map(operator.itemgetter(*kinds), rows)))
-    except KeyError:  # the templates say so where they need it
+    except KeyError:  # the templates report an absent field if they need it
         columns = [tuple([row.get(name) for row in rows]) for name in kinds]
         _refuse_unknown(made_of, rows)
     if max(map(len, rows)) > len(kinds):
@@ -264,7 +267,7 @@ _COMMAND = re.compile(r"[ -~]*")
 
 
 def command(text: str) -> bytes:
-    """Return a command as BIRD's socket takes it. Raises NotEncodable for what is no line of plain ASCII."""
+    """Return `text` as a line for BIRD's socket. Raises NotEncodable unless it is at most 4000 printable characters."""
     if not _COMMAND.fullmatch(text) or len(text) > _LONGEST_COMMAND:
         allowed = f"Allowed is one line of up to {_LONGEST_COMMAND} printable ASCII characters"
         raise NotEncodable(COMMAND, "a command", text, allowed)
@@ -273,7 +276,7 @@ def command(text: str) -> bytes:
 
 @functools.lru_cache(maxsize=64)
 def quoted(text: str) -> str:
-    """Return `text` in double quotes, for a command. Raises NotEncodable for what cannot stand in them."""
+    """Return `text` in double quotes, for a command. Raises NotEncodable for a double quote or other than ASCII."""
     if '"' in text or not _COMMAND.fullmatch(text):
         raise NotEncodable(COMMAND, "a text", text, "Allowed are printable ASCII characters without double quotes")
     return f'"{text}"'

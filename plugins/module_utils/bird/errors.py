@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can go wrong with BIRD, in words for the person who has to act."""
+"""The errors of BIRD, with messages for the operator."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import typing as t
 
 
 class BirdError(Exception):
-    """Any of the below."""
+    """The base of all errors of BIRD."""
 
 
 class NotAnswering(BirdError):
-    """Nobody is at the control socket, or what is there does not speak."""
+    """A control socket that is absent, does not answer in time, or answers in another protocol."""
 
     def __init__(self, socket: str, reason: str) -> None:
         self.socket = socket
@@ -25,7 +25,7 @@ class NotAnswering(BirdError):
 
 
 class CommandRefused(BirdError):
-    """BIRD understood nothing of a command, or could not do it. `code` is that of its answer (8xxx or 9xxx)."""
+    """A command that BIRD did not understand (`code` 9xxx) or could not run (8xxx)."""
 
     def __init__(self, command: str, code: int, answer: str) -> None:
         self.command = command
@@ -38,7 +38,7 @@ class CommandRefused(BirdError):
 
 
 class ConfigurationRefused(BirdError):
-    """A bird.cfg that BIRD cannot read. `line` is None where BIRD names none; `source` is the text of that line."""
+    """A bird.cfg that BIRD cannot read. `line` is None if BIRD names none; `source` is the text of that line."""
 
     def __init__(self, path: str, line: t.Optional[int], reason: str, source: str = "") -> None:
         self.path = path
@@ -59,7 +59,7 @@ class ConfigurationRefused(BirdError):
 
 
 class SnippetRefused(ConfigurationRefused):
-    """The same for a file of the operator's that bird.cfg includes."""
+    """An operator's file, included by bird.cfg, that BIRD cannot read."""
 
     def _said(self) -> str:
         return (
@@ -69,7 +69,7 @@ class SnippetRefused(ConfigurationRefused):
 
 
 class ReloadNotFinished(BirdError):
-    """BIRD took a configuration but is still at it: a protocol of the old one does not go down, for instance."""
+    """A reload that did not finish in time, for instance because a protocol of the old configuration does not stop."""
 
     def __init__(self, socket: str, seconds: float) -> None:
         self.socket = socket
@@ -81,7 +81,7 @@ class ReloadNotFinished(BirdError):
 
 
 class VersionUnknown(BirdError):
-    """The program that should be BIRD does not say which one."""
+    """A program that should be BIRD and does not report its version."""
 
     def __init__(self, program: str, answer: str) -> None:
         self.program = program

@@ -1,15 +1,15 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What BIRD 3 has to be asked for when the filter towards the kernel changes; BIRD 2 needs none of it.
+"""Workarounds for BIRD 3 when the filter of routes to the kernel changes. BIRD 2 needs none of them.
 
-It compares a route of the kernel's with its own by the next hop alone, and does not send again what it has seen there
-(sysdep/unix/krt.c: krt_rt_notify, krt_same_dest): a change of `krt_mtu` does not reach the kernel, neither by
-`configure` nor by `reload`. A weight makes any next hop another one, and of a single next hop the kernel keeps none. So
-such a change is read twice: first with weights, for one scan of the kernel's routes, by which all are replaced in
-place; then as it is meant.
+BIRD 3 compares a kernel route with its own by the next hop only and does not write a route again that it has seen in
+the kernel (sysdep/unix/krt.c: krt_rt_notify, krt_same_dest). So a change of `krt_mtu` does not reach the kernel,
+neither by `configure` nor by `reload`. A weight changes the next hop for BIRD, and the kernel drops the weight of a
+single next hop. So BIRD reads such a change twice: first with weights, for one scan of the kernel's routes that
+replaces them all in place, then as it is.
 
-It also ends with SIGSEGV when that filter is replaced before its first scan, up to a second after its start.
+BIRD 3 also ends with SIGSEGV if that filter is replaced before its first scan, up to a second after its start.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from . import status
 from .client import Client
 from .version import parse
 
-#: Seconds: more than `graceful restart wait` and a scan. A BIRD that recovers does not write to the kernel before.
+#: Seconds: more than `graceful restart wait` and a scan. A recovering BIRD does not write to the kernel before that.
 FIRST_SCAN = 25.0
-#: Seconds: more than `scan time`, for a kernel protocol that learned no route by which a scan could be told.
+#: Seconds: more than `scan time`, for a kernel protocol that learned no route from which a scan can be recognized.
 ANY_SCAN = 6.0
 
-_OURS = ("kernel4", "kernel6")  # of templates/bird/kernel.j2
+_OURS = ("kernel4", "kernel6")  # in templates/bird/kernel.j2
 _FILTER = re.compile(r"^filter calico_kernel_programming \{\n.*?^\}$", re.MULTILINE | re.DOTALL)
 _LIMIT = re.compile(r"net ~ (\S+) then \{ krt_mtu = (\d+);")
 _RECEIVED = re.compile(r"Import updates:\s+(\d+)")
@@ -35,33 +35,33 @@ _IMPORTED = re.compile(r"Routes:\s+(\d+) imported")
 _NOT_YET = re.compile(r"Export state:\s+DOWN")
 
 
-Sleep = t.Callable[[float], None]  # as time.sleep
+Sleep = t.Callable[[float], None]  # a function like time.sleep
 
 
 def other_mtus(before: str, after: str) -> bool:
-    """Whether two bird.cfgs say different MTUs of routes."""
+    """Return whether two bird.cfgs set different MTUs of routes."""
     return sorted(_LIMIT.findall(before)) != sorted(_LIMIT.findall(after))
 
 
 def with_weights(text: str) -> str:
-    """`text`, with each route to the kernel made different from those that stand there."""
+    """Return `text` with a weight on each route to the kernel, which makes it differ from the kernel's own."""
     return _FILTER.sub(lambda found: found.group().replace("accept;", "weight = 2; accept;"), text)
 
 
 def is_deaf(client: Client) -> bool:
-    """Whether this BIRD needs it."""
+    """Return whether this BIRD needs the workarounds of this module: BIRD 3 does."""
     return parse(client.version) >= (3, 0, 0)
 
 
 def wait_for_first_scan(client: Client, seconds: float = FIRST_SCAN, sleep: Sleep = time.sleep) -> None:
-    """Until this BIRD 3 may be told another filter towards the kernel. Whoever waits in vain goes on."""
+    """Wait until this BIRD 3 may get another filter of routes to the kernel, or until `seconds` are over."""
     _poll(seconds, sleep, lambda: not any(_NOT_YET.search(details) for details in _kernel(client).values()))
 
 
 def scan(client: Client, seconds: float = ANY_SCAN, sleep: Sleep = time.sleep) -> None:
-    """Have each kernel protocol look at all of the kernel's routes once more, and wait for it: it learns all anew then.
+    """Let each kernel protocol scan all of the kernel's routes again, and wait for it, at most `seconds`.
 
-    A scan follows whenever all routes were offered to the kernel again.
+    `reload filters out` offers all routes to the kernel again, and a scan follows.
     """
     before = {name: _number(_RECEIVED, details) for name, details in _kernel(client).items()}
     for name in before:
@@ -79,7 +79,10 @@ def scan(client: Client, seconds: float = ANY_SCAN, sleep: Sleep = time.sleep) -
 
 
 def _kernel(client: Client) -> dict[str, str]:
-    """{name: what `show protocols all` says} of ours that are up. One of a snippet may export nothing, ever."""
+    """Return {name: lines of `show protocols all`} of our kernel protocols that are up.
+
+    A kernel protocol of a snippet is left out: it may never export a route.
+    """
     said = client.ask("show protocols all").text
     return {
         head["name"]: "\n".join(details)

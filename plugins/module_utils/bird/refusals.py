@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why a session is not Established, in words for whoever can mend it.
+"""Explanations, for the operator, of why a BGP session is not Established.
 
-BIRD says of a session its state and its last error; the kernel what it dropped of TCP. What follows for certain is said
-as such, all else as what may be. The words of errors are BIRD's (proto/bgp/bgp.c, packets.c), those of sockets the C
-library's; they are the same in 2.0.12, 2.17.5 and 3.4.0 (tests/integration/bird/sessions/test_refusals.py asks them).
+BIRD reports a session's state and last error, the kernel the TCP segments that it dropped. A certain conclusion is
+worded as such, any other as a possible cause. The words of errors are BIRD's (proto/bgp/bgp.c, packets.c), for sockets
+the C library's. They are the same in 2.0.12, 2.17.5 and 3.4.0 (tests/integration/bird/sessions/test_refusals.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .status import Session
 
 
 def unexplained(sessions: t.Iterable[Session]) -> bool:
-    """Whether what the kernel drops would tell why one of them is down: BIRD does not know it."""
+    """Return whether a session is down for a reason that BIRD does not know and the kernel's counters may show."""
     return any(
         not session.established
         and session.state != "down"
@@ -29,8 +29,10 @@ def unexplained(sessions: t.Iterable[Session]) -> bool:
 
 
 def why(session: Session, bird: Bird, peer: BirdPeer, dropped: Dropped) -> str:
-    """One sentence of what is wrong and one of what to do; "" where the session is Established. `dropped` is of a while
-    in which it was not."""
+    """Return a sentence about what is wrong and one about what to do; "" if the session is Established.
+
+    `dropped` counts segments of a time in which the session was down.
+    """
     if session.established:
         return ""
     if session.state == "down":
@@ -67,7 +69,7 @@ class _Case(t.NamedTuple):
 
 
 def _silent(case: _Case) -> str:
-    """No error at all: what was sent was dropped, or nobody sent anything."""
+    """Return the explanation for a session without an error: packets were dropped, or none were sent."""
     state, peer = case.session.bgp_state, case.peer
     if state == "Idle":
         if not peer.multihop:
@@ -103,7 +105,7 @@ def _silent(case: _Case) -> str:
 
 
 def _password(case: _Case) -> str:
-    """From what the kernel just dropped. It does not say whose that was."""
+    """Return the explanation by dropped TCP MD5 signatures, or "". The kernel does not say which peer sent them."""
     name, dropped = case.peer.password, case.dropped
     if name and dropped.wrong:
         return (
@@ -276,7 +278,7 @@ def _hold_time_refused(case: _Case) -> str:
     return f"a hold time of {case.peer.hold_time} s is not accepted. Choose another holdTime."
 
 
-#: By BIRD's words for who said it, and for what it was.
+#: Explanations by BIRD's words for the source of an error and for the error.
 _BY_ERROR: dict[tuple[str, str], t.Callable[[_Case], str]] = {
     ("BGP Error", "Bad peer AS"): _wrong_as,
     ("Received", "Bad peer AS"): _refuses_our_as,

@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file with the passwords of sessions, beside bird.cfg, which includes it. Only root and BIRD's group may read it,
-and only the node module and BIRD ever do."""
+"""The file with the passwords of sessions, beside bird.cfg, which includes it.
+
+Only root and BIRD's group may read it, and only the node module and BIRD do.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ import typing as t
 from ..bgp import passwords
 from ..bgp.passwords import Passwords
 
-#: As bird.cfg includes it: BIRD looks beside the file that says so.
+#: The name in bird.cfg's include, which BIRD resolves beside bird.cfg.
 NAME = "bird.secrets.conf"
 #: Debian's user and group for BIRD; it has to read its files again at each reload.
 GROUP = "bird"
@@ -24,12 +26,12 @@ MODE = 0o640
 
 
 def beside(config: str) -> str:
-    """Its path, for the bird.cfg at `config`."""
+    """Return the path of the password file for the bird.cfg at `config`."""
     return os.path.join(os.path.dirname(config), NAME)
 
 
 def current(config: str) -> Passwords:
-    """What it holds; nothing where there is none."""
+    """Return the passwords in the file beside `config`, by name; none if there is no file. Raises OSError."""
     try:
         with open(beside(config), encoding="utf-8", errors="surrogateescape") as stream:
             return passwords.from_text(stream.read())
@@ -38,7 +40,7 @@ def current(config: str) -> Passwords:
 
 
 def open_to_others(config: str) -> t.Optional[str]:
-    """Its permissions as text, `0644`, where they are not what they shall be; None otherwise or without a file."""
+    """Return the file's permissions as text ("0644") if they are not `MODE`; None if they are or there is no file."""
     try:
         mode = stat.S_IMODE(os.stat(beside(config)).st_mode)
     except FileNotFoundError:
@@ -47,10 +49,10 @@ def open_to_others(config: str) -> t.Optional[str]:
 
 
 def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] = None) -> None:
-    """The file with these passwords, put in place in one step; without any there is no file.
+    """Replace the file atomically by one with the passwords `values`, or remove it if there are none.
 
-    `written` is the time that it is to bear, in nanoseconds: for what changes nothing for a BIRD that runs. Raises
-    OSError.
+    `written` is the modification time to set, in nanoseconds since 1970, for a change that the running BIRD need not
+    read (`configuration.unread` compares times). Raises OSError.
     """
     path = beside(config)
     if not values:
@@ -76,13 +78,13 @@ def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] =
 
 
 def prune(config: str, values: t.Mapping[str, str]) -> None:
-    """Leaves no more than `values` in a file that BIRD has read with more; that is nothing to read it again for."""
+    """Remove passwords other than `values` from the file, and keep its time, so that BIRD need not read it again."""
     if current(config) != values:
         install(config, values, os.stat(beside(config)).st_mtime_ns)
 
 
 def give_to_bird(path: str) -> None:
-    """Readable for BIRD, and for nobody else."""
+    """Make the file at `path` readable for root and, if run by root, for BIRD's group only."""
     os.chmod(path, MODE)
     with contextlib.suppress(KeyError):
         if os.geteuid() == 0:

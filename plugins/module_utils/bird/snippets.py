@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The operator's own snippets: files that bird.cfg includes by a pattern, and that nobody here writes."""
+"""The operator's own snippets: files that bird.cfg includes by a pattern and that this collection never writes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _INCLUDE = re.compile(r'^include "(/[^"]*\*[^"]*)";', re.MULTILINE)
 
 
 def patterns(text: str) -> tuple[str, ...]:
-    """The patterns of files that a bird.cfg includes."""
+    """Return the patterns of files that the bird.cfg `text` includes."""
     return tuple(_INCLUDE.findall(text))
 
 
 def last_touched(text: str) -> float:
-    """When anything that a bird.cfg includes by pattern last changed, in seconds since 1970; 0.0 without any.
+    """Return when a snippet of the bird.cfg `text` last changed, in seconds since 1970; 0.0 without snippets.
 
-    The folders count as well: a snippet that was taken away leaves no other trace.
+    The folders of the patterns count as well: a removed snippet leaves no other trace.
     """
     return max((_modified(path) for path in _paths(text)), default=0.0)
 
@@ -35,5 +35,5 @@ def _paths(text: str) -> t.Iterator[str]:
 def _modified(path: str) -> float:
     try:
         return os.stat(path).st_mtime
-    except OSError:  # gone meanwhile: then its folder changed
+    except OSError:  # removed meanwhile: then its folder has changed
         return 0.0

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`show protocols all` as a value, for the BIRD 2.0.12 of Debian 12, the 2.17 of Debian 13, and BIRD 3."""
+"""The status of BIRD and its sessions, parsed for BIRD 2.0.12 (Debian 12), 2.17 (Debian 13) and BIRD 3."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _COUNT = re.compile(r"(\d+) (imported|filtered|exported|preferred)")
 
 @dataclasses.dataclass(frozen=True)
 class Session:
-    """One BGP protocol. `since` is as BIRD prints it; counts are of IPv4 routes; times are left out, they never rest.
+    """A BGP session. `since` is as BIRD prints it; the counts are of its first channel's routes.
 
-    `bgp_state` is BGP's own word (Established, Active, Connect, Idle, Passive...), `error` the last one, "" for none.
-    `graceful_restart`: both sides announced it. `neighbor_restarting`: the peer is gone and its routes are kept.
-    `refused`: how many announcements its import filter refused since BIRD began to count for it.
+    `bgp_state` is BGP's own word (Established, Active, Connect, Idle, Passive...). `error` is the last error, "" for
+    none. `graceful_restart`: both sides announced it. `neighbor_restarting`: the peer is down and its routes are kept.
+    `refused` counts the announcements that the import filter refused since BIRD began to count. Timers are left out:
+    they would differ at each reading.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Session:
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """What a running BIRD is doing. `reconfiguring`: it has not finished with its last configuration."""
+    """The state of a running BIRD. `reconfiguring`: it has not finished its last reconfiguration."""
 
     version: str
     router_id: str
@@ -62,7 +63,7 @@ class Status:
 
 
 def observe(path: str = SOCKET, timeout: float = 10.0) -> Status:
-    """Ask the BIRD at a control socket. Raises NotAnswering or CommandRefused."""
+    """Return the status of the BIRD at the control socket `path`. Raises NotAnswering or CommandRefused."""
     with Client(path, timeout) as client:
         general = client.ask("show status").text
         sessions = parse_sessions(client.ask("show protocols all").text)
@@ -77,7 +78,7 @@ def observe(path: str = SOCKET, timeout: float = 10.0) -> Status:
 
 
 def parse_sessions(text: str) -> tuple[Session, ...]:
-    """The BGP protocols in the output of `show protocols all`, by name; other protocols are left out."""
+    """Return the BGP sessions in the output of `show protocols all`, sorted by name."""
     sessions = []
     for head, details in protocols(text):
         if head["type"] == "BGP":
@@ -86,8 +87,10 @@ def parse_sessions(text: str) -> tuple[Session, ...]:
 
 
 def protocols(text: str) -> t.Iterator[tuple[dict[str, str], list[str]]]:
-    """All protocols in the output of `show protocols all`: name, type, table, state, since and info, and the lines
-    below."""
+    """Yield each protocol in the output of `show protocols all`: its columns and the lines of details below.
+
+    The columns are name, type, table, state, since and info.
+    """
     head: t.Optional[dict[str, str]] = None
     details: list[str] = []
     for line in text.splitlines():
@@ -142,7 +145,7 @@ def _session(head: t.Mapping[str, str], details: t.Sequence[str]) -> Session:
 
 
 def _refused(columns: str) -> int:
-    """Of `received rejected filtered ...` the third, which all versions have there."""
+    """Return the third of the columns `received rejected filtered ...`, 0 if it is no number."""
     found = columns.split()
     return _number(found[2]) or 0 if len(found) > 2 else 0
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which BIRD is there, and which ones will do."""
+"""Versions of BIRD: the installed one, and the ones that can be used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 class Version(t.NamedTuple):
-    """Compares as BIRD counts; `str` gives `2.0.12`, or `2.17` where there is no third number."""
+    """A version of BIRD, which compares by number. `str` returns "2.0.12", or "2.17" if the third number is 0."""
 
     major: int
     minor: int
@@ -28,12 +28,15 @@ class Version(t.NamedTuple):
 
     @property
     def has_onlink(self) -> bool:
-        """Whether a filter may say `onlink = true`: came with 2.0.12, was lost in 3.0, is back since 3.2."""
+        """Whether filters know `onlink = true`: 2.0.12 and newer do, except 3.0 and 3.1."""
         return (2, 0, 12) <= self < (3, 0, 0) or self >= (3, 2, 0)
 
 
 def parse(text: str) -> Version:
-    """The first version in `text`: `BIRD version 2.0.12`, or a package's `2.17.5-0+deb13u1`. ValueError without one."""
+    """Return the first version in `text`: `BIRD version 2.0.12`, or a package's `2.17.5-0+deb13u1`.
+
+    Raises ValueError if there is none.
+    """
     found = _NUMBERS.search(text)
     if not found:
         raise ValueError(f"no version in {text!r}")
@@ -41,7 +44,7 @@ def parse(text: str) -> Version:
 
 
 def installed(program: str = PROGRAM) -> t.Optional[Version]:
-    """The version of a program, None where there is none. Raises VersionUnknown if it does not say."""
+    """Return the version of the BIRD at the path `program`, None if there is none. Raises VersionUnknown."""
     try:
         done = subprocess.run(
             [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False
@@ -58,6 +61,6 @@ def installed(program: str = PROGRAM) -> t.Optional[Version]:
 
 
 def candidate(policy: str) -> t.Optional[Version]:
-    """The version that apt would install, from the output of `apt-cache policy bird2` (LC_ALL=C); None without one."""
+    """Return the version that apt would install, None if none; `policy` is the output of `apt-cache policy bird2`."""
     found = re.search(r"^\s*Candidate:\s*(?:\d+:)?(\d\S*)", policy, re.MULTILINE)
     return parse(found.group(1)) if found else None

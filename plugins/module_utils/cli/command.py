@@ -21,11 +21,12 @@ from .sources import Sources
 
 
 def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = None, program: str = "calicoctl") -> int:
-    """The exit status: 0 done, 1 problems were found or it failed, 2 misunderstood.
+    """Run calicoctl with `arguments` on `machine` (by default this one) and return the exit status.
 
-    Commands whose answer is 0 or 1 set `failure` in their parsed arguments, what they exit with when they fail.
+    0: done. 1: problems were found, or the command failed. 2: the command line was not understood. A command whose
+    verdict is 0 or 1 sets `failure` in its parsed arguments, the exit status if it fails. Errors go to stderr.
     """
-    # Names and messages come from nodes, workloads and files: none of them commands a terminal (terminal_text.py).
+    # Names and messages come from nodes, workloads and files: their control characters are escaped (terminal_text.py).
     out, err = (t.cast(t.TextIO, terminal_text.Stream(stream)) for stream in (sys.stdout, sys.stderr))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         return _run(list(arguments), machine, program)
@@ -33,10 +34,10 @@ def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = Non
 
 def _run(words: list[str], machine: t.Optional[machines.Machine], program: str) -> int:
     if words and words[0] in refusal.VERBS and not {"-h", "--help"} & set(words):
-        return refusal.refuse(*words)  # their options are Calico's, and nothing is done with them
+        return refusal.refuse(*words)  # their options are Calico's, and unknown here
     try:
         parsed = parser.build(program).parse_args(words)
-    except SystemExit as done:  # --help, or an error that was said
+    except SystemExit as done:  # --help, or an error that the parser has printed
         return int(done.code or 0)
     failure: int = getattr(parsed, "failure", PROBLEMS)
     try:
@@ -47,7 +48,7 @@ def _run(words: list[str], machine: t.Optional[machines.Machine], program: str) 
     except CommandError as error:
         sys.stderr.write(f"{program}: {error}\n")
         return max(error.status, failure)
-    except BrokenPipeError:  # `| head` has seen enough; nothing must be written at exit either
+    except BrokenPipeError:  # the reader (`| head`) has ended; Python must not write at exit either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return failure
     except KeyboardInterrupt:

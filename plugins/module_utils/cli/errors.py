@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What calicoctl says when it cannot do what it was asked to."""
+"""The errors of calicoctl and its exit statuses."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ DONE, PROBLEMS, MISUNDERSTOOD = 0, 1, 2
 
 
 class CommandError(Exception):
-    """The text says what, where and how to go on; the exit status is 1."""
+    """A command that failed, with exit status 1. The text says what, where and the remedy."""
 
     status = PROBLEMS
 
 
 class UsageError(CommandError):
-    """The command line makes no sense; the exit status is 2."""
+    """A command line that makes no sense, with exit status 2."""
 
     status = MISUNDERSTOOD
 
 
 class NoVerdict(CommandError):
-    """A question with the answers 0 and 1 has no answer; the exit status is 2."""
+    """A yes-or-no command (exit status 0 or 1) without an answer, with exit status 2."""
 
     status = 2

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands about an inventory, on the controller: Ansible reads it and answers.
+"""Commands about an inventory, which run a playbook of the collection on the controller.
 
-Only Ansible knows what an inventory says: files, plugins, templates, vaults. So a playbook of the collection is run,
-and its answer comes back in a file.
+Only Ansible can read an inventory with its files, plugins, templates and vaults. The playbook writes its answer into a
+file.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from ..base import terminal_text
 from .errors import NoVerdict
 
 _PROGRAM = "ansible-playbook"
-#: Beside the engine as it lies in the collection: <collection>/plugins/module_utils/cli.
+#: The collection's folder, three above this one: <collection>/plugins/module_utils/cli.
 COLLECTION = os.path.normpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
 
 Data = dict[str, t.Any]
 
 
 def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]) -> Data:
-    """What playbooks/`playbook` writes into its `answer_file`, when it is `told` these extra variables. Raises
-    NoVerdict, with Ansible's own words where it got no further."""
+    """Run playbooks/`playbook` with the extra variables `told` and return the answer that it writes.
+
+    Raises NoVerdict on a node, without Ansible, for an inventory that does not exist, and if the playbook fails, then
+    with Ansible's own words.
+    """
     path = os.path.join(COLLECTION, "playbooks", playbook)
     program = shutil.which(_PROGRAM)
     if not os.path.exists(path):
@@ -61,7 +64,7 @@ def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]
 
 
 def show(answer: Data, output: str) -> None:
-    """Prints what `ask` gave, as `output` (text or json) has it."""
+    """Print an answer of `ask` in the format `output`, "json" or text."""
     if output == "json":
         sys.stdout.write(json.dumps(answer["answer"], indent=2) + "\n")
     else:

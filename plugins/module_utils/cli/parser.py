@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command line: all commands with their options, and what is said to one that was mistyped."""
+"""The parser of the command line: all commands with their options, and hints for mistyped words."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _UNKNOWN = re.compile(r"unrecognized arguments: (\S+)")
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong, what was probably meant, and where help is."""
+    """A parser whose errors are one line: what is wrong, the word that was probably meant, and where help is."""
 
     def __init__(self, prog: t.Optional[str] = None, **named: t.Any) -> None:
         named.update(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -66,7 +66,7 @@ class Parser(argparse.ArgumentParser):
         return [name for name, dummy in self._subparsers_of()]
 
     def _options(self) -> list[str]:
-        """Of this parser and all below: those that are not known are reported by the outermost one."""
+        """Return the options of this parser and all parsers below: the outermost one reports unknown options."""
         own = [option for action in self._actions for option in action.option_strings]
         return own + [option for dummy, parser in self._subparsers_of() for option in parser._options()]
 
@@ -77,7 +77,7 @@ def _hint(word: str, known: t.Sequence[str]) -> str:
 
 
 def build(program: str = "calicoctl") -> Parser:
-    """Parsed arguments have `run`, the function of the command: (arguments, sources) -> exit status."""
+    """Return the parser. Parsed arguments have `run`, the command's function: (arguments, sources) -> exit status."""
     parser = Parser(
         prog=program,
         description="Look at this node of the fleet, and at the workloads on it. What it is to have is said by the\n"
@@ -283,8 +283,8 @@ def _scale(commands: t.Any) -> None:
         commands, "scale", scale.run, "tell what BGP costs in fleets of a size, or of an inventory",
         "Tell what BGP costs in fleets of some sizes, in a mesh and behind route reflectors: sessions, paths, routes\n"
         "that are announced at a start from nothing and for one new block in the whole fleet, and BIRD's memory.\n"
-        "Nodes are alike there, and nobody is asked. With -i, on the controller, it is the fleet of that inventory as\n"
-        "it is; hosts may be down.",
+        "Nodes are alike there, and no node is asked. With -i, on the controller, it is the fleet of that inventory\n"
+        "as it is; hosts may be down.",
     )  # fmt: skip
     parser.add_argument("sizes", metavar="NODES", nargs="*", type=int, help="as 200; by default 100 to 5000")
     parser.add_argument("--reflectors", type=int, metavar="COUNT", help=f"route reflectors ({scale.REFLECTORS})")
@@ -294,7 +294,7 @@ def _scale(commands: t.Any) -> None:
 
 
 def _refused(commands: t.Any) -> None:
-    """For the help; command.main never has them parsed."""
+    """Add Calico's verbs that change resources, for the help only: `command.main` never parses them."""
     for verb in refusal.VERBS:
         parser = _command(commands, verb, None, "say which variable of the inventory to edit instead")
         parser.add_argument("kind", metavar="KIND", nargs="?", help="or -f FILE")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where commands get what they print: the agent while it runs, else the node's disk, and they say which."""
+"""The sources of what commands print: the agent if it runs, else the node's disk, with a warning."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .errors import CommandError
 
 Data = dict[str, t.Any]
 
-#: Seconds that an agent may take to be in sync again.
+#: Seconds to wait for an agent to be in sync again.
 PATIENCE = 3.0
 _STEP = 0.1
 
@@ -34,9 +34,9 @@ def _to_stderr(text: str) -> None:
 
 
 class Sources:
-    """One command's view of its node. A context manager: it holds one connection to the agent.
+    """One command's view of its node, as a context manager that holds one connection to the agent.
 
-    `warn` is told, in sentences, what a person should know beside what he asked for.
+    `warn` is called with sentences that the user should see besides the output.
     """
 
     def __init__(self, machine: Machine, warn: t.Callable[[str], None] = _to_stderr) -> None:
@@ -52,7 +52,7 @@ class Sources:
         self._client.close()
 
     def stored(self) -> Stored:
-        """Raises CommandError on a node without a state."""
+        """Return the node's stored state with its date. Raises CommandError if there is none or it cannot be read."""
         try:
             stored = Store(self.machine.store).load()
         except StoreError as error:
@@ -71,14 +71,17 @@ class Sources:
         return self.stored().state
 
     def ask(self, method: str, **params: t.Any) -> Data:
-        """The agent's result. Raises CommandError with the agent's own words, or that it does not run."""
+        """Return the agent's result for `method`. Raises CommandError if the agent refuses or does not run."""
         try:
             return self._client.call(method, **params)
         except AgentError as error:
             raise CommandError(error.message) from error
 
     def ask_if_running(self, method: str, **params: t.Any) -> t.Optional[Data]:
-        """None where no agent answers, which is said on stderr once. Raises CommandError for its refusals."""
+        """Return the agent's result for `method`, or None if no agent runs, with one warning per command.
+
+        Raises CommandError if the agent refuses.
+        """
         try:
             return self._client.call(method, **params)
         except NotRunning:
@@ -93,10 +96,10 @@ class Sources:
             raise CommandError(error.message) from error
 
     def agent_status(self) -> Data:
-        """What the agent says of itself. Raises CommandError.
+        """Return the agent's status, after waiting up to PATIENCE seconds for it to be in sync or report problems.
 
-        With every workload that comes or goes it looks at its node again, and is not in sync for that moment: what
-        lasts longer than PATIENCE is told.
+        The agent is out of sync for a moment whenever a workload comes or goes: only a longer time is worth reporting.
+        Raises CommandError if the agent refuses or does not run.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -112,7 +115,10 @@ class Sources:
         return False
 
     def workloads(self) -> list[Workload]:
-        """Those that the API, the CNI plugin or a module attached, by id; inventory workloads are in the state."""
+        """Return the workloads that the API, the CNI plugin or a module attached, sorted by id.
+
+        Workloads of the inventory are in the state. Raises CommandError if the agent refuses.
+        """
         answer = self.ask_if_running("workload.list", selector=None)
         if answer is not None:
             found = [Workload.from_dict(entry) for entry in answer["workloads"]]
@@ -123,8 +129,7 @@ class Sources:
         return sorted(found, key=lambda workload: workload.id)
 
     def remote_endpoints(self) -> RemoteEndpoints:
-        """What this node knows of other nodes' workloads beside the inventory's; nothing, with a warning, where that
-        cannot be read."""
+        """Return the collected workloads of other nodes, besides the inventory's; none and a warning if unreadable."""
         try:
             known = remote_endpoints.known(self.machine.store).believed_by(self.state())
         except remote_endpoints.RemoteUnreadable as error:
@@ -135,7 +140,7 @@ class Sources:
         return known.remote
 
     def ipam(self) -> Data:
-        """{"usage": one entry per block, "allocations": [...]}"""
+        """Return {"usage": one entry per block, "allocations": one per address}. Raises CommandError."""
         answer = self.ask_if_running("ipam.show")
         if answer is None:
             ipam = self._ipam_on_disk()
@@ -149,14 +154,17 @@ class Sources:
         return answer
 
     def ipam_check(self) -> Data:
-        """{"lines": what to print, "problems": how many, ...}"""
+        """Return the check of allocations: {"lines": texts to print, "problems": their number, ...}.
+
+        Raises CommandError.
+        """
         answer = self.ask_if_running("ipam.check")
         if answer is None:
             answer = self._ipam_on_disk().check(self.state(), self.workloads()).to_dict()
         return answer
 
     def _ipam_on_disk(self) -> LocalIpam:
-        """Read, and written by nobody: what it would append is never flushed."""
+        """Return the allocations read from disk. Changes to them are never flushed. Raises CommandError."""
         ipam = LocalIpam(self.machine.ipam)
         try:
             ipam.load()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the running kernel can do what a node needs, found out without loading anything."""
+"""The features of the running kernel that a node needs, found without loading a module."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ FEATURES = {
 
 
 def observe(files: Files, release: t.Optional[str] = None) -> dict[str, t.Optional[bool]]:
-    """{feature: True, False or None}; None: it cannot be known here (a container does not see the host's modules)."""
+    """Return {feature: whether the kernel has it}; None means unknown (a container does not see the host's modules).
+
+    `release` is the kernel's (uname -r), by default the running one's.
+    """
     release = release or os.uname().release
     folder = f"/lib/modules/{release}"
     available = files.read(f"{folder}/modules.builtin") + files.read(f"{folder}/modules.dep")
@@ -59,7 +62,10 @@ def _config(files: Files, release: str) -> str:
 
 
 def _by_symbols(files: Files, known: dict[str, t.Optional[bool]]) -> None:
-    """The last resort: functions that the kernel has now. What is absent may still be a module, unless it has none."""
+    """Fill the gaps of `known` from the kernel's symbols, as a last resort.
+
+    A feature without a symbol may still be a module: it stays unknown (None) if the kernel has modules.
+    """
     symbols = files.read_bytes("/proc/kallsyms")
     has_modules = files.exists("/proc/modules")
     for name, feature in FEATURES.items():

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host's file system seen from a root that tests can place elsewhere. Nothing here writes, nothing here raises."""
+"""A reader of a host's files below a root that tests can choose. It never writes and raises nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 
 
 class Files:
-    """Reads below `root`. What is missing or unreadable reads as None or empty: a host owes no file to anybody."""
+    """The files below `root`. An absent or unreadable file or folder reads as empty."""
 
     def __init__(self, root: str = "/") -> None:
         self.root = root
@@ -37,7 +37,7 @@ class Files:
             return []
 
     def link(self, path: str) -> str:
-        """The target of a symbolic link, "" for anything else."""
+        """Return the target of a symbolic link, "" if `path` is none."""
         try:
             return os.readlink(self.path(path))
         except OSError:

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What packet filters of others do on a host: rules per iptables backend, a real Calico's, forwarding dropped.
+"""The packet filters on a host: rules by iptables backend, rules of a real Calico, and drops of forwarded packets.
 
-Of ip6tables only the last is of interest: whose filter it is, and in which backend, iptables has told already.
+ip6tables is read for drops only: iptables shows whose rules there are, and in which backend.
 """
 
 from __future__ import annotations
@@ -13,19 +13,23 @@ import typing as t
 
 from .files import Files
 
-#: `"cali:` begins the comments of a real Calico; ours is told by the mark that the iptables driver writes.
+#: Comments of a real Calico's rules begin with `cali:`; our iptables driver marks its rules otherwise.
 _CALICO_COMMENT = re.compile(r'--comment "?cali:')
 _NFT_CHAIN = re.compile(r"chain (\S+) \{\s*type filter hook forward [^}]*?policy drop;", re.DOTALL)
 _NFT_TABLE = re.compile(r"^table (\S+ \S+) \{(.*?)^\}", re.DOTALL | re.MULTILINE)
 
-#: Where iptables and ip6tables have theirs: these are read by their own programs.
+#: The nftables chains of iptables and ip6tables, which their own programs read.
 _IPTABLES = (("ip filter", "FORWARD"), ("ip6 filter", "FORWARD"))
 #: The families of tables through which packets of each IP version pass.
 _NFT_FAMILIES = {"ipv4": ("ip", "inet"), "ipv6": ("ip6", "inet")}
 
 
 def observe(files: Files, run: t.Callable[..., t.Any]) -> dict[str, t.Any]:
-    """Counts and names, see `judge` for their use. Legacy tables are dumped only if there are any."""
+    """Return facts about the packet filters, for `judge`. Legacy tables are dumped only if there are any.
+
+    `rules`: {backend: number}; `chains_of`: "docker", "ufw"; `calico_rules`: {table: number}; `forward_drop`: {"ipv4",
+    "ipv6": descriptions of chains}. `run` starts a program: a list of arguments, and `timeout` in seconds.
+    """
     facts: dict[str, t.Any] = {"rules": {}, "chains_of": [], "calico_rules": {}, "forward_drop": {}}
     native = list(_native_drops(run))
     for family, program, names in (
@@ -86,7 +90,7 @@ def _read(backend: str, lines: t.Sequence[str], facts: dict[str, t.Any]) -> None
 
 
 def _native_drops(run: t.Callable[..., t.Any]) -> t.Iterator[tuple[str, str]]:
-    """(table, chain) of the base chains of nftables, other than iptables' own, that drop what is forwarded."""
+    """Yield (table, chain) of nftables base chains that drop forwarded packets by default, without iptables' own."""
     result = run(["nft", "list", "chains"], timeout=30.0)
     if result.code != 0:
         return

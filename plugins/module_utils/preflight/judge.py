@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why a host cannot be the node that its NodeState describes. Pure: facts of `observe` in, findings out."""
+"""The reasons why a host cannot be the node that its NodeState describes, found in the facts of `observe`. No I/O."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from . import packages
 
 Facts = t.Mapping[str, t.Any]
 
-#: Where the tests run: what is supported.
+#: The supported systems, on which the tests run: {id of os-release: versions}.
 SUPPORTED = {"debian": ("12", "13")}
 OWN_ALIAS = "calico:"
 VXLAN_DEVICES = ("vxlan.calico", "vxlan-v6.calico")
 
 
 class Finding(t.NamedTuple):
-    """One sentence of what, one of where or why, one of how to go on."""
+    """A reason against a host: one sentence of what is wrong, one of where or why, one of the remedy."""
 
     id: str
     severity: str  # error: the node cannot work or would break what is there; warning: worth knowing
@@ -38,13 +38,13 @@ class Finding(t.NamedTuple):
 
 
 def judge(facts: Facts, state: NodeState) -> list[Finding]:
-    """All findings, errors first, each list in the order in which they are best cured."""
+    """Return all findings, errors before warnings, each in the order in which they are best corrected."""
     findings = [finding for check in _CHECKS for finding in check(facts, state)]
     return sorted(findings, key=lambda finding: finding.severity != "error")
 
 
 def missing_packages(facts: Facts, state: NodeState, cni: bool = False) -> list[str]:
-    """The packages that this state takes, with the CNI plugin where `cni`, and the host does not have."""
+    """Return the names of packages that the state needs and the host lacks; with `cni`, the CNI plugin's, too."""
     unneeded = set()
     if state.bird is None:
         unneeded.add("bird2")
@@ -57,7 +57,7 @@ def missing_packages(facts: Facts, state: NodeState, cni: bool = False) -> list[
 
 
 def lacks_onlink(version: str) -> bool:
-    """Whether a BIRD of this package version has no `onlink` in filters: before 2.0.12, and 3.0 and 3.1."""
+    """Return whether a BIRD of this package version has no `onlink` in filters. Raises ValueError for no version."""
     return not bird_version.parse(version.split(":")[-1]).has_onlink
 
 
@@ -215,7 +215,7 @@ def _bgp_port(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
     if listeners and not foreign:
         return
     who = _shown(foreign[0]) if foreign else "its process could not be told"
-    # Our own BIRD on another port than the observed one is nameless here, and no reason to stop.
+    # `observe` names owners of BGP_PORT only: a listener without a name on another port may be our own BIRD.
     if not listeners and port != BGP_PORT:
         return
     yield Finding(
@@ -237,7 +237,7 @@ def _tunl0(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
     routes = facts["manual_routes"].get("tunl0", [])
     signs = []
     if not link["alias"].startswith(OWN_ALIAS):
-        # Under our alias the local end is our own doing.
+        # With our alias, we have set the local end ourselves.
         if link["local"] not in (None, "", "0.0.0.0"):
             signs.append(f"local end {link['local']}")
         signs += [f"address {address}" for address in addresses if not address.endswith("/32")]
@@ -262,7 +262,10 @@ def _tunl0(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
 
 
 def _marked(link: t.Mapping[str, t.Any], wanted: TunnelDevice) -> bool:
-    """By its alias, or by the MAC, a hash of the node's name, on a device that a run left before it had its alias."""
+    """Return whether a link is ours: by its alias or, if a run stopped before it set the alias, by its MAC.
+
+    The MAC is a hash of the node's name.
+    """
     return bool(link["alias"].startswith(OWN_ALIAS) or (not link["alias"] and link["mac"] == wanted.mac))
 
 
@@ -283,7 +286,7 @@ def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
         return
     wanted = devices[0]
     ours = {device.name for device in devices}
-    # One of ours that is not wanted any more goes by itself.
+    # A device of ours that the state does not need will be removed.
     ours |= {name for name in VXLAN_DEVICES if facts["links"].get(name, {}).get("alias", "").startswith(OWN_ALIAS)}
     others = [
         name
@@ -346,7 +349,7 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
 
 
 def _forward_drops(facts: Facts, state: NodeState) -> tuple[list[str], str]:
-    """(the chains that drop what the node forwards, the commands that end it), of the IP versions that it forwards."""
+    """Return the chains that drop packets of the IP versions that the node forwards, and the commands to end that."""
     drops: list[str] = []
     programs = []
     needs = bool(state.address), _forwards_ipv6(state)
@@ -404,7 +407,10 @@ def _bird(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
 
 
 def _gateway(facts: Facts, state: NodeState) -> t.Iterator[Finding]:
-    """Of IPv4; of IPv6 it is an address of the host's own end of the link."""
+    """Yield a finding if the host cannot answer for the workloads' IPv4 gateway.
+
+    The IPv6 gateway needs no check: it is an address of the host's own end of the link.
+    """
     if not state.address or not _routes_for_workloads(state) or facts["link_local_route"]:
         return
     if any("169.254.1.1/32" in addresses for addresses in facts["addresses"].values()):

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host is like, as plain data for `judge`: a few files of /proc, two netlink dumps, three short processes.
+"""The observation of a host as plain data for `judge`: a few files of /proc, netlink dumps and short processes.
 
-Works on a host that has nothing but Python, changes nothing, and knows nothing of what the host is to become.
+It needs nothing but Python on the host, changes nothing, and does not know the state that the host is to have.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .files import Files
 
 Facts = dict[str, t.Any]
 
-#: Ports whose owners are looked up (it costs a walk through /proc); of all others only the number is told.
+#: Ports whose owners are looked up, which costs a walk through /proc. Only the numbers of other ports are reported.
 NAMED_PORTS = {"tcp": (BGP_PORT,), "udp": (VXLAN_PORT,)}
-#: Route protocols of people and their tools: boot is what `ip route add` writes (rtnetlink(7)).
+#: Route protocols of manual routes: boot (3), which `ip route add` sets, and static (4) (rtnetlink(7)).
 _MANUAL_PROTOCOLS = (3, 4)
-_ADVERTISED = 9  # by routers (RTPROT_RA)
+_ADVERTISED = 9  # RTPROT_RA: routes from routers' advertisements
 TUNNELS = ("tunl0", "vxlan.calico", "vxlan-v6.calico")
-#: Names that the kernel shortens to 15 characters.
+#: Names of processes, which the kernel cuts to 15 characters -> what they belong to.
 DAEMONS = {
     "calico-felix": "calico",
     "calico-node": "calico",
@@ -48,7 +48,11 @@ def observe(
     uid: t.Optional[int] = None,
     release: t.Optional[str] = None,
 ) -> Facts:
-    """`run` starts programs (the kernel's own by default), `uid` and `release` are the process's and the kernel's."""
+    """Return the facts about this host that `judge` needs, as plain data.
+
+    `root` is the folder in place of /, `run` starts programs (by default `kernel.run`), `uid` is the user id of the
+    process, and `release` the kernel's (uname -r). Absent files and programs are no error.
+    """
     files = Files(root)
     run = run or kernel.run
     names = processes.names_here(files)
@@ -88,7 +92,7 @@ def _system(files: Files) -> dict[str, str]:
 
 
 def _daemons(names: t.Mapping[int, str]) -> dict[str, list[str]]:
-    """{what: names of its processes}."""
+    """Return {"calico", "docker"...: sorted names of its processes} for the daemons of DAEMONS that run."""
     found: dict[str, set[str]] = {}
     for name in names.values():
         if name in DAEMONS:
@@ -106,7 +110,7 @@ def _ports(files: Files, protocol: str, names: t.Mapping[int, str]) -> dict[str,
 
 
 def _devices(kernel: Kernel) -> Facts:
-    """Links and addresses other than workloads', and what people route into the tunnel devices."""
+    """Return links, addresses (CIDR by device) and manual routes into tunnel devices, without workloads' devices."""
     links = {link.name: link for link in kernel.links() if not link.name.startswith("cali")}
     held: dict[int, dict[str, list[str]]] = {4: {}, 6: {}}
     for family, addresses in held.items():
@@ -129,14 +133,16 @@ def _devices(kernel: Kernel) -> Facts:
 
 
 def _ipv6(files: Files, kernel: Kernel) -> Facts:
-    """Whether the kernel has it, and the devices whose default route would go as soon as the host forwards: the kernel
-    takes routers' advertisements there (accept_ra 1), which a router does only where accept_ra is 2."""
+    """Return whether the kernel has IPv6, and the devices whose default route is lost as soon as the host forwards.
+
+    These devices have accept_ra 1: the kernel accepts routers' advertisements only while the host does not forward.
+    """
     conf = "/proc/sys/net/ipv6/conf"
     advertised = []
     if files.read(f"{conf}/all/forwarding").strip() == "0":
         for destination, attributes in kernel.routes(protocol=_ADVERTISED, family=6):
             device = attributes.device or ""
-            if device.startswith("cali") or device in TUNNELS:  # of an attacker's, and removed
+            if device.startswith("cali") or device in TUNNELS:  # an attacker's route, which is removed
                 continue
             if destination == "::/0" and files.read(f"{conf}/{device}/accept_ra").strip() == "1":
                 advertised.append(device)
@@ -144,7 +150,7 @@ def _ipv6(files: Files, kernel: Kernel) -> Facts:
 
 
 def _link_local_route(files: Files) -> t.Optional[str]:
-    """The device by which the host would reach 169.254.1.1, workloads' own left out; None: no route to it."""
+    """Return the device by which the host would reach 169.254.1.1, except workloads' devices; None without a route."""
     best: tuple[int, int] = (-1, 0)
     device = None
     for line in files.read("/proc/net/route").splitlines()[1:]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which packages of the distribution a host has, read from dpkg's own file (dpkg(1), /var/lib/dpkg/status)."""
+"""The packages of the distribution on a host, read from dpkg's own file (dpkg(1), /var/lib/dpkg/status)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .files import Files
 
 STATUS = "/var/lib/dpkg/status"
 
-#: What a node needs. BIRD 3 comes as bird3; either will do if its version does (see `judge`).
+#: The packages that a node needs. BIRD 3 is the package bird3; `judge` checks the version of either.
 NEEDED = ("bird2", "ipset", "iptables", "python3-pyroute2")
 BIRD = ("bird3", "bird2")
-#: What makes the CNI plugin faster: it does without.
+#: Optional packages that make the CNI plugin faster.
 CNI = ("netcat-openbsd",)
 
 
 def installed(files: Files, names: t.Iterable[str]) -> dict[str, t.Optional[str]]:
-    """{package: version, or None where it is not installed}."""
+    """Return {package: version, or None if it is not installed} for `names`."""
     status = files.read_bytes(STATUS)
     return {name: _version(status, name) for name in names}
 
@@ -40,12 +40,12 @@ def _version(status: bytes, name: str) -> t.Optional[str]:
 
 
 def of_node(files: Files) -> dict[str, t.Optional[str]]:
-    """As `installed`, for all that a node may need."""
+    """Return {package: version, or None if it is not installed} for all packages that a node may need."""
     return installed(files, {*NEEDED, *BIRD, *CNI})
 
 
 def missing(found: t.Mapping[str, t.Optional[str]]) -> list[str]:
-    """The needed packages that are not there."""
+    """Return the packages of NEEDED that are not installed. Any of BIRD counts as bird2."""
     return [
         name
         for name in NEEDED
@@ -54,8 +54,8 @@ def missing(found: t.Mapping[str, t.Optional[str]]) -> list[str]:
 
 
 def candidate(run: t.Callable[..., t.Any], name: str = "bird2") -> t.Optional[str]:
-    """The version that apt would install (apt-cache(8)), or None: no apt, no such package, lists never fetched."""
-    # Without its caches apt-cache writes nothing, as check mode promises.
+    """Return the version that apt would install; None without apt, such a package, or fetched package lists."""
+    # Without its caches, apt-cache writes nothing: check mode requires that.
     off = ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="]
     result = run(["apt-cache", *off, "policy", name], timeout=30.0)
     match = re.search(r"^\s*Candidate:\s*(\S+)$", result.output, re.MULTILINE) if result.code == 0 else None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which processes share this network namespace, and which of them hold a socket (proc(5), no process started)."""
+"""The processes in this network namespace and the owners of sockets, read from /proc (proc(5))."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OWN_BIRD_UNIT = "calico-bird.service"
 OWN_BIRD_SOCKET = "/run/calico/bird.ctl"
 
 _LISTEN = "0A"  # TCP_LISTEN in the kernel's include/net/tcp_states.h
-_UNCONNECTED = "07"  # what a UDP socket without a peer shows
+_UNCONNECTED = "07"  # the state of a UDP socket without a peer
 _SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 
@@ -27,7 +27,7 @@ class Process(t.NamedTuple):
 
 
 def names_here(files: Files) -> dict[int, str]:
-    """{pid: comm} of the processes in this network namespace: a container with a stack of its own is none of ours."""
+    """Return {pid: comm} of the processes in this network namespace, without containers that have their own."""
     own = files.link("/proc/self/ns/net")
     names = {}
     for entry in files.listing("/proc"):
@@ -53,7 +53,7 @@ def describe(files: Files, pid: int) -> Process:
 
 
 def sockets(files: Files, protocol: str) -> dict[int, set[str]]:
-    """{local port: inodes} of the sockets that wait for anybody; `protocol` is tcp or udp."""
+    """Return {local port: inodes} of sockets that listen (`protocol` "tcp") or have no peer ("udp")."""
     wanted = _LISTEN if protocol == "tcp" else _UNCONNECTED
     found: dict[int, set[str]] = {}
     for name in (protocol, protocol + "6"):
@@ -66,9 +66,9 @@ def sockets(files: Files, protocol: str) -> dict[int, set[str]]:
 
 
 def owners(files: Files, inodes: t.AbstractSet[str], pids: t.Iterable[int]) -> list[Process]:
-    """The processes that hold one of these sockets. Without root's rights none can be told.
+    """Return the processes among `pids` that hold one of the sockets; without root's rights, none can be found.
 
-    Our own BIRD is looked at first: on a converged node it is the answer and all other processes are left alone.
+    Our own BIRD is examined first: on a converged node it is the answer, and no other process is examined.
     """
     missing = {inode for inode in inodes if inode != "0"}
     found = []

@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Calico v3 resources: documents in, defaulted and validated resources out.
+"""Calico v3 resources: the reader and validator of documents.
 
     pool = resources.parse({"kind": "IPPool", "metadata": {"name": "a"}, "spec": {"cidr": "10.244.0.0/16"}})
     pool.blockSize, pool.encapsulation         # 26, "None"
     pool.to_document()                         # the document with all defaults
-    resources.check_supported(policy)          # whether all of a valid resource can be put in force here
+    resources.check_supported(policy)          # raises ResourceError for a field that cannot be applied here
 
-Fields have the names of the Calico documentation (https://docs.tigera.io/calico/latest/reference/resources/), and
-documents get the verdict that Calico's own client gives them after filling in its defaults.
+Fields have the names of the Calico documentation (https://docs.tigera.io/calico/latest/reference/resources/). A
+document is valid exactly if Calico's own client accepts it after filling in its defaults.
 """
 
 from __future__ import annotations

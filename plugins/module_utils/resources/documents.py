@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From documents to resources: the envelope of apiVersion, kind, metadata, spec and status."""
+"""The reader of documents: the envelope of apiVersion, kind, metadata, spec and status."""
 
 from __future__ import annotations
 
@@ -46,16 +46,17 @@ KINDS: dict[str, type[Resource]] = {
 }
 
 
-#: Kinds of Calico's that have no place without Kubernetes, and what stands for them.
+#: Calico's kinds that make sense with Kubernetes only, and the remedy that an error names for each.
 _OF_KUBERNETES = {
     "StagedKubernetesNetworkPolicy": "Write a StagedNetworkPolicy, with Calico's selectors and rules.",
 }
 
 
 def parse(document: t.Mapping[str, t.Any]) -> Resource:
-    """The resource that one v3 document describes, defaulted. Raises ResourceError.
+    """Return the resource that one v3 document describes, with all defaults filled in.
 
-    `apiVersion` may be left out; what a server adds to metadata is taken and dropped.
+    `apiVersion` may be left out; fields that a server adds to metadata are accepted and dropped. Raises ResourceError
+    for a document that is not valid.
     """
     if not isinstance(document, t.Mapping):
         raise ResourceError("", "", "", document, "is not a mapping.", "Write apiVersion, kind, metadata and spec.")
@@ -68,11 +69,11 @@ def parse(document: t.Mapping[str, t.Any]) -> Resource:
 
 
 def parse_flat(kind: str, mapping: t.Mapping[str, t.Any]) -> Resource:
-    """The resource of `kind` that a mapping without an envelope describes, as inventories have it.
+    """Return the resource of `kind` that a flat mapping describes, the form that inventories use.
 
-    name, labels, annotations and, of kinds that have one, namespace are metadata, all else is spec; errors name the
-    fields that way. An IPPool may also have the operator's `encapsulation` and `natOutgoing: Enabled`. A whole document
-    is taken as `parse` does. Raises ResourceError.
+    name, labels, annotations and, for kinds that have one, namespace are metadata; all other keys are spec. Errors name
+    fields without "spec." and "metadata.". An IPPool may also have the operator's `encapsulation` and `natOutgoing:
+    Enabled`. A mapping that has spec or metadata is read by `parse`. Raises ResourceError.
     """
     if isinstance(mapping, t.Mapping):
         whole = "spec" in mapping or "metadata" in mapping
@@ -153,7 +154,7 @@ def _metadata_fields(cls: type[Resource]) -> t.Collection[str]:
 
 
 def _document_of(cls: type[Resource], flat: t.Mapping[str, t.Any]) -> Document:
-    """The document that a flat mapping stands for."""
+    """Return the v3 document of a flat mapping. Raises Refused for a key that is no field of `cls`."""
     known = (*_metadata_fields(cls), *types_of(cls), *(ip_pool.FLAT_FIELDS if cls is IPPool else ()))
     envelope = {key: value for key, value in flat.items() if key in ("apiVersion", "kind")}
     rest = dict(cls.readable({key: value for key, value in flat.items() if key not in envelope}))

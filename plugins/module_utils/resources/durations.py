@@ -13,12 +13,12 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0
 _PART = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 _DURATION = re.compile(rf"([-+]?)((?:{_PART})+)", re.ASCII)
 _ONE = re.compile(_PART, re.ASCII)
-#: What fits 64 bits of nanoseconds.
+#: The longest duration in seconds: 64 bits of nanoseconds.
 _LIMIT = (2**63 - 1) / 1e9
 
 
 def parse_duration(text: str) -> t.Optional[float]:
-    """Seconds, or None if `text` is no length of time."""
+    """Return the duration `text` in seconds, negative after a minus sign, or None if `text` is no duration."""
     if text in ("0", "+0", "-0"):
         return 0.0
     found = _DURATION.fullmatch(text)

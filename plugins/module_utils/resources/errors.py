@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The two faces of a refusal: `Refused` inside this room, `ResourceError` outside of it."""
+"""Errors of invalid resources: `Refused` inside this package, `ResourceError` for its users."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import typing as t
 
 
 class Refused(Exception):
-    """A value that a field does not take. Readers raise it; containers add where they found it on its way out.
+    """A value that a field does not accept. Readers raise it; each container that it passes adds its own field's name.
 
     `rule` is a sentence without its subject ("is not a range of addresses."), `remedy` a sentence of its own. `value`
-    None stands for a value that is missing or needs no showing.
+    is None if the value is missing or need not be shown.
     """
 
     def __init__(self, value: t.Any, rule: str, remedy: str, field: str = "") -> None:
@@ -24,7 +24,7 @@ class Refused(Exception):
         super().__init__(value, rule, remedy)
 
     def inside(self, outer: t.Union[str, int]) -> Refused:
-        """The same refusal, seen from one container further out: a field's name or an index."""
+        """Put `outer`, a field's name or a list index, in front of `field`; return this same refusal."""
         here = f"[{outer}]" if isinstance(outer, int) else outer
         glue = "." if self.field and not self.field.startswith("[") else ""
         self.field = f"{here}{glue}{self.field}"
@@ -34,9 +34,9 @@ class Refused(Exception):
 class ResourceError(ValueError):
     """A document that is no valid resource.
 
-    `kind` and `name` say which resource ("" where not even that could be read), `field` is the path of what is wrong
-    (`spec.blockSize`; `blockSize` in the flat form), `value` what stands there (None: nothing, or nothing worth
-    showing), `rule` the sentence that says what is wrong, without its subject, `remedy` how to go on.
+    `kind` and `name` identify the resource ("" if they could not be read). `field` is the path of the wrong field
+    (`spec.blockSize`; `blockSize` in the flat form) and `value` its value (None: missing, or not worth showing). `rule`
+    says what is wrong, as a sentence without its subject, and `remedy` how to correct it.
     """
 
     def __init__(self, kind: str, name: str, field: str, value: t.Any, rule: str, remedy: str) -> None:
@@ -55,7 +55,7 @@ class ResourceError(ValueError):
 
 
 def shown(value: t.Any) -> str:
-    """A value as an error shows it: short, on one line, and in quotes unless it reads well without."""
+    """Return a value as errors show it: one line of at most 80 characters, quoted unless it reads well without."""
     plain = isinstance(value, str) and value.isprintable() and value and not value[0].isspace()
     text = value if plain else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

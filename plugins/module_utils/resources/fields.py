@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a field of a resource can hold, and how a mapping becomes a dataclass of such fields.
+"""Types of resource fields, and the reading of mappings into dataclasses of such fields.
 
-A field is declared once, as `cidr: str = field(Range())`: from that come reading, writing and the JSON schema. Readers
-take what YAML or JSON gives, return plain values and raise Refused. A null is as good as an absent field, as in Calico.
+A field is declared once, as `cidr: str = field(NETWORK)`; reading, writing and the JSON schema follow from that.
+Readers accept values as YAML or JSON gives them, return plain values and raise Refused. As in Calico, a null counts as
+an absent field.
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ NAME_REMEDY = "Begin and end it, and each part between dots, with a letter or di
 
 
 class Type(t.Protocol):
-    """How one field is read from a document, written back and described."""
+    """The type of one field: it reads the field from a document, writes it back and describes it.
+
+    `read` returns the plain value or raises Refused; `write` returns what `read` would read as the same value; `schema`
+    returns JSON Schema.
+    """
 
     def read(self, value: t.Any) -> t.Any: ...
 
@@ -44,7 +49,7 @@ class Type(t.Protocol):
 
 
 def field(type_: Type, default: t.Any = None) -> t.Any:
-    """A dataclass field that documents may set. A default that is a type is called for each instance."""
+    """Return a dataclass field that documents may set. A default that is a type is called for each instance."""
     # pylint: disable=invalid-field-call  # it is called within dataclasses, through this function
     if isinstance(default, type):
         return dataclasses.field(default_factory=default, metadata={_TYPE: type_}, hash=False)
@@ -65,7 +70,7 @@ def _text(value: t.Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Text(_Plain):
-    """Any text. With `check`, an empty text means the field is not set; any other must pass."""
+    """Any text. With `check`, an empty text means that the field is not set; any other text must pass the check."""
 
     check: t.Optional[t.Callable[[str], bool]] = None
     rule: str = ""
@@ -94,7 +99,7 @@ class Filled(Text):
 
 @dataclasses.dataclass(frozen=True)
 class Choice(_Plain):
-    """One of a few words; an empty text leaves the default, where there is one."""
+    """One of a few words. An empty text means the default, if there is one."""
 
     words: tuple[str, ...]
     default: t.Optional[str] = None
@@ -114,7 +119,7 @@ class Choice(_Plain):
 
 
 class Flag(_Plain):
-    """true or false."""
+    """A field that is true or false."""
 
     def read(self, value: t.Any) -> bool:
         if not isinstance(value, bool):
@@ -127,7 +132,7 @@ class Flag(_Plain):
 
 @dataclasses.dataclass(frozen=True)
 class Integer(_Plain):
-    """A whole number; 0 leaves the default."""
+    """A whole number. 0 means the default."""
 
     minimum: int = -(2**63)
     maximum: int = 2**63 - 1
@@ -146,7 +151,7 @@ class Integer(_Plain):
 
 
 class Number:
-    """A finite number, read as a float and written without a fraction where it has none."""
+    """A finite number, read as a float and written as an integer if it is whole."""
 
     def read(self, value: t.Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -175,7 +180,7 @@ _AS_DOTTED = re.compile(r"(\d{1,20})\.(\d{1,20})", re.ASCII)
 
 
 class ASNumber(_Plain):
-    """A number of 32 bits, also as text, also in the asdot notation of RFC 5396 (65000.1). Read as a number."""
+    """An AS number of 32 bits, read as an integer. Text is accepted, also in asdot notation (65000.1, RFC 5396)."""
 
     def read(self, value: t.Any) -> int:
         number = self._number(value)
@@ -214,7 +219,7 @@ class ASNumber(_Plain):
 
 @dataclasses.dataclass(frozen=True)
 class SelectorText(_Plain):
-    """A selector, kept as written; an empty text leaves the default."""
+    """A selector, kept as written. An empty text means the default."""
 
     default: str = ""
 
@@ -268,7 +273,7 @@ T = t.TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Fields(t.Generic[T]):
-    """A mapping, read as the dataclass `of`; its method `checked`, if it has one, has the last word."""
+    """A mapping, read as the dataclass `of`, whose method `checked`, if any, may replace or refuse the result."""
 
     of: t.Callable[..., T]
 
@@ -288,7 +293,7 @@ _TYPES: dict[t.Any, dict[str, Type]] = {}
 
 
 def types_of(cls: t.Callable[..., t.Any]) -> dict[str, Type]:
-    """The fields of a dataclass that documents may set."""
+    """Return the fields of a dataclass that documents may set, as {name: type}."""
     types = _TYPES.get(cls)
     if types is None:
         entries = dataclasses.fields(t.cast(t.Any, cls))
@@ -297,7 +302,10 @@ def types_of(cls: t.Callable[..., t.Any]) -> dict[str, Type]:
 
 
 def read_fields(cls: t.Callable[..., T], value: t.Any, **others: t.Any) -> T:
-    """A `cls` of what the mapping `value` sets, the defaults for the rest, and `others`."""
+    """Return a `cls` with the fields that `value` and `others` set, and defaults for the rest.
+
+    Raises Refused if `value` is no mapping, has an unknown key, or has a value that its field does not accept.
+    """
     if not isinstance(value, t.Mapping):
         raise Refused(value, "is not a mapping.", "Write its fields one a line, each with a colon.")
     types = types_of(cls)
@@ -315,7 +323,7 @@ def read_fields(cls: t.Callable[..., T], value: t.Any, **others: t.Any) -> T:
 
 
 def write_fields(made: t.Any) -> Document:
-    """What `read_fields` would read as `made` again; fields that are not set are left out."""
+    """Return the mapping that `read_fields` would read as `made` again, without fields that are not set."""
     document: Document = {}
     for name, type_ in types_of(type(made)).items():
         value = getattr(made, name)
@@ -325,7 +333,7 @@ def write_fields(made: t.Any) -> Document:
 
 
 def _is_unset(value: t.Any, default: t.Any) -> bool:
-    # An empty list is no list, except where the two differ; so with a mapping that is read as a dataclass.
+    # An empty list or dataclass counts as unset only if that is its default: elsewhere empty and absent differ.
     if value == () or dataclasses.is_dataclass(value):
         return bool(value == default)
     return value is None or value in ("", {})
@@ -337,7 +345,7 @@ def schema_of(cls: t.Callable[..., t.Any]) -> Document:
 
 
 def nearest(word: str, known: t.Iterable[str]) -> list[str]:
-    """The known word that `word` most likely was meant to be, in a list of at most one."""
+    """Return a list of the one known word that is closest to `word`, in any case; empty if none is close."""
     by_lower = {entry.lower(): entry for entry in known}
     found = difflib.get_close_matches(word.lower(), list(by_lower), n=1)
     return [by_lower[entry] for entry in found]
@@ -357,7 +365,7 @@ def _is_name(text: str) -> bool:
 
 
 def is_label(text: str) -> bool:
-    """Whether `text` is an RFC 1123 label in lower case: a name without dots."""
+    """Return whether `text` is an RFC 1123 label in lower case: a name without dots."""
     return bool(_LABEL.fullmatch(text))
 
 
@@ -373,7 +381,7 @@ def _is_network(text: str) -> bool:
 def _is_version(version: int, text: str) -> bool:
     cidr = addresses.parse_cidr_or_address(text)
     if cidr and cidr.version != version:
-        # ::ffff:10.0.0.1/64 is an IPv4 address in a range that is not.
+        # ::ffff:10.0.0.1/64 is an IPv4 address in an IPv6 range.
         address = addresses.parse_address(text.partition("/")[0])
         return bool(address and address.version == version)
     return cidr is not None
@@ -394,7 +402,7 @@ def _is_address(text: str) -> bool:
 
 
 def _is_mac(text: str) -> bool:
-    """6, 8 or 20 octets, in pairs of digits between ":" or "-", or in fours between dots."""
+    """Return whether `text` is 6, 8 or 20 octets: pairs of digits between ":" or "-", or fours between dots."""
     separator, width = (".", 4) if text[4:5] == "." else (text[2:3], 2)
     if separator not in (":", "-", "."):
         return False

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""metadata: the name, labels and annotations that every resource has, as Kubernetes takes them."""
+"""The field metadata: the name, labels and annotations of a resource, under the rules of Kubernetes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LABEL_REMEDY = (
 
 
 def _check_key(key: str) -> None:
-    """A qualified name: an optional DNS prefix and a slash, then the name itself."""
+    """Raise Refused unless `key` is a qualified name: an optional DNS prefix with a slash, then a name."""
     prefix, slash, name = key.rpartition("/")
     if not _LABEL_NAME.fullmatch(name) or len(name) > _LABEL_LIMIT:
         raise Refused(key, "is not a label's name.", f"{_LABEL_REMEDY}, behind an optional example.org/.")
@@ -37,7 +37,7 @@ def _check_key(key: str) -> None:
         raise Refused(
             key,
             "has a prefix that is not a DNS name in lower case.",
-            "Write what stands before the '/' as example.org, or leave it out.",
+            "Write the part before the '/' as example.org, or leave it out.",
         )
 
 
@@ -75,7 +75,7 @@ class _Labels(_TextMap):
         return labels
 
 
-#: Labels, also where they stand on their own, outside of metadata.
+#: The type of labels, for fields outside of metadata, too.
 LABELS = _Labels()
 
 
@@ -84,7 +84,7 @@ class _Annotations(_TextMap):
         annotations = super().read(value)
         size = 0
         for key, text in annotations.items():
-            # Unlike those of labels, their prefixes may be in upper case.
+            # Unlike a label's prefix, an annotation's may be in upper case.
             _check_key(key.lower())
             size += len(key.encode("utf-8", "surrogatepass")) + len(text.encode("utf-8", "surrogatepass"))
         if size > _ANNOTATIONS_LIMIT:
@@ -99,7 +99,7 @@ class _Annotations(_TextMap):
 ANNOTATIONS = _Annotations()
 
 
-#: What a server adds to the resources that it hands out: taken, not kept.
+#: Fields that a server adds to the resources that it hands out. They are accepted and dropped.
 FROM_SERVERS = (
     "namespace",
     "generateName",
@@ -149,7 +149,7 @@ _NAMESPACE = Text(
 
 @dataclasses.dataclass(frozen=True)
 class NamespacedMetadata(Metadata):
-    """That of a resource whose name is unique in its namespace only; without one it is in `default`."""
+    """The metadata of a resource whose name is unique within its namespace only. The default namespace is `default`."""
 
     namespace: str = field(_NAMESPACE, DEFAULT_NAMESPACE)
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Selectors of policies, which differ in whether they take global()."""
+"""Selectors of policies, which differ in whether they accept global()."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _GLOBAL_ALONE = re.compile(r"[ \t]*global\([\t\n\f\r ]*\)[ \t]*")
 
 @dataclasses.dataclass(frozen=True)
 class EndpointSelector(SelectorText):
-    """A selector over labels of endpoints, which global() says nothing about."""
+    """A selector over labels of endpoints. It refuses global(), which is about namespaces."""
 
     def read(self, value: t.Any) -> str:
         text = super().read(value)
-        # Calico looks for the text, so that it refuses it in quotes too; with a blank inside it would mean all().
+        # Calico searches the text, and so refuses "global()" in quotes, too. With a blank inside, it would mean all().
         if "global()" in text or any(isinstance(leaf, selectors.Global) for leaf in _leaves(text)):
             raise Refused(
                 text,
@@ -35,7 +35,7 @@ class EndpointSelector(SelectorText):
 
 @dataclasses.dataclass(frozen=True)
 class NamespaceSelector(SelectorText):
-    """A selector over labels of namespaces, or global() for what has no namespace."""
+    """A selector over labels of namespaces, or global() for endpoints and sets without a namespace."""
 
     def read(self, value: t.Any) -> str:
         text = super().read(value)

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Protocols and ports, as rules and endpoints write them.
+"""Protocols and ports in rules and endpoints.
 
-A protocol is a name ("TCP") or a number (6); Calico takes the name and its number for different things where a rule
-asks for ICMP or HTTP, and so do the readers here. A port is a number, a range ("1000:2000") or a name ("http").
+A protocol is a name ("TCP") or a number (6). In rules with ICMP or HTTP matches, Calico treats a name and its number
+differently, and so do the readers here. A port is a number, a range ("1000:2000") or a name ("http").
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .errors import Refused
 from .fields import Document, Filled, nearest
 
 PROTOCOLS = ("TCP", "UDP", "ICMP", "ICMPv6", "SCTP", "UDPLite")
-#: By name and by number.
+#: The protocols that have ports, by name and by number.
 PROTOCOLS_WITH_PORTS = frozenset({"TCP", "UDP", "SCTP", 6, 17, 132})
 
 MAX_PORT = 65535
@@ -37,17 +37,17 @@ class PortRange:
     last: int
 
 
-#: A range of ports, or the name that endpoints give to one.
+#: A range of ports, or a port's name, which endpoints define.
 Port = t.Union[PortRange, str]
 
 
 def _number(digits: str) -> int:
-    """Theirs, or of very many digits a number that is as good as theirs: none here has more than five."""
+    """Return the number of `digits`, cut to six of them: no valid number here has more than five."""
     return int(digits.lstrip("0")[:6] or "0")
 
 
 class Protocol:
-    """A name of PROTOCOLS, or a number from 1 to 255, also as text. Read as a name or a number."""
+    """A protocol, read as a name of PROTOCOLS or as a number from 1 to 255. Numbers may be text."""
 
     def read(self, value: t.Any) -> t.Union[str, int]:
         if isinstance(value, str):
@@ -108,7 +108,7 @@ class RulePort:
 
 
 def _is_port_name(text: str) -> bool:
-    """As Kubernetes names ports: no two dashes in a row, at least one letter."""
+    """Return whether `text` is a port name in Kubernetes: no two dashes in a row, at least one letter."""
     return bool(_PORT_NAME.fullmatch(text)) and len(text) <= _PORT_NAME_LIMIT
 
 

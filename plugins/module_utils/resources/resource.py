@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What all kinds of resources share."""
+"""The base classes of all resource kinds."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ R = t.TypeVar("R", bound="Resource")
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
-    """A validated resource with its defaults; the fields of spec are attributes, by their names in Calico's documents.
+    """A resource with all defaults. The fields of spec are attributes, named as in Calico's documents.
 
-    Only `parse` and `parse_flat` validate: what is built by hand is taken as it is.
+    Only `parse` and `parse_flat` validate: a resource that is built by calling its class may be invalid.
     """
 
     KIND: t.ClassVar[str]
@@ -40,19 +40,28 @@ class Resource:
 
     @classmethod
     def readable(cls, spec: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
-        """`spec` without what is known and no field. Raises Refused where that says more than "not a field"."""
+        """Return `spec` without obsolete fields that may be ignored.
+
+        Raises Refused for an obsolete field that is set, to name its replacement.
+        """
         return spec
 
     def checked(self: R) -> R:
-        """The same with what depends on several fields of spec checked and defaulted. Raises Refused."""
+        """Return this resource with the defaults that depend on several fields of spec.
+
+        Raises Refused if the fields contradict each other.
+        """
         return self
 
     def checked_metadata(self: R) -> R:
-        """The same, `checked` already, with what this kind wants of its metadata checked. Raises Refused."""
+        """Return this resource, which is `checked` already, with metadata by this kind's rules.
+
+        Raises Refused if the metadata breaks them.
+        """
         return self
 
     def to_document(self) -> Document:
-        """The v3 document with all defaults, which `parse` reads as this resource again."""
+        """Return the v3 document with all defaults, which `parse` reads as this resource again."""
         document = {
             "apiVersion": API_VERSION,
             "kind": self.KIND,
@@ -67,7 +76,7 @@ class Resource:
 
 @dataclasses.dataclass(frozen=True)
 class NamespacedResource(Resource):
-    """A resource whose name is unique in its namespace only."""
+    """A resource whose name is unique within its namespace only."""
 
     METADATA: t.ClassVar[Fields[t.Any]] = Fields(NamespacedMetadata)
 

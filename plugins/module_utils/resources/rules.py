@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Rules of policies and profiles: what to do with packets, and which packets.
+"""Rules of policies and profiles: an action, and the packets that it is for.
 
 Source: https://docs.tigera.io/calico/latest/reference/resources/networkpolicy#rule
 """
@@ -20,7 +20,7 @@ from .policy_selectors import EndpointSelector, NamespaceSelector
 from .ports import PROTOCOL, PROTOCOLS_WITH_PORTS, RULE_PORT, Port
 
 ACTIONS = ("Allow", "Deny", "Log", "Pass")
-#: The IP version that a protocol belongs to. By name only, as in Calico.
+#: The IP version of a protocol. By name only, as in Calico.
 _IP_VERSION_OF = {"ICMP": 4, "ICMPv6": 6}
 
 
@@ -29,7 +29,7 @@ def _is_range(text: str) -> bool:
     return bool(cidr and cidr.strict)
 
 
-#: Unlike those of network sets, ranges in rules have a prefix length, and no address bits beyond it.
+#: Ranges in rules have a prefix length and no address bits beyond it, unlike ranges in network sets.
 _NETS = Items(
     Filled(
         _is_range,
@@ -43,7 +43,7 @@ _PORTS = Items(RULE_PORT)
 
 @dataclasses.dataclass(frozen=True)
 class ICMPFields:
-    """A type of ICMP messages, with a code or with any; neither is any message."""
+    """A match on ICMP type and code. Without a code it matches any code, without a type any message."""
 
     type: t.Optional[int] = field(Integer(0, 254))
     code: t.Optional[int] = field(Integer(0, 255))
@@ -56,7 +56,7 @@ class ICMPFields:
 
 @dataclasses.dataclass(frozen=True)
 class ServiceMatch:
-    """A Kubernetes service, for its endpoints."""
+    """A match on the endpoints of a Kubernetes service."""
 
     name: str = field(NAME, "")
     namespace: str = field(NAME, "")
@@ -69,7 +69,7 @@ class ServiceMatch:
 
 @dataclasses.dataclass(frozen=True)
 class ServiceAccountMatch:
-    """Service accounts, for the endpoints that run as one of them."""
+    """A match on endpoints by the service account that they run as."""
 
     names: tuple[str, ...] = field(Items(TEXT), ())
     selector: str = field(SelectorText(), "")
@@ -77,7 +77,7 @@ class ServiceAccountMatch:
 
 @dataclasses.dataclass(frozen=True)
 class EntityRule:
-    """The source or the destination of packets. What is given must match all together; nothing is anybody."""
+    """A match on the source or destination of packets. All fields that are set must match; without any, all do."""
 
     nets: tuple[str, ...] = field(_NETS, ())
     notNets: tuple[str, ...] = field(_NETS, ())
@@ -92,7 +92,7 @@ class EntityRule:
     def checked(self) -> EntityRule:
         if self.services:
             for name in ("namespaceSelector", "selector", "notSelector", "serviceAccounts", "nets", "notNets"):
-                # An empty serviceAccounts is there as well.
+                # An empty serviceAccounts counts as given.
                 if getattr(self, name) not in ("", (), None):
                     raise Refused(
                         self.services.name, f"cannot stand together with {name}.", "Keep one of them.", "services"
@@ -102,7 +102,7 @@ class EntityRule:
 
 @dataclasses.dataclass(frozen=True)
 class HTTPPath:
-    """A path, or the beginning of one."""
+    """A match on the path of a URL, or on its beginning."""
 
     exact: str = field(TEXT, "")
     prefix: str = field(TEXT, "")
@@ -125,7 +125,7 @@ class HTTPPath:
 
 @dataclasses.dataclass(frozen=True)
 class HTTPMatch:
-    """Requests by one of these methods, to one of these paths."""
+    """A match on HTTP requests by one of these methods, to one of these paths."""
 
     methods: tuple[str, ...] = field(Items(TEXT), ())
     paths: tuple[HTTPPath, ...] = field(Items(Fields(HTTPPath)), ())
@@ -139,14 +139,14 @@ class HTTPMatch:
 
 @dataclasses.dataclass(frozen=True)
 class RuleMetadata:
-    """What is said of a rule; the only thing in it that matches no packet."""
+    """The metadata of a rule, which has no effect on packets."""
 
     annotations: t.Mapping[str, str] = field(ANNOTATIONS, dict)
 
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A rule. `protocol` and `notProtocol` are a name of PROTOCOLS or a number, as written."""
+    """A rule of a policy or profile. `protocol` and `notProtocol` are a name of PROTOCOLS or a number, as written."""
 
     action: str = field(Choice(ACTIONS), "")
     ipVersion: t.Optional[int] = field(Integer())
@@ -161,7 +161,7 @@ class Rule:
 
     @property
     def entities(self) -> tuple[tuple[str, EntityRule], ...]:
-        """Both, with the names of their fields."""
+        """The source and the destination, each with the name of its field."""
         return (("source", self.source), ("destination", self.destination))
 
     def checked(self) -> Rule:
@@ -210,7 +210,7 @@ class Rule:
                 )
 
     def _check_icmp(self) -> None:
-        # A notICMP may stand without: what is not ICMP at all is no such message either.
+        # notICMP needs no protocol: a packet that is not ICMP is not such a message.
         if self.icmp and self.protocol not in _IP_VERSION_OF:
             raise Refused(
                 None,
@@ -220,7 +220,7 @@ class Rule:
             )
 
     def _check_nets(self) -> None:
-        """All ranges of a rule are of one IP version, for a packet from one to the other does not exist."""
+        """Raise Refused unless all ranges of the rule are of one IP version, as a packet's addresses are."""
         version, because = self.ipVersion, "ipVersion"
         for side, entity in self.entities:
             for name in ("nets", "notNets"):
@@ -261,7 +261,7 @@ class WithRules(t.Protocol):
 
 
 def each_rule(of: WithRules) -> t.Iterator[tuple[str, str, Rule]]:
-    """Direction ("ingress", "egress"), path inside spec ("ingress[0]") and rule, of all rules in their order."""
+    """Yield the direction ("ingress", "egress"), the path inside spec ("ingress[0]") and the rule, in their order."""
     for direction, rules in (("ingress", of.ingress), ("egress", of.egress)):
         for index, rule in enumerate(rules):
             yield direction, f"{direction}[{index}]", rule

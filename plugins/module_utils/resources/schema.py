@@ -4,7 +4,7 @@
 
 """JSON Schema (2020-12) of the resources, for editors.
 
-It knows names, types and words; the rules between fields are only in the resources themselves.
+The schema covers names, types and choices; only the resources themselves check rules between fields.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema(kind: str, flat: bool = False) -> Document:
-    """The schema of one kind's documents, or of its flat form as inventories have it."""
+    """Return the schema of one kind's documents, or of its flat form (`parse_flat`). Raises KeyError for no kind."""
     cls = KINDS[kind]
     spec, metadata = schema_of(cls), schema_of(cls.METADATA.of)
     if flat:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What Calico takes and nobody here can do: valid resources that must not be put in force by halves.
+"""The fields that Calico accepts and this collection cannot apply.
 
-A match that is left out makes a rule match more than its author meant, so that such a resource is refused as a whole.
+A rule that loses a match would match more than its author meant, so a resource with such a field is refused whole.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _RULE = "is not supported here."
 
 
 def check_supported(resource: Resource, flat: bool = False) -> None:
-    """Raises ResourceError for the first field that would have to be ignored; `flat`: named as by `parse_flat`."""
+    """Raise ResourceError for the first field that would have to be ignored.
+
+    With `flat`, the error names fields as `parse_flat` does, without "spec.".
+    """
     for refused in _unsupported(resource):
         field = refused.field if flat else f"spec.{refused.field}"
         raise ResourceError(resource.KIND, resource.name, field, refused.value, refused.rule, refused.remedy)
@@ -34,7 +37,7 @@ def _unsupported(resource: Resource) -> t.Iterator[Refused]:
     if isinstance(resource, (GlobalNetworkPolicy, NetworkPolicy, Profile)):
         for dummy, path, rule in each_rule(resource):
             if rule.notICMP is not None and rule.notICMP.type is not None and rule.protocol is None:
-                # Calico takes it and writes what iptables does not.
+                # Calico accepts it and writes a rule that iptables refuses.
                 yield Refused(
                     None,
                     "is given without a protocol.",
@@ -79,7 +82,7 @@ def _unsupported(resource: Resource) -> t.Iterator[Refused]:
 
 
 def _unsupported_lengths(resource: BGPFilter) -> t.Iterator[Refused]:
-    """Calico takes these, and writes what BIRD cannot read or never finds true."""
+    """Yield a refusal for each prefixLength for which Calico writes a filter that BIRD refuses or never matches."""
     for path, rule in each_filter_rule(resource):
         length, cidr = rule.prefixLength, parse_cidr_or_address(rule.cidr)
         if length is None or cidr is None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The runner behind `make test` never counts a failure as a pass."""
+"""The runner behind `make test` must not call anything a pass that is not one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def reporting(cases: str, status: int, **more: object) -> Suite:
 
 
 def closing(suites: list[Suite], capsys: pytest.CaptureFixture[str], budget: float = 60) -> tuple[bool, str]:
-    """Return (whether all suites passed, the last line)."""
+    """Return whether all suites passed, and the last line of the closing table."""
     run = run_suites.Run(suites, budget)
     well = run_suites.summary(run.all(), suites, 0)
     return well, capsys.readouterr().out.splitlines()[-1]
@@ -108,7 +108,7 @@ def test_suites_for_which_no_time_is_left_are_failed(capsys: pytest.CaptureFixtu
 
 
 def test_lanes_run_beside_each_other(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Lanes run beside each other: each waits for the other's file, which fails if they run in turn."""
+    """Each waits for the other's file: in turn they would both fail."""
     script = f"touch {tmp_path}/$0; for i in $(seq 100); do [ -e {tmp_path}/$1 ] && exit 0; sleep 0.1; done; exit 1"
     one = Suite("one", "", ("bash", "-c", script, "one", "other"), limit=30)
     other = Suite("other", "", ("bash", "-c", script, "other", "one"), limit=30, lane=SECOND)
@@ -116,7 +116,7 @@ def test_lanes_run_beside_each_other(tmp_path: pathlib.Path, capsys: pytest.Capt
 
 
 def test_a_lane_that_is_done_takes_suites_of_either(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A lane that is done takes suites of either, in order, while the first lane waits for both."""
+    """The first lane waits for both of them: the second one runs them, in their order."""
     done = tmp_path / "done"
     wait = f'for i in $(seq 100); do [ "$(cat {done})" = "one two " ] && exit 0; sleep 0.1; done; exit 1'
     waiting = Suite("waiting", "", ("bash", "-c", wait), limit=30)

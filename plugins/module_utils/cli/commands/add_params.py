@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a person asks for when he adds a workload, as calicoctl and the module `workload` put it to the agent. Pure."""
+"""The parameters of workload.add, shared by calicoctl and the module `workload`. No I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Data = dict[str, t.Any]
 
 
 def identity(namespace: str, name: str) -> str:
-    """The id of a workload that was not made by a container runtime."""
+    """Return the id of a workload that no container runtime made."""
     return f"{namespace}/{name}"
 
 
@@ -30,8 +30,11 @@ def wishes(
     mac: t.Optional[str] = None,
     mtu: t.Optional[int] = None,
 ) -> Data:
-    """The parameters of workload.add. A network namespace that is given by its path or by a process is somebody
-    else's; one that is given by its name, or not at all, is made if it is missing."""
+    """Return the parameters of the API method workload.add. `mtu` is in bytes.
+
+    The agent creates and owns a network namespace that is given by name, or not given (then `name` is its name). One
+    that is given by path or by the id of a process belongs to its creator.
+    """
     place = f"/proc/{pid}/ns/net" if pid is not None else netns or name
     wanted = {
         "name": name,
@@ -45,13 +48,13 @@ def wishes(
         "mac": mac.lower() if mac else None,
         "mtu": mtu,
     }
-    # An agent of the release before knows neither.
+    # An agent of the previous release refuses these fields.
     of_ipv6 = {"address6": address6, "families": list(families)}
     return {**wanted, **{field: value for field, value in of_ipv6.items() if value}}
 
 
 def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> list[tuple[str, str, str]]:
-    """(field, what the workload has, what is wanted) for each that differs; what nobody asked for differs never."""
+    """Return (field, value of the workload, wanted value) for each difference. Fields that are not wanted are equal."""
     found = [
         (field, _shown(have[field]), _shown(wanted[field]))
         for field in ("netns", "peer_interface", "labels", "mac", "mtu")
@@ -69,7 +72,7 @@ def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> l
 
 
 def described(wanted: t.Mapping[str, t.Any]) -> str:
-    """One line of all that is asked for."""
+    """Return the wanted parameters as one line of text."""
     parts = [f"{wanted['peer_interface']} in {wanted['netns']}"]
     for field in ("address", "address6", "families", "pools", "labels", "mac", "mtu"):
         if wanted.get(field):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl status`, `resync` and `plan`: whether the agent has its node as it is to be, and what it would change."""
+"""`calicoctl status`, `resync` and `plan`: the sync state of the agent, and the changes that it makes or would make."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl node diags`: what helps to find a fault, in one archive that can be handed on. Passwords are left out."""
+"""`calicoctl node diags`: the diagnostics of a node in one archive without passwords."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ...bird.errors import BirdError
 from ..errors import DONE, CommandError
 from ..sources import Sources
 
-#: {file in the archive: command}. What is not installed is noted in its file.
+#: {file in the archive: command}. The file of a command that is not installed says so.
 COMMANDS: dict[str, tuple[str, ...]] = {
     "date": ("date", "--iso-8601=seconds"),
     "hostname": ("hostname",),
@@ -60,7 +60,7 @@ SETTINGS = "/etc/calico/agent.json"
 
 _SECONDS = 20.0
 _FILE_LIMIT = 16 << 20  # bytes
-#: BIRD's `password "..."`, in bird.cfg and as JSON holds it; a password of any other program's configuration.
+#: BIRD's `password "..."`, in bird.cfg and inside JSON, and passwords in other configurations.
 _SECRET = re.compile(r"""(?imx) \b (password|passwd|passphrase|secret|token) (\W{1,6}?) (\\?["']) .*? (?=\3|$) """)
 
 
@@ -87,7 +87,7 @@ def redacted(text: str) -> str:
 
 
 def collect(sources: Sources) -> t.Iterator[tuple[str, str]]:
-    """(file in the archive, text), with a note in place of what could not be read."""
+    """Yield (file in the archive, text); the text is an error message if the source could not be read."""
     for name, command in COMMANDS.items():
         yield f"{name}.txt", _said(command)
     for question in BIRD_COMMANDS:
@@ -134,7 +134,7 @@ def _agent(sources: Sources, method: str) -> str:
 
 
 def _folder(folder: str, title: str) -> t.Iterator[tuple[str, str]]:
-    """Its files, not those of folders below."""
+    """Yield (`title`/name, text) of each file in `folder`, without subfolders and symbolic links."""
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:

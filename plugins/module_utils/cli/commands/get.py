@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl get KIND [NAME...]`: what the inventory gave this node, and what came since, as Calico's resources."""
+"""`calicoctl get KIND [NAME...]`: the node's state, and workloads added since, as Calico's resources."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _selected(documents: list[Document], kind: Kind, arguments: argparse.Namespa
 
 
 def _is_called(document: Document, name: str) -> bool:
-    """A workload endpoint answers to its workload's name as well, which is what people know."""
+    """Return whether `name` is the resource's name or, for a workload endpoint, its workload's name."""
     return name in (document["metadata"]["name"], document["spec"].get("workload"))
 
 
@@ -61,7 +61,7 @@ Writer = t.Callable[[list[Document], View, argparse.Namespace], str]
 
 
 def writer(output: str, kind: Kind) -> Writer:
-    """For the word after -o. Raises UsageError."""
+    """Return the function that formats documents by `output`, the word after -o. Raises UsageError for another word."""
     word, equals, rest = output.partition("=")
     if output in ("yaml", "yml"):
         return lambda found, dummy, arguments: yaml_text.dump(_whole(found, kind, arguments))
@@ -100,7 +100,7 @@ def _table(kind: Kind, headings: t.Sequence[str]) -> Writer:
 
 
 def _whole(found: list[Document], kind: Kind, arguments: argparse.Namespace) -> Document:
-    """One that was asked for by name stands alone, all others in a list of their kind."""
+    """Return the one document that was asked for by name, or a List resource of all."""
     if len(arguments.names) == 1 and len(found) == 1:
         return found[0]
     return {"apiVersion": API_VERSION, "kind": f"{kind.name}List", "items": found}

@@ -42,7 +42,10 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def usage_table(usage: t.Sequence[Data], ranges: t.Mapping[str, str], *, blocks: bool) -> str:
-    """`ranges` is {pool: its CIDR}. A pool's numbers are those of this node's blocks in it."""
+    """Return the table of usage by pool, and by block if `blocks`. `ranges` is {pool: its CIDR}.
+
+    A pool's numbers count this node's blocks only.
+    """
     rows: list[tuple[str, ...]] = []
     pools = dict.fromkeys([*ranges, *(block["pool"] for block in usage)])
     for pool in pools:
@@ -84,7 +87,7 @@ def _address(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _planned(state: NodeState) -> t.Iterator[Data]:
-    """Those that the inventory's plan gave this node by name, in the form of allocations."""
+    """Yield the addresses that the inventory's plan gives to this node's tunnels and workloads, as allocations."""
     for kind, address in state.ipam.tunnels.items():
         handle = tunnel_handle(kind, state.node)
         yield _entry(address, handle, {"node": state.node, "type": f"{kind}TunnelAddress"})
@@ -107,7 +110,7 @@ def _checked(text: str) -> str:
 
 def _configuration(arguments: argparse.Namespace, sources: Sources) -> int:
     ipam = sources.state().ipam
-    # What Calico lets one configure is fixed here: blocks have one writer, and only the inventory's plan grants them.
+    # Calico's settings are fixed here: each block has one writer, and only the inventory's plan grants blocks.
     settings = {
         "StrictAffinity": "true",
         "AutoAllocateBlocks": "false",
@@ -131,7 +134,10 @@ def check(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def release(arguments: argparse.Namespace, sources: Sources) -> int:
-    """Only the agent does it, and only for an address that nothing uses: it is the one writer."""
+    """Let the agent release an address that nothing uses. Raises CommandError if it refuses or does not run.
+
+    There is no way without the agent: it is the only writer of allocations.
+    """
     address = _checked(arguments.ip)
     if not sources.ask("ipam.release", address=address)["released"]:
         raise CommandError(f"IP address {address} is not assigned")

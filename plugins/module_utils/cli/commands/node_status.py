@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl node status`: the table of BGP sessions that Calico's users know; its exit status says if all are up."""
+"""`calicoctl node status`: the table of BGP sessions that Calico's users know. It exits with 0 only if all are up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..errors import DONE, PROBLEMS
 from ..render import tables
 from ..sources import Sources
 
-#: How Calico names the sessions, by the first word of the protocol's name.
+#: Calico's names of session types, by the first word of the protocol's name.
 TYPES = {"Mesh": "node-to-node mesh", "Node": "node specific", "Global": "global"}
 
 _HEADING = ("PEER ADDRESS", "PEER TYPE", "STATE", "SINCE", "INFO")
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _sessions(planned: Bird, observed: t.Optional[status.Status]) -> list[Session]:
-    """Those that BIRD has, and those that it should have and has not."""
+    """Return BIRD's sessions and the planned ones that BIRD lacks (state "none"), sorted by address and name."""
     found = {session.name: session for session in observed.sessions} if observed else {}
     for peer in planned.peers:
         if peer.name not in found and observed is not None:
@@ -68,7 +68,7 @@ def _sessions(planned: Bird, observed: t.Optional[status.Status]) -> list[Sessio
 
 
 def _reasons(planned: Bird, sessions: t.Sequence[Session], dropped: Dropped) -> dict[str, str]:
-    """{name: why it is not Established}, of those that BIRD has and shall have."""
+    """Return {name: why the session is not Established} for planned sessions that BIRD has."""
     peers = {peer.name: peer for peer in planned.peers}
     found = {}
     for session in sessions:
@@ -109,7 +109,7 @@ def kind_of(session: Session) -> str:
 
 
 def since(text: str, today: datetime.date) -> str:
-    """BIRD's time as Calico shows it: the time of day, or the date where that was another day."""
+    """Return BIRD's time as Calico shows it: the time of day if that was today, else the date."""
     found = _SINCE.match(text)
     if not found or not (found.group(1) or found.group(2)):
         return text

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl policy drops`: what policy dropped here lately, as the agent heard it from the kernel."""
+"""`calicoctl policy drops`: the packets that policy dropped on this node lately, as the kernel logged them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _TIME = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
 _HEADING = ("LAST (UTC)", "PACKETS", "VERDICT", "DIRECTION", "DECIDED BY", "FROM", "TO", "PORT")
 _WIDE = (*_HEADING, "SOURCE", "SPORT", "DESTINATION", "IN", "OUT", "FIRST (UTC)")
-#: Of columns that have to be chosen before the lines are known.
+#: Widths of columns, for output that begins before all rows are known.
 _WIDTHS = (22, 10, 13, 12, 32, 24, 24, 11, 18, 8, 18, 18, 18, 22)
 _EACH = 1.0  # seconds between two questions
 
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _say(answer: Data, nothing: str) -> None:
-    """What has to be known to read the answer."""
+    """Print to stderr why an answer is empty or incomplete. `nothing` is the text if nothing matches the question."""
     if not answer["policy"]:
         sys.stderr.write("This node has no policy, so none drops anything.\n")
     elif not answer["wanted_group"]:
@@ -76,7 +76,7 @@ def _say(answer: Data, nothing: str) -> None:
 
 
 def _follow(arguments: argparse.Namespace, sources: Sources, asked: Data, answer: Data) -> None:
-    """Until interrupted."""
+    """Print `answer`, and new drops every second, until interrupted. Raises CommandError if the agent fails."""
     as_json, wide = arguments.output == "json", arguments.output == "wide"
     try:
         if not as_json:
@@ -126,14 +126,14 @@ def _time(text: str) -> str:
 
 
 def _port(drop: Data) -> str:
-    """`5432/tcp`, `8/icmp`: as `policy explain --port` takes it. Of others the protocol."""
+    """Return `5432/tcp` or `8/icmp`, as `policy explain --port` accepts it; for other protocols, the protocol."""
     number = drop["icmp_type"] if drop["destination_port"] is None else drop["destination_port"]
     protocol: str = drop["protocol"]
     return protocol if number is None else f"{number}/{protocol}"
 
 
 def decided_by(drop: Data) -> str:
-    """`web#2`, a policy's second rule; `default of tier platform`; and whatever else denies."""
+    """Return what decided: `web#2` (a policy's second rule), `default of tier platform`, a profile or a host rule."""
     kind, name, rule = drop["kind"], drop["name"], drop["rule"]
     if kind == log_prefix.POLICY:
         return f"{name}#{rule}"

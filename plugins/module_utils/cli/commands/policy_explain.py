@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl policy explain`: what policy makes of a flow, who decides, and by which way the packet goes.
+"""`calicoctl policy explain`: the verdict of policy on a flow, the rule that decides, and the packet's path.
 
-Worked out from what this node has, which is what its kernel was told; on a controller from an inventory. Nothing is
-sent and nothing is changed.
+The answer is computed from this node's state, from which its kernel was programmed, or on a controller from an
+inventory. No packet is sent and nothing is changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..flow.packet_way import HOST, leg_to, member_at
 from ..render.age import dated
 from ..sources import Sources
 
-#: Seconds since 1970, by which knowledge has an age.
+#: The clock for ages: seconds since 1970.
 now = time.time
 
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _doubts(sources: Sources, node: str) -> list[str]:
-    """Why the kernel may decide otherwise than what the node is to have: it does not have it, or not yet."""
+    """Return a list of at most one sentence: why the kernel may decide otherwise than the node's state says."""
     if not sources.agent_runs():
         return []
     status = sources.agent_status()
@@ -68,8 +68,10 @@ def _doubts(sources: Sources, node: str) -> list[str]:
 
 
 def _known(sources: Sources) -> KnownNetwork:
-    """What this node knows: its workloads and interfaces as they are, of others what the last run said. Raises
-    CommandError, KernelError."""
+    """Return the network as this node knows it: its own workloads and interfaces, and others' by the last run.
+
+    Raises CommandError without a state, KernelError if addresses cannot be read.
+    """
     stored = sources.stored()
     state = with_workloads(stored.state, sources.workloads(), ())
     kernel = sources.machine.kernel

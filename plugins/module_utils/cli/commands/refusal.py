@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verbs that change resources in Calico: here the inventory says what there is, so they say where to change it."""
+"""The verbs that change resources in Calico. Here they print which variable of the inventory to change instead."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..render import kinds
 from ..render.kind import Kind
 
 _LIMIT = 1 << 20  # bytes of a file
-#: Characters of the names of kinds, unless one is longer.
+#: The width of the column of kinds in characters, unless a name is longer.
 _WIDTH = 16
 VERBS = ("apply", "create", "replace", "delete", "patch", "label")
 
@@ -26,7 +26,7 @@ _KIND = re.compile(r"""^[\s{,-]*["']?kind["']?\s*:\s*["']?(\w+)""", re.MULTILINE
 
 
 def refuse(verb: str, *rest: str) -> int:
-    """`rest` is what stands behind the verb."""
+    """Print which variables to change in place of `calicoctl verb rest...`; return exit status 1."""
     named = dict.fromkeys(kind for word in rest for kind in _kinds(word))
     sys.stderr.write(
         f"calicoctl {verb} is not done here: the Ansible inventory says what this node is to have, and the "
@@ -40,7 +40,7 @@ def refuse(verb: str, *rest: str) -> int:
 
 
 def _kinds(word: str) -> t.Iterator[Kind]:
-    """Those that a word of the command line is about: a kind's name, or a file."""
+    """Yield the kinds that a word of the command line names, or that occur in the file of that name."""
     if word.startswith("-"):
         return
     words = [word]

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl scale`: what BGP costs in fleets of several sizes, as a mesh and behind route reflectors.
+"""`calicoctl scale`: the costs of BGP in fleets of several sizes, as a mesh and behind route reflectors.
 
-All nodes are alike there; with -i INVENTORY it is that fleet as it is, as plugin_utils/lines/load_lines.py tells it.
-docs/scaling.md says what the columns mean and what follows from them.
+All nodes of such a fleet are alike. With -i INVENTORY it is the fleet of that inventory
+(plugin_utils/lines/load_lines.py). docs/scaling.md explains the columns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIRST = int(ipaddress.ip_address("10.0.0.1"))
 
 
 class Row(t.NamedTuple):
-    """Memory is in MiB. What is a reflector's is None in a mesh."""
+    """The costs of one fleet. Memory is in MiB. Columns about reflectors are None in a mesh."""
 
     nodes: int
     topology: str
@@ -82,7 +82,7 @@ def table(rows: t.Iterable[Row]) -> str:
 
 
 def row(nodes: int, reflectors: int, blocks: int) -> Row:
-    """Of `nodes` with `blocks` each, in a mesh if there are no `reflectors`, which come on top of them."""
+    """Return the costs of a fleet of `nodes` with `blocks` each, plus `reflectors`; 0 reflectors make it a mesh."""
     speakers = [
         Speaker(f"n{index}", 64512, str(ipaddress.ip_address(_FIRST + index)), **_reflecting(index >= nodes))
         for index in range(nodes + reflectors)
@@ -111,5 +111,5 @@ def _reflecting(reflector: bool) -> dict[str, t.Any]:
 
 
 def mebibytes(kibibytes: int) -> float:
-    """As people are told it."""
+    """Return KiB as MiB, rounded to one decimal."""
     return round(kibibytes / 1024, 1)

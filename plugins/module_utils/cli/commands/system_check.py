@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl node checksystem`: whether this kernel can do what a node takes, and what else the preflight finds."""
+"""`calicoctl node checksystem`: the kernel's features that a node needs, and the findings of the preflight."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(dummy: argparse.Namespace, sources: Sources) -> int:
 
 
 def _findings(sources: Sources) -> list[str]:
-    """Says what the preflight of a run would say of this node, once it has a state. Returns the errors."""
+    """Print the preflight's findings about this node; return the errors among them. Without a state there are none."""
     machine = sources.machine
     try:
         stored = Store(machine.store).load()

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl validate -f FILE`: whether documents are what the inventory takes; every one that is not is named.
+"""`calicoctl validate -f FILE`: the check of resource documents, which names each invalid one.
 
-With -i INVENTORY it is the whole inventory that is looked at, see inventory_lint.py."""
+With -i INVENTORY it checks the whole inventory (inventory_lint.py).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from . import inventory_lint
 
 
 class Problem(t.NamedTuple):
-    """`line` is None where it is not known."""
+    """A problem of a file. `line` is None if it is not known."""
 
     file: str
     line: t.Optional[int]
@@ -71,7 +72,7 @@ def _problem(name: str, document: t.Any, lines: Lines) -> t.Optional[Problem]:
     try:
         check_supported(parse(document))
     except ResourceError as error:
-        # A field that is missing has no line of its own: the nearest one around it stands for it.
+        # A missing field has no line of its own: `lines` returns the line of the nearest field around it.
         return Problem(name, lines(error.field), str(error))
     return None
 

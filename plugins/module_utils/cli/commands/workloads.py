@@ -59,7 +59,7 @@ def _label(text: str) -> tuple[str, str]:
 
 
 def delete(arguments: argparse.Namespace, sources: Sources) -> int:
-    """Of several the rest is deleted in spite of one that fails. What is gone already is no failure."""
+    """Delete workloads; return 1 if one failed. The others are deleted all the same; an absent one is no failure."""
     status = DONE
     for name in arguments.names:
         id = identity(arguments.namespace, name)
@@ -83,14 +83,17 @@ def label(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _label_or_none(text: str) -> tuple[str, t.Optional[str]]:
-    """As kubectl has it: `key-` takes a label away."""
+    """Return (key, value) of `key=value`, or (key, None) of `key-`, which removes a label as in kubectl.
+
+    Raises UsageError for other text.
+    """
     if "=" not in text and len(text) > 1 and text.endswith("-"):
         return text[:-1], None
     return _label(text)
 
 
 def identity(namespace: str, name: str) -> str:
-    """The id of a workload that is called `name`; a container's whole id is taken as it is."""
+    """Return the id of the workload called `name`; a whole id, also a container's, is returned as it is."""
     return name if "/" in name or name.count(".") > 1 else add_params.identity(namespace, name)
 
 
@@ -131,7 +134,10 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def listed(sources: Sources) -> list[Data]:
-    """The inventory's workloads and the others, with `by`, who asked for each: inventory, cni or api."""
+    """Return all workloads as mappings with `by` ("inventory", "cni" or "api"), sorted by namespace, name and id.
+
+    Raises CommandError without a state or if the agent refuses.
+    """
     found: list[Data] = [
         {
             **Workload(

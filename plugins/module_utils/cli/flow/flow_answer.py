@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The answer to a FlowQuestion, for people and for machines. Pure."""
+"""The answer to a FlowQuestion, as text and as data. No I/O."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .packet_way import DIRECT, HOST, NOWHERE, OUTSIDE, TUNNEL, WORKLOAD, hop_te
 
 
 class FlowAnswer:
-    """`notices` are notes on the network that was asked."""
+    """The answer to a question. `notices` are notes on the network in general, which the answer repeats."""
 
     def __init__(self, asked: FlowQuestion, notices: t.Sequence[str] = ()) -> None:
         self._asked = asked
@@ -39,7 +39,7 @@ class FlowAnswer:
         )
 
     def document(self) -> Data:
-        """`policy` is False where there is none: the verdict is that of nobody then."""
+        """Return the answer as data for JSON. `policy` is False if the network has none: then all flows pass."""
         asked = self._asked
         return {
             "policy": asked.policy is not None,
@@ -53,7 +53,7 @@ class FlowAnswer:
         }
 
     def knowledge(self) -> dict[str, str]:
-        """Since when ends that are not looked at now are known to be as they are."""
+        """Return {name: text} that dates the knowledge of each end that is not observed now."""
         asked = self._asked
         ends = dict.fromkeys(end.endpoint for end in (asked.source, asked.destination) if end.endpoint)
         found = {one.name: asked.known.since(one) for one in ends}
@@ -132,14 +132,14 @@ class FlowAnswer:
         return " -> ".join(step for step in steps if step)
 
     def _end(self, end: FlowEnd, first: str = "name") -> str:
-        """A workload with its interface, whichever is passed `first`; "" for a node, which is a step of its own."""
+        """Return a workload and its interface, `first` the "name" or the "interface"; "" for a node, a step itself."""
         if end.is_node:
             return ""
         words = [end.label, end.endpoint.interface if end.endpoint else ""]
         return " ".join(word for word in (words if first == "name" else words[::-1]) if word)
 
     def _mtu(self) -> t.Optional[int]:
-        """The smallest of what is known of the way."""
+        """Return the smallest known MTU of the path in bytes, None if none is known."""
         asked = self._asked
         if not asked.passes:
             return None

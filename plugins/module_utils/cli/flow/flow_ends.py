@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who is meant by `--from web-1`: a workload, a node, a HostEndpoint or an address, as far as they are known. Pure."""
+"""The ends of a flow: the workload, node, HostEndpoint or address that `--from web-1` means. No I/O."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ _SHOWN = 10
 
 @dataclasses.dataclass(frozen=True)
 class FlowEnd:
-    """`node` is where the address is, "" outside the fleet. Without `endpoint` and not `is_node` it is nobody's that is
-    known. `addresses` are all that it may be meant by, `address` among them."""
+    """One end of a flow. An end without `endpoint` that is not `is_node` is an address of no known owner.
+
+    `node` is where the address is, "" outside the fleet. `addresses` are all addresses of the owner that a question may
+    mean, `address` among them.
+    """
 
     label: str
     address: str
@@ -30,7 +33,7 @@ class FlowEnd:
     addresses: tuple[str, ...] = ()
 
     def of_version(self, version: int) -> t.Optional[FlowEnd]:
-        """The same by an address of IPv4 or IPv6, None where it has none."""
+        """Return this end with an address of IP version `version` (4 or 6), None if it has none."""
         for address in (self.address, *self.addresses):
             if (":" in address) == (version == 6):
                 return dataclasses.replace(self, address=address)
@@ -38,14 +41,17 @@ class FlowEnd:
 
 
 class FlowEnds:
-    """Finds them."""
+    """The finder of ends in a known network."""
 
     def __init__(self, known: KnownNetwork) -> None:
         self._known = known
         self._workloads = [one for one in known.endpoints if one.kind == WORKLOAD_ENDPOINT and one.addresses]
 
     def find(self, option: str, text: str) -> FlowEnd:
-        """`text` is a name or an address, `option` where it was written. Raises NoVerdict: unknown, or ambiguous."""
+        """Return the end that `text`, a name or an address, means.
+
+        `option` is the command line's option, for errors. Raises NoVerdict for an unknown or ambiguous name.
+        """
         try:
             address = str(ipaddress.ip_address(text))
         except ValueError:
@@ -85,7 +91,7 @@ class FlowEnds:
         return (one for one in self._known.endpoints if one.kind == HOST_ENDPOINT)
 
     def _host(self, option: str, endpoint: Endpoint) -> FlowEnd:
-        """The node, by an address of the endpoint's interface."""
+        """Return the node of a HostEndpoint with the addresses of its interface. Raises NoVerdict if none is known."""
         known, node = self._known, endpoint.node
         addresses = endpoint.addresses or known.interfaces.get(node, {}).get(endpoint.interface, ())
         if not addresses and endpoint.interface in (WILDCARD, known.underlay(node).interface):
@@ -118,7 +124,7 @@ class FlowEnds:
 
 
 def _plain(endpoint: Endpoint) -> str:
-    """Its name on its own node (see fleet.guard.all_endpoints)."""
+    """Return the endpoint's name on its own node, without " on NODE" (state.node_policy_tables.all_endpoints)."""
     return endpoint.name.partition(" on ")[0]
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`--port 5432/tcp`: what kind of a flow a person asks about. Pure."""
+"""The kind of flow that `--port 5432/tcp` asks about. No I/O."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ICMP = {4: "icmp", 6: "icmpv6"}
 
 
 class FlowKind(t.NamedTuple):
-    """`protocol` is a name. It has a port, or an ICMP type and code."""
+    """A protocol, by name, with a port or with an ICMP type and code."""
 
     protocol: str
     port: t.Optional[int] = None
@@ -29,7 +29,10 @@ class FlowKind(t.NamedTuple):
         return PROTOCOL_NUMBERS[self.protocol]
 
     def for_version(self, version: int, option: str) -> FlowKind:
-        """The same between addresses of IPv4 or IPv6: a ping is another one. Raises UsageError."""
+        """Return the kind between addresses of IP version `version`: a ping becomes that version's.
+
+        Raises UsageError, naming `option`, for another message of ICMP's other version.
+        """
         if self.protocol not in _ECHO_REQUEST or self.protocol == _ICMP[version]:
             return self
         if self.icmp_type == _ECHO_REQUEST[self.protocol]:
@@ -41,7 +44,7 @@ class FlowKind(t.NamedTuple):
 
 
 def flow_kind(text: str, option: str = "--port") -> FlowKind:
-    """Reads `5432/tcp`, `icmp` (a ping) and `3/icmp` (type 3, code 0). Raises UsageError, naming the option."""
+    """Parse `5432/tcp`, `icmp` (a ping) or `3/icmp` (type 3, code 0). Raises UsageError, naming `option`."""
     asked = f"{option} {text}"
     first, slash, protocol = text.strip().lower().partition("/")
     if not slash:

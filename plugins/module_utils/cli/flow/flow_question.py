@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether policy lets a flow pass, asked of a network as it is known. Pure."""
+"""The question whether policy lets a flow pass in a known network. No I/O."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .flow_kind import FlowKind, flow_kind
 from .known_network import KnownNetwork
 from .packet_way import NOWHERE, TUNNEL, Leg, leg_to, masqueraded
 
-#: What a flow is sent from unless it is said: kernels choose from 32768 on (ip_local_port_range).
+#: The default source port of a flow: kernels choose ports from 32768 on (ip_local_port_range).
 SOURCE_PORT = 40000
 
 
 class Asked(t.NamedTuple):
-    """A question as it was written. `options` are the names under which the first three were."""
+    """A question as it was written. `options` are the command line's names of the first three fields, for errors."""
 
     source: str
     destination: str
@@ -35,7 +35,7 @@ class Asked(t.NamedTuple):
     options: tuple[str, str, str] = ("--from", "--to", "--port")
 
     def kind(self) -> FlowKind:
-        """Raises UsageError."""
+        """Return the kind of flow. Raises UsageError for a port or protocol that does not exist."""
         kind = flow_kind(self.port, self.options[2])
         if not 1 <= self.source_port <= 65535:
             option = self.options[2].replace("port", "source-port")
@@ -45,11 +45,11 @@ class Asked(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class FlowQuestion:
-    """All that the answer follows from. Made by `question`.
+    """A parsed question, made by `question`, with everything that the answer follows from.
 
-    `state` is that of the node through which the way is told: of the one that is asked; in an inventory of the one that
-    sends, or receives what comes from outside. `device` is by which its kernel sends to the end that is not there, ""
-    where that is not known. `source_port` is that of a flow that has ports.
+    `state` is the state of the node from which the path is described: the node that is asked or, for an inventory, the
+    sender, or the receiver if the sender is outside. `device` is the interface by which its kernel sends to the remote
+    end, "" if unknown. `source_port` is None for a flow without ports.
     """
 
     known: KnownNetwork
@@ -75,14 +75,14 @@ class FlowQuestion:
 
     @property
     def leg(self) -> Leg:
-        """The way from here to the end that is not here; that of what comes from there is the same."""
+        """The leg from this node to the remote end. Packets from there take the same leg."""
         if self.sends:
             return leg_to(self.state, self.destination.address)
         return leg_to(self.state, self.masqueraded or self.source.address)
 
     @property
     def flow(self) -> Flow:
-        """As its source sends it: a host takes the address of the device by which its packets leave."""
+        """The flow as its source sends it. A host sends from the address of the device that its packets leave by."""
         source = self.source.address
         if self.sends and self.source.is_node and self.leg.kind == TUNNEL:
             own = (device.address for device in self.state.devices if device.name == self.leg.device)
@@ -94,7 +94,7 @@ class FlowQuestion:
 
     @property
     def masqueraded(self) -> str:
-        """The address of the source's node, from which the flow comes beyond it (natOutgoing); "" where it does not."""
+        """The node's address that replaces the source's beyond its node (natOutgoing), "" if none does."""
         source = self.source
         if source.is_node or not source.node or source.node == self.destination.node:
             return ""
@@ -104,21 +104,21 @@ class FlowQuestion:
 
     @property
     def arrives(self) -> bool:
-        """Whether somebody has the destination's address, so far as routing here knows."""
+        """Whether a route of this node leads to the destination's address."""
         return leg_to(self.state, self.destination.address).kind != NOWHERE
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Those at whose hands the flow is, in their order."""
+        """The nodes of the fleet that the flow passes, in their order."""
         return tuple(name for name in dict.fromkeys((self.source.node, self.destination.node)) if name)
 
     def policy_of(self, node: str) -> t.Optional[PolicyState]:
-        """That of a node, of which that of the one that is asked stands in where it is not known."""
+        """Return `node`'s policy, or this node's if the state of `node` is not known; None if there is no policy."""
         return self.known.states.get(node, self.state).policy
 
     @property
     def policy(self) -> t.Optional[PolicyState]:
-        """That of the first node that has one; they all have the same policies."""
+        """The policy of the first node that has one: all nodes have the same policies."""
         return next((found for found in map(self.policy_of, (self.here, *self.nodes)) if found is not None), None)
 
     @functools.cached_property
@@ -126,7 +126,7 @@ class FlowQuestion:
         return Evaluator((self.policy or PolicyState()).policy_set, self.known.endpoints)
 
     def answer(self) -> Path:
-        """The first host that denies ends it."""
+        """Return the verdict with the stages of each host in turn. The first host that denies ends the path."""
         stages: list[Stage] = []
         nodes = {*self.known.members.values(), *self.known.members6.values()}
         flow = self.flow
@@ -143,7 +143,7 @@ class FlowQuestion:
         return Path(ALLOWED, tuple(stages))
 
     def _host(self, node: str) -> Host:
-        """With its interfaces as far as they are known, and the one way to the flow's other end."""
+        """Return `node` with its known interfaces and one route, to the flow's other end."""
         known = self.known
         interfaces = dict(known.interfaces.get(node, {}))
         held = {address for addresses in interfaces.values() for address in addresses}
@@ -159,12 +159,15 @@ class FlowQuestion:
 
     @property
     def _tunnel(self) -> str:
-        """The device, of one name on all nodes, through which the flow comes or goes; "" where it is none."""
+        """The tunnel device that the flow passes, "" for none. It has the same name on all nodes."""
         return self.leg.device if self.passes and self.leg.kind == TUNNEL else ""
 
 
 def question(known: KnownNetwork, asked: Asked) -> FlowQuestion:
-    """Raises UsageError for what makes no sense, NoVerdict for what has no answer."""
+    """Return the question `asked` about the network `known`.
+
+    Raises UsageError for a port that makes no sense, and NoVerdict for a question without an answer.
+    """
     kind = asked.kind()
     ends = FlowEnds(known)
     first, second, port = asked.options
@@ -189,7 +192,7 @@ def question(known: KnownNetwork, asked: Asked) -> FlowQuestion:
 
 
 def _of_one_family(first: tuple[str, FlowEnd], second: tuple[str, FlowEnd]) -> tuple[FlowEnd, FlowEnd]:
-    """The ends by addresses of one family, IPv4 where both have it. Raises NoVerdict."""
+    """Return both ends with addresses of one family, IPv4 if both have one. Raises NoVerdict if they share none."""
     for version in (4, 6):
         source, destination = first[1].of_version(version), second[1].of_version(version)
         if source and destination:

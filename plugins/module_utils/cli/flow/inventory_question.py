@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl policy explain -i INVENTORY`."""
+"""`calicoctl policy explain -i INVENTORY`, answered by a playbook."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .flow_question import Asked
 
 
 class InventoryAnswer(t.NamedTuple):
-    """As people read it, and for programs (see FlowAnswer)."""
+    """The lines of the answer and its document (FlowAnswer.lines and FlowAnswer.document)."""
 
     lines: list[str]
     document: dict[str, t.Any]
 
 
 def ask(inventories: t.Sequence[str], asked: Asked, verbose: bool) -> InventoryAnswer:
-    """Raises NoVerdict."""
+    """Return the answer of the playbook explain.yml. Raises NoVerdict if it has none."""
     told = {
         "from": asked.source,
         "to": asked.destination,

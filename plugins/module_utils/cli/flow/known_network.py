@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a question about a flow is asked of: the network as one node knows it, or as an inventory has it. Pure."""
+"""The network that answers questions about flows, as one node or an inventory knows it. No I/O."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from ...state.node_state import NodeState
 
 
 class Place(t.NamedTuple):
-    """Where an address is: on which node, "" outside the fleet, and whether it is the node's own."""
+    """The place of an address: its node, "" outside the fleet, and whether it is the node's own."""
 
     node: str = ""
     is_node: bool = False
 
 
 class Underlay(t.NamedTuple):
-    """The interface that has a node's address, "" where nobody knows. `assumed` is the HostEndpoint by which it was
-    guessed."""
+    """The interface with a node's address, "" if unknown. `assumed` is the HostEndpoint that it was guessed from."""
 
     interface: str = ""
     assumed: t.Optional[Endpoint] = None
@@ -33,13 +32,13 @@ def _nothing(dummy: Endpoint) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class KnownNetwork:
-    """`who` knows it: a node's name, or "the inventory"; `at` is that node, "" for an inventory.
+    """A network as `who` knows it: a node's name or "the inventory". `at` is that node, "" for an inventory.
 
-    `members` {node: its IPv4 address}, `members6` the same of IPv6; each has one of both at least. `states` are those
-    of the nodes of which one is known; `endpoints` all that policy is about. `interfaces` {node: {interface that is no
-    workload's: its addresses}}, as far as known. `place` says where an address is. `device_to` says by which interface
-    the kernel of `at` sends to an address, "" where that is not known. `since` says of an endpoint, in words, since
-    when it is known to be as it is, "" where it is so now.
+    `members` is {node: IPv4 address} and `members6` {node: IPv6 address}; each node is in one of them at least.
+    `states` are the known states of nodes by name, `endpoints` all endpoints of policy. `interfaces` is {node:
+    {interface, workloads' excepted: addresses}}, as far as known. `place` returns the place of an address, `device_to`
+    the interface by which the kernel of `at` sends to an address ("" if unknown), and `since` a text that dates the
+    knowledge of an endpoint ("" if it is observed now).
     """
 
     who: str
@@ -55,24 +54,26 @@ class KnownNetwork:
 
     @property
     def nodes(self) -> list[str]:
-        """All their names."""
+        """The names of all nodes, sorted."""
         return sorted({*self.members, *self.members6})
 
     def addresses(self, node: str) -> tuple[str, ...]:
-        """The node's own on the underlay, IPv4 first."""
+        """Return the node's own addresses on the underlay, IPv4 first."""
         return tuple(held[node] for held in (self.members, self.members6) if node in held)
 
     def member(self, node: str, like: str = "") -> str:
-        """The node's address of the family of the address `like`, "" where it has none."""
+        """Return the node's address of the same family as `like`, "" if it has none."""
         return (self.members6 if ":" in like else self.members).get(node, "")
 
     def host_endpoints(self, node: str) -> list[Endpoint]:
-        """Those of a node."""
+        """Return the HostEndpoints of a node."""
         return [one for one in self.endpoints if one.kind == HOST_ENDPOINT and one.node == node]
 
     def underlay(self, node: str) -> Underlay:
-        """By the node's interfaces, else by what its HostEndpoints expect, else the only one that a HostEndpoint
-        names: that is what it is for."""
+        """Return the node's underlay interface, from the first of these that knows it.
+
+        The node's interfaces; the addresses that its HostEndpoints expect; the only interface that they name.
+        """
         address = next(iter(self.addresses(node)), "")
         for name, held in self.interfaces.get(node, {}).items():
             if address in held:

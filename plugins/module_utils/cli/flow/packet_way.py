@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""By which way a node sends to an address, as its NodeState says: to a workload, through a tunnel, direct. Pure."""
+"""The path by which a node sends to an address, by its NodeState: to a workload, through a tunnel, direct. No I/O."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NAMES = {"ipip": "IPIP", "vxlan": "VXLAN"}
 
 @dataclasses.dataclass(frozen=True)
 class Leg:
-    """What the node does with a packet to an address.
+    """The path of a packet from a node to an address.
 
-    `kind`: "workload", one of its own behind `device`; "host", the node itself; "tunnel", through `device` to
-    `next_hop`; "direct", over the underlay to `next_hop`; "nowhere", an address in a pool that nobody has; "outside",
-    none of the fleet's. `node` is the one that it leads to, "" outside. `mtu` in bytes, None where nothing limits it.
+    `kind`: "workload", one of the node's own behind `device`; "host", the node itself; "tunnel", through `device` to
+    `next_hop`; "direct", over the underlay to `next_hop`; "nowhere", an address in a pool without an owner; "outside",
+    an address outside the fleet. `node` is the node at the end, "" outside. `mtu` is in bytes, None if unlimited.
     """
 
     kind: str
@@ -33,13 +33,15 @@ class Leg:
     next_hop: str = ""
     encapsulation: str = ""  # IPIP or VXLAN
     gateway: str = ""  # "": the underlay's routing decides
-    destination: str = ""  # CIDR of the route, "" where none of the state's is
+    destination: str = ""  # CIDR of the route, "" if no route of the state leads there
     mtu: t.Optional[int] = None
 
 
 def leg_to(state: NodeState, address: str) -> Leg:
-    """`address` is canonical, of either family. What a node does with one of a family that it has no address of is not
-    known: it is outside."""
+    """Return the node's path to `address`, canonical text of either family.
+
+    An address of a family in which the node has no address of its own counts as outside.
+    """
     if not own_address(state, address):
         return Leg(OUTSIDE)
     own = {own_address(state, address), *(device.address for device in state.devices)}
@@ -88,19 +90,19 @@ def _leg(state: NodeState, route: t.Union[Route, BirdRoute]) -> Leg:
 
 
 def _far_end(state: NodeState, device: str, gateway: str) -> str:
-    """The underlay address to which packets for `gateway` are encapsulated: of VXLAN by neighbour and FDB entry."""
+    """Return the underlay address that packets for `gateway` are encapsulated to; for VXLAN by neighbour and FDB."""
     mac = next((one.mac for one in state.neighbors if (one.device, one.address) == (device, gateway)), "")
     return next((one.destination for one in state.fdb if mac and (one.device, one.mac) == (device, mac)), gateway)
 
 
 def member_at(state: NodeState, address: str) -> t.Optional[FleetMember]:
-    """The node of the fleet whose address this is."""
+    """Return the node of the fleet that has `address`, None if there is none."""
     held = "address6" if ":" in address else "address"
     return next((member for member in state.nodes if getattr(member, held).partition("/")[0] == address), None)
 
 
 def own_address(state: NodeState, like: str) -> str:
-    """The node's own, of the family of the address `like`; "" without one."""
+    """Return the node's own address of the same family as `like`, "" if it has none."""
     return (state.address6 if ":" in like else state.address).partition("/")[0]
 
 
@@ -109,16 +111,16 @@ def _name(member: t.Optional[FleetMember]) -> str:
 
 
 def masqueraded(state: NodeState, source: str, destination: str) -> bool:
-    """Whether the node puts its own address in place of `source`: natOutgoing, and `destination` is in no pool."""
+    """Return whether the node replaces `source` by its own address: natOutgoing, and `destination` is in no pool."""
     pools = [pool for pool in state.pools if contains(pool.cidr, source)]
     outside = not any(contains(pool.cidr, destination) for pool in state.pools)
     return outside and any(pool.nat_outgoing for pool in pools)
 
 
 def hop_text(leg: Leg, device: str = "", back_to: str = "") -> str:
-    """The step between two nodes: `tunl0 (IPIP to 10.10.2.14)`, `eth0 (direct to 10.10.1.12)`.
+    """Return the step between two nodes: `tunl0 (IPIP to 10.10.2.14)`, `eth0 (direct to 10.10.1.12)`.
 
-    `device` is the underlay's where it is known. `back_to`: the same step of what comes from there to that address.
+    `device` is the underlay interface, if known. With `back_to`, it is the step of packets from there to that address.
     """
     if leg.kind == TUNNEL:
         return f"{leg.device} ({leg.encapsulation} to {back_to or leg.next_hop})"

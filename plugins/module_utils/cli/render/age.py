@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long ago something was: `2026-11-21 14:02 UTC, 3 h ago`. Pure."""
+"""Times with their age: `2026-11-21 14:02 UTC, 3 h ago`. No I/O."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 def dated(when: str, now: float) -> str:
-    """`when` is ISO 8601, UTC, as 2026-11-21T14:02:09Z; `now` in seconds since 1970. What is no time is given back; of
-    what lies ahead, by another clock, the time alone is said."""
+    """Return the time `when` with its age at `now`, or without age if it is in the future (another node's clock).
+
+    `when` is ISO 8601 in UTC (2026-11-21T14:02:09Z); other text is returned as it is. `now` is in seconds since 1970.
+    """
     try:
         then = datetime.datetime.strptime(when[:19], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=datetime.timezone.utc)
     except ValueError:

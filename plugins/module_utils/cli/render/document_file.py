@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading files with documents, whatever lies there: pipes without a writer, endless devices, other encodings."""
+"""The reader of document files, safe with pipes without a writer, endless devices and other encodings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read(path: str, limits: Limits = RESOURCES) -> str:
 
 
 def read_stdin(limits: Limits = RESOURCES) -> str:
-    """Return the text of standard input. Raises like `read`."""
+    """Return the text of standard input. Raises OSError, UnicodeDecodeError, and BeyondLimits for too much of it."""
     return _decoded(getattr(sys.stdin, "buffer", sys.stdin), limits)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documents out of files as calicoctl and kubectl take them, YAML or JSON, with the lines on which things stand."""
+"""The parser of YAML and JSON documents, as calicoctl and kubectl accept them, with line numbers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ EXTENSIONS = (".yaml", ".yml", ".json")
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
-#: Finds the line on which a path into a document stands ("spec.cidr", "" for its beginning).
+#: A function that returns the line of a path into a document ("spec.cidr", "" for its beginning), None if unknown.
 Lines = t.Callable[[str], t.Optional[int]]
 
 
 class NotReadable(Exception):
-    """A text that is neither YAML nor JSON. `line` is None where it is not known."""
+    """A text that is neither YAML nor JSON. `line` is None if it is not known."""
 
     def __init__(self, text: str, line: t.Optional[int] = None) -> None:
         super().__init__(text)
@@ -30,8 +30,11 @@ class NotReadable(Exception):
 
 
 def documents_of(text: str, name: str) -> t.Iterator[tuple[t.Any, Lines]]:
-    """Each document of a text, and its lines; `name` says whether it is JSON. Lists (kind List, IPPoolList...) are
-    taken apart. Raises NotReadable, and CommandError where PyYAML is needed and missing."""
+    """Yield each document of a text with its function of lines, and the items of lists (kind List, IPPoolList...).
+
+    The text is JSON if `name`, the file's, ends in .json. Raises NotReadable, and CommandError if PyYAML is needed and
+    missing.
+    """
     for document, lines in _json(text) if name.endswith(".json") else _yaml(text):
         if isinstance(document, dict) and _is_list(document):
             for index, item in enumerate(document["items"]):
@@ -72,7 +75,7 @@ def _yaml(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
         try:
             found = _loaded(text, _loader(fast))
         except yaml.YAMLError:
-            pass  # the other parser says more clearly what is wrong
+            pass  # the other parser has clearer messages
         else:
             yield from found
             return
@@ -87,7 +90,7 @@ def _yaml(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
 
 
 def _loaded(text: str, kind: t.Any) -> list[tuple[t.Any, Lines]]:
-    """Raises yaml.YAMLError and NotReadable."""
+    """Return the documents of YAML text, each with its function of lines. Raises yaml.YAMLError and NotReadable."""
     try:
         check_yaml(text, kind)
         loader, found = kind(text), []
@@ -104,7 +107,7 @@ def _loaded(text: str, kind: t.Any) -> list[tuple[t.Any, Lines]]:
 
 
 def _loader(kind: t.Any) -> t.Any:
-    """Return a loader class like `kind` that refuses a key that stands twice; YAML would take the last."""
+    """Return a loader class like `kind` that refuses duplicate keys; PyYAML would use the last value."""
 
     class Loader(kind):  # type: ignore[misc]
         def __init__(self, text: str) -> None:
@@ -112,7 +115,7 @@ def _loader(kind: t.Any) -> t.Any:
             self._checked: dict[int, t.Any] = {}
 
         def flatten_mapping(self, node: t.Any) -> None:
-            """Look at the keys before those that are merged (<<) stand among them."""
+            """Check the keys for duplicates before merged keys (<<) are added to them."""
             if id(node) not in self._checked:
                 self._checked[id(node)] = node
                 seen = set()
@@ -126,7 +129,7 @@ def _loader(kind: t.Any) -> t.Any:
 
 
 def _lines_of(root: t.Any) -> Lines:
-    """Walks the tree of YAML's nodes as far as a path goes."""
+    """Return the function of lines of one document; a path beyond its fields has the line of the last one found."""
 
     def find(path: str) -> int:
         node, line = root, root.start_mark.line

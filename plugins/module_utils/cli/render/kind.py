@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a kind of resources is to `get`: its names, its columns, and where its documents come from."""
+"""The description of a resource kind for `get`: its names, its columns, and the source of its documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Document = dict[str, t.Any]
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What the documents are made from. `workloads` are those beside the inventory's."""
+    """The source of documents. `workloads` are the ones that are not in the inventory."""
 
     state: NodeState
     workloads: t.Sequence[Workload] = ()
@@ -32,9 +32,12 @@ Cell = t.Callable[[Document, View], str]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Kind:
-    """`names` are all that the user may write; the first one is the plural. `columns` is {heading: cell}, in the order
-    of the wide table; `short` are the headings of the ordinary one. `variable` is where the inventory says it.
-    `of_workloads`: what came between runs counts as well."""
+    """A resource kind.
+
+    `names` are all names that the user may write; the first one is the plural. `columns` is {heading: cell}, in the
+    order of the wide table; `short` are the headings of the default one. `variable` names the inventory's variables.
+    `of_workloads`: the documents need the workloads that were added between runs.
+    """
 
     name: str
     names: tuple[str, ...]

@@ -53,7 +53,7 @@ def _nodes(view: View) -> list[Document]:
 
 
 def _as_number(document: Document, view: View) -> str:
-    """In parentheses where it is the fleet's."""
+    """Return the node's AS number, in parentheses if it is the fleet's."""
     own = document["spec"]["bgp"].get("asNumber")
     return str(own) if own else f"({view.as_number})" if view.as_number else ""
 
@@ -116,7 +116,7 @@ def _bgp_configuration(view: View) -> list[Document]:
 
 
 def _bgp_filters(view: View) -> list[Document]:
-    """Those that sessions of this node go by, as far as they concern them."""
+    """Return the BGPFilters that sessions of this node use, with the rules that concern them."""
     bird = view.state.bird
     if bird is None:
         return []
@@ -130,7 +130,7 @@ def _bgp_filters(view: View) -> list[Document]:
 
 
 def _bgp_peers(view: View) -> list[Document]:
-    """Sessions of this node beside the node-to-node mesh, which is no resource in Calico either."""
+    """Return this node's sessions as BGPPeers, without the node-to-node mesh, which is no resource in Calico either."""
     bird = view.state.bird
     if bird is None:
         return []
@@ -138,7 +138,7 @@ def _bgp_peers(view: View) -> list[Document]:
 
 
 def _bgp_peer(node: str, peer: BirdPeer) -> Document:
-    """What Calico has a field for; timers and BFD of a session are not among them."""
+    """Return the session as a BGPPeer. Calico has no fields for its timers and for BFD."""
     address = f"[{peer.address}]" if peer.family == 6 and peer.port else peer.address
     name, dummy, key = peer.password.partition(":")
     flat: Document = {
@@ -175,7 +175,7 @@ def _workload_endpoints(view: View) -> list[Document]:
 
 
 def _of_inventory(node: str, endpoint: WorkloadEndpoint, known: t.Optional[Endpoint]) -> Document:
-    """`known` is what policy has of it, None where there is no policy."""
+    """Return the inventory's workload as a WorkloadEndpoint. `known` is its endpoint in policy, None without policy."""
     return _workload_endpoint(
         node,
         "ansible",
@@ -213,7 +213,7 @@ def _of_workload(node: str, workload: Workload, profiles: tuple[str, ...]) -> Do
 
 def _workload_endpoint(node: str, orchestrator: str, about: Document) -> Document:
     namespace, labels = about.pop("namespace"), about.pop("labels")
-    # Calico's form of the name: its parts joined by '-', and a '-' inside of a part doubled.
+    # Calico's form of the name: its parts joined by '-', and each '-' inside a part doubled.
     parts = (node, orchestrator, about["workload"], about["endpoint"])
     metadata: Document = {"name": "-".join(part.replace("-", "--") for part in parts), "namespace": namespace}
     if labels:
@@ -321,7 +321,7 @@ KINDS = (
 
 
 def find(word: str) -> Kind:
-    """By any of its names, in any case. Raises UsageError."""
+    """Return the kind that has `word` among its names, in any case. Raises UsageError if there is none."""
     names = {name: kind for kind in KINDS for name in (kind.name.lower(), *kind.names)}
     kind = names.get(word.lower())
     if kind is None:

@@ -1,10 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kinds of policy resources that `get` knows, out of what the fleet's policy is to this node.
+"""The kinds of policy resources that `get` knows, made from this node's part of the fleet's policy.
 
-A node has policy as values: selectors in their canonical form, and of network sets and other nodes' HostEndpoints those
-that some rule means.
+A node has selectors in canonical form, and only those network sets and other nodes' HostEndpoints that a rule selects.
 """
 
 from __future__ import annotations
@@ -21,7 +20,10 @@ _V = t.TypeVar("_V")
 
 
 def _documents(values: t.Iterable[_V], to_resource: t.Callable[[_V], Resource]) -> list[Document]:
-    """By namespace and name. Raises CommandError for what an engine of another release stored."""
+    """Return the documents of `values`, sorted by namespace and name.
+
+    Raises CommandError for a value that an engine of another release stored and this one does not know.
+    """
     try:
         found = [to_resource(value).to_document() for value in values]
     except ResourceError as error:
@@ -55,12 +57,12 @@ def _host_endpoints(view: View) -> list[Document]:
 
 
 def _tiers(view: View) -> list[Document]:
-    """In the order in which they are asked."""
+    """Return the tiers in the order of their evaluation."""
     return [document for tier in _policy_set(view).tiers for document in _documents([tier], to_resources.tier)]
 
 
 def _order(document: Document, dummy: View) -> str:
-    """As Go prints a number: 1e+06."""
+    """Return the order in the format of Go (1e+06), "" for none."""
     order = document["spec"].get("order")
     return "" if order is None else f"{order:g}"
 

@@ -16,14 +16,17 @@ Row = t.Sequence[str]
 
 
 def columns(heading: Row, rows: t.Iterable[Row]) -> str:
-    """Columns three spaces apart and at least five wide, as Go's tabwriter sets them for `get`; no spaces at ends."""
+    """Return a table like `get` prints with Go's tabwriter: columns three spaces apart and at least five wide.
+
+    Lines have no spaces at their ends. Control characters in cells are escaped.
+    """
     lines = [tuple(heading), *(tuple(map(terminal_text.line, row)) for row in rows)]
     widths = [max(5, max(len(line[index]) for line in lines) + 3) for index in range(len(heading))]
     return "".join("".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() + "\n" for line in lines)
 
 
 def boxed(heading: Row, rows: t.Iterable[Row]) -> str:
-    """Cells between lines, as of `node status` and `ipam show`: headings in the middle, numbers to the right."""
+    """Return a table with rules like `node status` and `ipam show`: headings centred, numbers to the right."""
     body = [tuple(map(terminal_text.line, row)) for row in rows]
     widths = [max(len(line[index]) for line in [tuple(heading), *body]) for index in range(len(heading))]
     rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+\n"

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""YAML out of plain data, without a library: nodes need not have PyYAML.
+"""The writer of YAML from plain data, without PyYAML, which nodes need not have.
 
-What comes out is the part of YAML 1.1 and 1.2 that all readers take alike: block mappings and lists, plain scalars
-where nothing else could be meant, else JSON's double quotes.
+It writes the subset of YAML 1.1 and 1.2 that all readers understand alike: block mappings and lists, plain scalars if
+they are unambiguous, else JSON's double quotes.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import math
 import re
 import typing as t
 
-#: Texts that stand without quotes: they begin with a letter and nothing in them is syntax ("a: b", "a #b"), or are IPv4
-#: addresses and ranges.
+#: Texts that need no quotes: they begin with a letter and contain no syntax ("a: b", "a #b"), or are IPv4 addresses and
+#: ranges.
 _PLAIN = re.compile(r"[A-Za-z_/](?:[\w./()@=+,*\[\] -]|:(?=\S))*|\d+(?:\.\d+){3}(?:/\d+)?", re.ASCII)
-#: What a reader would take for something else than a text. Of letters alone, numbers begin with none of these.
+#: Words of letters that a reader would not read as text.
 _WORDS = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null", "nan", "inf", "none"})
 
 
 def dump(value: t.Any) -> str:
-    """`value` is made of dicts with texts as keys, lists, tuples, texts, numbers, booleans and None. Ends in a newline.
+    """Return `value` as YAML that ends in a newline, with keys sorted by name as in Calico's output.
 
-    Keys come in the order of their names, as Calico's do. Raises TypeError for anything else.
+    `value` is made of dicts with text keys, lists, tuples, texts, numbers, booleans and None. Raises TypeError for
+    anything else.
     """
     return "\n".join(_block(value)) + "\n"
 
@@ -68,7 +69,7 @@ def _flat(value: t.Any) -> str:
 
 
 def _number(value: float) -> str:
-    """YAML 1.1 wants a dot in every number that is not whole, and a sign after every e."""
+    """Return a float as YAML 1.1 requires it: with a dot, and with a sign after an e."""
     if not math.isfinite(value):
         return ".nan" if math.isnan(value) else (".inf" if value > 0 else "-.inf")
     text = repr(value)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""BGPConfiguration and BGPPeer: who speaks BGP with whom, and how."""
+"""BGPConfiguration and BGPPeer: the BGP sessions and their settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COMMUNITY_REMEDY = "Write 65000:100, two numbers of 16 bits, or 65000:1:100, thr
 
 
 def is_community(text: str) -> bool:
-    """Whether `text` is a community. Raises Refused where it looks like one and has a number too large."""
+    """Return whether `text` is a community. Raises Refused if it has the form of one and a number that is too large."""
     for form, bits in ((_STANDARD, 16), (_LARGE, 32)):
         found = form.fullmatch(text)
         if found:
@@ -55,7 +55,7 @@ def is_community(text: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class ServiceIPBlock:
-    """A range that service addresses are taken from."""
+    """A range of service addresses."""
 
     cidr: str = field(NETWORK, "")
 
@@ -84,7 +84,7 @@ class Community:
 
 @dataclasses.dataclass(frozen=True)
 class PrefixAdvertisement:
-    """Communities, by value or by name, for what is advertised of a range."""
+    """The communities, by value or by name, of the routes that are advertised for a range."""
 
     cidr: str = field(NETWORK, "")
     communities: t.Optional[tuple[str, ...]] = field(Items(TEXT))
@@ -99,7 +99,7 @@ class PrefixAdvertisement:
 
 @dataclasses.dataclass(frozen=True)
 class SecretKeyRef:
-    """Which key of which secret."""
+    """A reference to one key of a secret."""
 
     name: str = field(TEXT, "")
     key: str = field(TEXT, "")
@@ -108,7 +108,7 @@ class SecretKeyRef:
 
 @dataclasses.dataclass(frozen=True)
 class BGPPassword:
-    """Where to find a password; never the password."""
+    """The place of a password, never the password itself."""
 
     secretKeyRef: t.Optional[SecretKeyRef] = field(Fields(SecretKeyRef))
 
@@ -123,7 +123,7 @@ _INTERFACE_PATTERN = Text(
 
 @dataclasses.dataclass(frozen=True)
 class BGPConfiguration(Resource):
-    """What holds for all BGP sessions, with every default filled in."""
+    """The settings of all BGP sessions, with every default filled in."""
 
     KIND: t.ClassVar[str] = "BGPConfiguration"
 
@@ -171,7 +171,10 @@ _WITH_PORT = re.compile(r"(?:([0-9.]+)|\[([0-9a-fA-F:.]+)\]):(\d{1,20})", re.ASC
 
 
 def split_peer_ip(text: str) -> t.Optional[tuple[str, int]]:
-    """Address and port (0 where none is given) of a peerIP: 10.0.0.1, 10.0.0.1:179, fd00::1 or [fd00::1]:179."""
+    """Return the address and port (0 if none is given) of a peerIP, or None if `text` is none.
+
+    A peerIP is written 10.0.0.1, 10.0.0.1:179, fd00::1 or [fd00::1]:179.
+    """
     found = _WITH_PORT.fullmatch(text)
     if not found:
         return (text, 0) if parse_address(text) else None
@@ -188,7 +191,7 @@ _PEER_IP = Text(
 
 @dataclasses.dataclass(frozen=True)
 class BGPPeer(Resource):
-    """A session, or the sessions between the nodes of two selectors. asNumber is None where the peers' own holds."""
+    """A session, or the sessions between the nodes of two selectors. asNumber None means the peers' own AS numbers."""
 
     KIND: t.ClassVar[str] = "BGPPeer"
 

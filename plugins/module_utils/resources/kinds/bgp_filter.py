@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""BGPFilter: which routes a session announces and believes, and what it changes of them.
+"""BGPFilter: the routes that a session advertises and accepts, and how it changes them.
 
 Source: https://docs.tigera.io/calico/latest/reference/resources/bgpfilter
 """
@@ -19,11 +19,11 @@ from ..fields import AS_NUMBER, Choice, Fields, Filled, Integer, Items, Text, fi
 from ..resource import Resource
 from .bgp import COMMUNITY_REMEDY, is_community
 
-#: Calico's unit of preference among routes: lower ones win. It is kept within what BGP's local preference can hold.
+#: The greatest priority of a route, Calico's measure of preference: the lowest wins. It fits BGP's local preference.
 MAX_PRIORITY = 2147483646
 _OPERATIONS_LIMIT = 10
 
-#: Two numbers or three, as text; never empty.
+#: A community: two or three numbers, as text that is never empty.
 _COMMUNITY = Filled(is_community, "is not a BGP community.", COMMUNITY_REMEDY)
 _INTERFACE = Text(
     lambda text: bool(re.fullmatch(r"[a-zA-Z0-9_.*-]{1,15}", text, re.ASCII)),
@@ -33,7 +33,7 @@ _INTERFACE = Text(
 
 
 class _Whole(Integer):
-    """A whole number of which 0 is one, unlike Integer's."""
+    """A whole number for which 0 is a value of its own. Integer would read 0 as the default."""
 
     def read(self, value: t.Any) -> int:
         super().read(value)
@@ -54,7 +54,7 @@ def _network(version: int, example: str) -> Text:
 
 @dataclasses.dataclass(frozen=True)
 class PrefixLength:
-    """How long a matching prefix may be. None: as long as that of cidr, or up to the longest."""
+    """The least and the greatest length of a matching prefix. None: the length of cidr, or the longest possible."""
 
     min: t.Optional[int] = field(_Whole(0, BITS[4]))
     max: t.Optional[int] = field(_Whole(0, BITS[4]))
@@ -62,7 +62,7 @@ class PrefixLength:
 
 @dataclasses.dataclass(frozen=True)
 class PrefixLengthV6(PrefixLength):
-    """The same of IPv6 prefixes."""
+    """The least and the greatest length of a matching IPv6 prefix."""
 
     min: t.Optional[int] = field(_Whole(0, BITS[6]))
     max: t.Optional[int] = field(_Whole(0, BITS[6]))
@@ -70,7 +70,7 @@ class PrefixLengthV6(PrefixLength):
 
 @dataclasses.dataclass(frozen=True)
 class CommunityMatch:
-    """The communities that a route must have; Calico takes exactly one."""
+    """The communities that a route must have. Calico accepts exactly one."""
 
     values: t.Optional[tuple[str, ...]] = field(Items(_COMMUNITY))
 
@@ -140,7 +140,7 @@ class Operation:
 
 @dataclasses.dataclass(frozen=True)
 class BGPFilterRule:
-    """A route that has all of what is given gets the action; of what is not given nothing is asked."""
+    """A rule that applies its action to routes that match all fields that are set."""
 
     cidr: str = field(_network(4, "10.1.0.0/16"), "")
     prefixLength: t.Optional[PrefixLength] = field(Fields(PrefixLength))
@@ -177,7 +177,7 @@ class BGPFilterRule:
 
 @dataclasses.dataclass(frozen=True)
 class BGPFilterRuleV6(BGPFilterRule):
-    """The same for routes to IPv6 prefixes."""
+    """A rule for routes to IPv6 prefixes."""
 
     cidr: str = field(_network(6, "fd00:1::/48"), "")
     prefixLength: t.Optional[PrefixLength] = field(Fields(PrefixLengthV6))
@@ -185,7 +185,7 @@ class BGPFilterRuleV6(BGPFilterRule):
 
 @dataclasses.dataclass(frozen=True)
 class BGPFilter(Resource):
-    """Rules for what peers are told (export) and believed (import), in their order; the first that matches decides."""
+    """Ordered rules for routes advertised to peers (export) or accepted from them (import). The first match decides."""
 
     KIND: t.ClassVar[str] = "BGPFilter"
 
@@ -195,13 +195,13 @@ class BGPFilter(Resource):
     importV6: tuple[BGPFilterRuleV6, ...] = field(Items(Fields(BGPFilterRuleV6)), ())
 
     def rules(self, direction: str, family: int) -> tuple[BGPFilterRule, ...]:
-        """Those of `direction` ("import" or "export") for IPv4 or IPv6."""
+        """Return the rules of `direction` ("import" or "export") for IP version `family` (4 or 6), in their order."""
         found: tuple[BGPFilterRule, ...] = getattr(self, f"{direction}V{family}")
         return found
 
 
 def each_filter_rule(resource: BGPFilter) -> t.Iterator[tuple[str, BGPFilterRule]]:
-    """Every rule with its path in spec."""
+    """Yield every rule with its path in spec ("exportV4[0]")."""
     for direction in ("exportV4", "importV4", "exportV6", "importV6"):
         for index, rule in enumerate(getattr(resource, direction)):
             yield f"{direction}[{index}]", rule

@@ -47,7 +47,7 @@ _PORT = Integer(1, MAX_PORT)
 
 @dataclasses.dataclass(frozen=True)
 class EndpointPort:
-    """A port with a name that rules may use. Several ports may have one name."""
+    """A named port of a host endpoint, for rules to refer to. Several ports may share a name."""
 
     name: str = field(_PORT_NAME, "")
     protocol: t.Union[str, int, None] = field(PROTOCOL)
@@ -62,7 +62,7 @@ class EndpointPort:
 
 @dataclasses.dataclass(frozen=True)
 class WorkloadEndpointPort:
-    """A port with a name that rules may use, or one that a port of the host leads to, or both."""
+    """A port of a workload with a name for rules, a host port that leads to it, or both."""
 
     name: str = field(_PORT_NAME, "")
     protocol: t.Union[str, int, None] = field(PROTOCOL)
@@ -113,7 +113,7 @@ class HostEndpoint(Resource):
 
 @dataclasses.dataclass(frozen=True)
 class IPNAT:
-    """An address outside that stands for one of a workload."""
+    """An external address that is translated to an address of the workload."""
 
     internalIP: str = field(ADDRESS, "")
     externalIP: str = field(ADDRESS, "")
@@ -190,5 +190,5 @@ class WorkloadEndpoint(NamespacedResource):
                     "Write one of its ipNetworks.",
                     f"ipNATs[{index}].internalIP",
                 )
-        # Calico takes an empty entry, and no address is in it.
+        # Calico accepts an empty entry, which holds no address.
         return dataclasses.replace(self, ipNetworks=tuple(text for text in self.ipNetworks if text))

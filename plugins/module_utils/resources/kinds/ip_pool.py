@@ -54,21 +54,21 @@ class IPPool(Resource):
 
     @property
     def version(self) -> int:
-        """4 or 6."""
+        """The IP version, 4 or 6."""
         return 6 if ":" in self.cidr else 4
 
     @property
     def selector(self) -> selectors.Selector:
-        """Which nodes take blocks from the pool."""
+        """The selector of the nodes that take blocks from the pool."""
         return selectors.parse(self.nodeSelector)
 
     @property
     def encapsulation(self) -> str:
-        """IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet or None (a text)."""
+        """The encapsulation in the operator's words: IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet or "None"."""
         return _ENCAPSULATION_OF[self.ipipMode, self.vxlanMode]
 
     def with_encapsulation(self, encapsulation: str) -> IPPool:
-        """The same pool with another encapsulation. Raises ResourceError."""
+        """Return this pool with another encapsulation. Raises ResourceError if the pool cannot have it."""
         try:
             modes = ENCAPSULATIONS.get(encapsulation)
             if modes is None:
@@ -97,7 +97,7 @@ class IPPool(Resource):
                 f"Choose a length in between, or leave it out for /{default}.",
                 "blockSize",
             )
-        # A pool that hands out no addresses may be smaller than a block.
+        # A disabled pool hands out no addresses, so it may be smaller than a block.
         if not self.disabled and cidr.length > block_size:
             sizes = (
                 f"a blockSize from {cidr.length} to {greatest}" if cidr.length < greatest else f"blockSize {greatest}"
@@ -105,7 +105,7 @@ class IPPool(Resource):
             raise Refused(
                 self.cidr, f"is smaller than one block (/{block_size}).", f"Choose a larger range, or {sizes}.", "cidr"
             )
-        # Calico compares the length as written with that of an IPv4 block, so that no such pool is large enough.
+        # Calico compares the length as written with the length of an IPv4 block: such a pool is never large enough.
         if not self.disabled and cidr.length_written > cidr.length:
             raise Refused(self.cidr, "is an IPv4 range in the writing of IPv6.", f"Write {cidr}.", "cidr")
         return dataclasses.replace(self, cidr=str(cidr), blockSize=block_size, allowedUses=self.allowedUses or USES)
@@ -159,24 +159,28 @@ def _no_encapsulation(word: t.Any) -> Refused:
     )
 
 
-#: Fields of the first API that Calico still knows and no longer takes, and what replaced them.
+#: Fields of Calico's first API that are refused if they are set -> the fields that replaced them.
 REPLACED = {"ipip": "ipipMode", "nat-outgoing": "natOutgoing"}
 
 
 def without_replaced(spec: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
-    """`spec` without the first API's fields, which must not be set to anything."""
+    """Return `spec` without the fields of the first API. Raises Refused if one of them is set."""
     for name, successor in REPLACED.items():
         if name in spec and spec[name] is not None and spec[name] is not False:
             raise Refused(None, "is a field of an older API.", f"Set {successor} instead.", name)
     return {key: value for key, value in spec.items() if key not in REPLACED}
 
 
-#: Fields of the flat form only.
+#: Fields that only the flat form has.
 FLAT_FIELDS = ("encapsulation",)
 
 
 def from_operator(flat: t.Mapping[str, t.Any]) -> Document:
-    """A flat pool with the operator's `encapsulation: IPIP` and `natOutgoing: Enabled` in terms of IPPool's fields."""
+    """Return a flat pool with the operator's fields translated to IPPool's.
+
+    `encapsulation: IPIP` becomes ipipMode and vxlanMode, `natOutgoing: Enabled` becomes true. Raises Refused for an
+    encapsulation that is unknown or contradicts a mode.
+    """
     pool = dict(flat)
     word = pool.pop("encapsulation", None)
     if word is not None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""NetworkSet and GlobalNetworkSet: addresses that are nobody's endpoint, with labels for selectors to find them by.
+"""NetworkSet and GlobalNetworkSet: addresses that belong to no endpoint, with labels for selectors.
 
 Source: https://docs.tigera.io/calico/latest/reference/resources/networkset
 """
@@ -18,7 +18,7 @@ from ..errors import Refused
 from ..fields import Items, Text, field
 from ..resource import NamespacedResource, Resource
 
-#: The label that Calico gives to what is in a namespace, with the namespace's name.
+#: The label with the namespace's name that Calico gives to everything in a namespace.
 
 _NETS = Items(
     Text(
@@ -33,12 +33,12 @@ S = t.TypeVar("S", bound="_NetworkSet")
 
 @dataclasses.dataclass(frozen=True)
 class _NetworkSet(Resource):
-    """What both kinds of sets have in common. `nets` are as written: ranges with or without bits beyond the prefix."""
+    """The base of both kinds of sets. `nets` are ranges as written, with or without address bits beyond the prefix."""
 
     nets: tuple[str, ...] = field(_NETS, ())
 
     def checked(self: S) -> S:
-        # Calico takes an empty entry, and no address is in it.
+        # Calico accepts an empty entry, which holds no address.
         return dataclasses.replace(self, nets=tuple(net for net in self.nets if net))
 
     def checked_metadata(self: S) -> S:
@@ -54,13 +54,13 @@ class _NetworkSet(Resource):
 
 @dataclasses.dataclass(frozen=True)
 class GlobalNetworkSet(_NetworkSet):
-    """A set for policies of all namespaces."""
+    """A set of addresses for policies of all namespaces."""
 
     KIND: t.ClassVar[str] = "GlobalNetworkSet"
 
 
 @dataclasses.dataclass(frozen=True)
 class NetworkSet(_NetworkSet, NamespacedResource):
-    """A set in a namespace."""
+    """A set of addresses in a namespace."""
 
     KIND: t.ClassVar[str] = "NetworkSet"

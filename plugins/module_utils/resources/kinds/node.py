@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Node: a host of the network, its addresses and its side of BGP."""
+"""Node: a host of the network, its addresses and its BGP settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PUBLIC_KEY = Text(_is_key, "is not a WireGuard public key.", "It has 32 bytes i
 
 @dataclasses.dataclass(frozen=True)
 class NodeBGP:
-    """A node's side of BGP. Addresses are as written, with their prefix length if that was given."""
+    """A node's BGP settings. Addresses are as written, with their prefix length if one was given."""
 
     ipv4Address: str = field(NODE_IPV4, "")
     ipv6Address: str = field(NODE_IPV6, "")
@@ -44,7 +44,7 @@ class NodeBGP:
 
 @dataclasses.dataclass(frozen=True)
 class NodeWireguard:
-    """A node's WireGuard devices."""
+    """The addresses of a node's WireGuard devices."""
 
     interfaceIPv4Address: str = field(IPV4, "")
     interfaceIPv6Address: str = field(IPV6, "")
@@ -52,7 +52,7 @@ class NodeWireguard:
 
 @dataclasses.dataclass(frozen=True)
 class NodeAddress:
-    """An address that clients can reach a node at; like Calico, no reader asks for more than a text."""
+    """An address at which clients can reach a node. As in Calico, any text is accepted."""
 
     address: str = field(TEXT, "")
     type: str = field(TEXT, "")
@@ -68,7 +68,7 @@ class OrchRef:
 
 @dataclasses.dataclass(frozen=True)
 class NodeStatus:
-    """What a node says of itself."""
+    """The state that a node reports about itself."""
 
     wireguardPublicKey: str = field(_PUBLIC_KEY, "")
     wireguardPublicKeyV6: str = field(_PUBLIC_KEY, "")
@@ -77,7 +77,7 @@ class NodeStatus:
 
 @dataclasses.dataclass(frozen=True)
 class Node(Resource):
-    """A node."""
+    """A host of the network."""
 
     KIND: t.ClassVar[str] = "Node"
     STATUS: t.ClassVar[t.Optional[Type]] = Fields(NodeStatus)

@@ -25,7 +25,7 @@ POLICY_TYPES = ("Ingress", "Egress")
 _TYPES = Items(Choice(POLICY_TYPES))
 _TIER = Text(is_tier_name, TIER_NAME_RULE, TIER_NAME_REMEDY)
 _HINTS = Items(Choice(("AssumeNeededOnEveryNode",)))
-#: Policies that Calico makes of those of Kubernetes and OpenStack.
+#: Names of policies that Calico converts from policies of Kubernetes and OpenStack.
 _CONVERTED = re.compile(rf"(knp|ossg)\.default\.({SUBDOMAIN.pattern})", re.ASCII)
 
 P = t.TypeVar("P", bound="_Policy")
@@ -33,10 +33,10 @@ P = t.TypeVar("P", bound="_Policy")
 
 @dataclasses.dataclass(frozen=True)
 class _Policy(Resource):
-    """What both kinds of policies have in common.
+    """The base of both kinds of policies.
 
-    `tier` is "default" where none is given, `order` None where the policy comes last in its tier. `types` are those
-    written, else derived from the rules.
+    `tier` is "default" if none is given. A policy without `order` comes last in its tier. `types` are as written, or
+    derived from the rules if none are.
     """
 
     tier: str = field(_TIER, "")
@@ -69,9 +69,10 @@ class _Policy(Resource):
         return dataclasses.replace(self, types=self.types or _types_of_rules(self.ingress, self.egress))
 
     def checked_metadata(self: P) -> P:
-        """The name, with or without the tier before it, if the tier is given ("platform.web"), as in Calico 3.29.
+        """Return the policy with its tier and its final name. Raises Refused for a name that no policy can have.
 
-        In the tier default, which needs no such prefix, both are one policy.
+        As in Calico 3.29, a name may begin with the tier if that is given ("platform.web"). In the tier default,
+        "default.web" and "web" are one policy: the prefix is removed.
         """
         name = self.name
         prefix = f"{self.tier}."
@@ -94,7 +95,7 @@ class _Policy(Resource):
 
 
 def _types_of_rules(ingress: tuple[Rule, ...], egress: tuple[Rule, ...]) -> tuple[str, ...]:
-    """As Calico's client fills them in: a policy without any rule is one for ingress."""
+    """Return the policy types by the rules, as Calico's client does: a policy without rules is one for ingress."""
     if not egress:
         return ("Ingress",)
     return POLICY_TYPES if ingress else ("Egress",)
@@ -102,7 +103,7 @@ def _types_of_rules(ingress: tuple[Rule, ...], egress: tuple[Rule, ...]) -> tupl
 
 @dataclasses.dataclass(frozen=True)
 class GlobalNetworkPolicy(_Policy):
-    """A policy for endpoints of all namespaces, and of none."""
+    """A policy for endpoints of all namespaces, and for endpoints without one."""
 
     KIND: t.ClassVar[str] = "GlobalNetworkPolicy"
 

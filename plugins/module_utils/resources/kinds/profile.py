@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Profile: labels that endpoints inherit, and rules for where no policy decides.
+"""Profile: labels that endpoints inherit, and rules for packets that no policy decides.
 
 Source: https://docs.tigera.io/calico/latest/reference/resources/profile
 """
@@ -20,7 +20,7 @@ from ..rules import RULES, Rule
 
 @dataclasses.dataclass(frozen=True)
 class Profile(Resource):
-    """A profile. Of a label that an endpoint has itself, its own value holds."""
+    """Labels and rules of endpoints. An endpoint's own value of a label wins over the profile's."""
 
     KIND: t.ClassVar[str] = "Profile"
 

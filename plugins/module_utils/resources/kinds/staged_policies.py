@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Staged policies: what a policy would do, to be seen before it is in force.
+"""Staged policies, whose effect can be examined before they are in force.
 
 Sources: https://docs.tigera.io/calico/latest/reference/resources/stagednetworkpolicy and .../stagedglobalnetworkpolicy
 """
@@ -18,13 +18,13 @@ from .policies import GlobalNetworkPolicy, NetworkPolicy
 
 SET, DELETE = "Set", "Delete"
 _ACTION = Choice((SET, DELETE), SET)
-#: What a staged deletion may have as well.
+#: The fields that a staged deletion may set.
 _OF_DELETION = ("metadata", "tier", "stagedAction")
 
 
 @dataclasses.dataclass(frozen=True)
 class StagedGlobalNetworkPolicy(GlobalNetworkPolicy):
-    """A GlobalNetworkPolicy that is to be made or changed (`stagedAction` Set), or to be deleted."""
+    """A GlobalNetworkPolicy to create or change (`stagedAction` Set), or to delete (Delete)."""
 
     KIND: t.ClassVar[str] = "StagedGlobalNetworkPolicy"
 
@@ -39,7 +39,7 @@ class StagedGlobalNetworkPolicy(GlobalNetworkPolicy):
 
 @dataclasses.dataclass(frozen=True)
 class StagedNetworkPolicy(NetworkPolicy):
-    """A NetworkPolicy that is to be made or changed (`stagedAction` Set), or to be deleted."""
+    """A NetworkPolicy to create or change (`stagedAction` Set), or to delete (Delete)."""
 
     KIND: t.ClassVar[str] = "StagedNetworkPolicy"
 
@@ -53,7 +53,7 @@ class StagedNetworkPolicy(NetworkPolicy):
 
 
 def _check_deletion(policy: t.Union[StagedGlobalNetworkPolicy, StagedNetworkPolicy]) -> None:
-    """As Calico's client: what is to go is named, and nothing else is said of it."""
+    """Raise Refused if a staged deletion sets more than its metadata and tier, as Calico's client does."""
     for one in dataclasses.fields(policy):
         if one.name not in _OF_DELETION and getattr(policy, one.name) != one.default:
             raise Refused(

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tier: a group of policies, and its place among the others.
+"""Tier: a group of policies with an order among the other groups.
 
 Source: https://docs.tigera.io/calico/latest/reference/resources/tier
 """
@@ -17,15 +17,15 @@ from ..fields import NUMBER, Choice, field, is_label
 from ..resource import Resource
 
 DEFAULT_TIER = "default"
-#: Where the tier `default` always is, and others are that give no order.
+#: The order of the tier `default`, and of tiers that give none.
 DEFAULT_TIER_ORDER = 1_000_000.0
-#: Calico keeps the tier of a policy in a label of it.
+#: The label in which Calico keeps the tier of a policy.
 TIER_NAME_LIMIT = 63
 
 
 @dataclasses.dataclass(frozen=True)
 class Tier(Resource):
-    """A tier. What its policies apply to and none of them decides meets `defaultAction`, Deny or Pass."""
+    """A tier. `defaultAction` (Deny or Pass) decides packets of its policies' endpoints that no rule decided."""
 
     KIND: t.ClassVar[str] = "Tier"
 
