@@ -52,7 +52,7 @@ HALF = NAMESPACES // 2
 FIRST = 100  # pairs before anything is counted
 SAMPLE = 1000  # pairs
 WARM = 3000  # pairs after which memory counts: by then the journal has been rewritten once, and all code is loaded
-GROUP = 3  # samples per group, of which the lowest counts
+GROUP = 3  # samples per group; the lowest of them counts
 SLOPE = 8.0  # bytes per pair
 JOURNAL_KIB = COMPACT_ABOVE // 1024 + 4  # one write may go beyond
 

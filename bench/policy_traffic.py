@@ -18,7 +18,7 @@ What is measured between the two, each for a moment, client and server on a proc
   packets       UDP datagrams of 64 bytes in one flow, sent as fast as can be, that arrived
   connections   TCP connections opened and closed, one after the other: the first packet of each meets all the rules
 
-On one processor whatever a packet costs on its way is missing at its ends, and nobody is woken up elsewhere: that is
+On one processor whatever a packet costs on its way is missing at its ends, and no other processor is woken up: that is
 the most that policy can cost. The other 998 endpoints have routes, and members in the sets and chains; links, which no
 packet here would pass, they have none. Ratios are medians of those within each round. Goals are of policy against
 natOutgoing, for throughput and round trip with a processor each.

@@ -62,7 +62,7 @@ class Space:
         subprocess.run(enter, input="\n".join(lines), text=True, check=True)
 
     def ip(self, lines: t.Iterable[str]) -> None:
-        """Run commands of ip(8)."""
+        """Run commands of the program `ip`."""
         self.run("ip", "-batch", "-", lines=lines)
 
     def wait_for(self, path: str) -> None:

@@ -8,8 +8,8 @@ module: remote_endpoints_info
 short_description: Read the workloads that a node reports to others, and those that it knows of others
 version_added: 0.2.0
 description:
-  - Returns the workloads that came to the node between runs, as policy knows them, and the other nodes of which it
-    knows such workloads. Inventory workloads are not included, since every node knows them from its plan.
+  - Returns the workloads that came to the node between runs, as policy knows them, and the other nodes
+    whose workloads it knows. Inventory workloads are not included, since every node knows them from its plan.
   - The data is read from the node's disk, whether an agent runs or not.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)

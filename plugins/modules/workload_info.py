@@ -80,7 +80,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node import
 
 
 def chosen(found: t.Sequence[dict[str, t.Any]], params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """Raises selectors.SelectorError."""
+    """Raise selectors.SelectorError."""
     selector = selectors.parse(params["selector"] or "all()")
     return [
         entry

@@ -81,7 +81,7 @@ def _stream(source: Workload, target: Workload, size: int | str, pps: float, hos
 
 
 def no_way_around(lab: BaseLab, state: str = "replace") -> None:
-    """Have every node drop packets to a block for which it has no route.
+    """Make every node drop packets to a block for which it has no route.
 
     Without this, the default route takes such packets to the lab's router, which knows all blocks, and a route that is
     missing for a moment is not seen. `state` is a verb of `ip route`: "del" undoes it.

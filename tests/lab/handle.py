@@ -177,7 +177,7 @@ class BaseLab(abc.ABC):
 
     @abc.abstractmethod
     def start(self, node: str, wait: bool = True) -> None:
-        """Power a host or a switch on."""
+        """Start a host or a switch that is off; return when SSH answers, if `wait` is true."""
 
     @abc.abstractmethod
     def is_running(self, node: str) -> bool: ...
@@ -290,7 +290,7 @@ class BaseLab(abc.ABC):
         return capture
 
     def link(self, node: str, up: bool) -> None:
-        """Plug or pull the cable of a host's eth0, at the router's end."""
+        """Connect or disconnect the cable of a host's eth0, at the router's end."""
         self.exec("router", ["ip", "link", "set", node, "up" if up else "down"])
 
     def wait_booted(self, node: str) -> None:

@@ -454,7 +454,7 @@ class MachineLab(BaseLab):
         return ["ssh", "-F", str(self.ssh_config), *shared, target, "--", shlex.join(command)]
 
     def _inside(self, *words: str, timeout: float = 60) -> None:
-        """Have the lab inside the machine run a command of the lab's command line."""
+        """Run a command of the lab's command line inside the machine."""
         command, *rest = words
         environment = ["env", "HOST_ROUTING_LAB_QUIET=1", "HOST_ROUTING_LAB_BOOT_TIMEOUT=600"]
         self.exec("machine", [*environment, f"{INSIDE}/lab", command, "--name", INNER.name, *rest], timeout=timeout)

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Top-of-rack switches: two in each rack, FRR in network namespaces of their own.
+r"""Top-of-rack switches: two in each rack, FRR in network namespaces of their own.
 
         spine (10.10.255.0/24, a bridge)
-       /      |        |       \\
+       /      |        |       \
     tor1a   tor1b    tor2a   tor2b        eBGP between racks, BFD; no session within a rack
-       \\      /          \\      /
+       \      /          \      /
         br1                br2            eBGP with any host in the rack's subnet, BFD
 
 They learn routes to workloads by BGP only. The router beside them stays the hosts' default gateway and knows no block

@@ -21,7 +21,7 @@ PYTHON = f"{sys.implementation.cache_tag}-{sys.flags.optimize}"
 
 
 def keep() -> None:
-    """Have zipimport look for cached byte code before it compiles."""
+    """Make zipimport look for cached byte code before it compiles."""
     compiled = zipimport._compile_source  # type: ignore[attr-defined]
 
     def byte_code(path: str, source: bytes) -> object:

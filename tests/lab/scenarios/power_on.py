@@ -141,7 +141,7 @@ class Count:
 
 
 def prepare(lab: BaseLab, node: str, targets: Sequence[Target], folder: Path) -> None:
-    """Have the host bring up its link itself from the next boot on, and listen on all targets before that."""
+    """Make the host bring up its link itself from the next boot on, and listen on all targets before that."""
     wanted = json.dumps([[target.netns, target.port] for target in targets])
     files = {
         _LISTENER: LISTENER,

@@ -161,7 +161,7 @@ def test_pools_by_rack_with_the_largest_and_the_smallest_blocks(fresh: BaseLab, 
 
 
 class TestMembersComeAndGo:
-    """One fleet over several runs, each of which changes only what it is about."""
+    """One fleet over several runs; each run changes only what it is about."""
 
     OLD = Pool("old", "10.244.0.0/17", "vxlan", nat_outgoing=True)
     NEW = Pool("new", "10.244.128.0/17", "vxlan-crosssubnet")
