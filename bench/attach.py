@@ -43,10 +43,13 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from plugins.module_utils.dataplane import attach, node  # noqa: E402
+from plugins.module_utils.dataplane import attach  # noqa: E402
+from plugins.module_utils.dataplane.apply import apply_node  # noqa: E402
 from plugins.module_utils.dataplane.kernel import linux  # noqa: E402
 from plugins.module_utils.dataplane.kernel import rtnetlink as rt  # noqa: E402
 from plugins.module_utils.dataplane.kernel.port import Address, LinkChange, NewLink, RouteAttributes, RouteOperation  # noqa: E402
+from plugins.module_utils.dataplane.plan import NodePlan, plan_node  # noqa: E402
+from plugins.module_utils.dataplane.registry import REGISTRY  # noqa: E402
 from plugins.module_utils.state.attachment import endpoint_routes, endpoint_sysctls  # noqa: E402
 from plugins.module_utils.state.node_state import NodeState, Route, Sysctl, WorkloadEndpoint  # noqa: E402
 
@@ -243,13 +246,13 @@ def measure_detach(kernel: linux.LinuxKernel, present: int, rounds: int) -> dict
 
 def measure_plan(kernel: linux.LinuxKernel, endpoints: t.Sequence[WorkloadEndpoint], rounds: int) -> dict[str, float]:
     wanted = state(endpoints)
-    node.apply_node(kernel, node.plan_node(kernel, wanted))
-    questions: dict[str, t.Callable[[], node.NodePlan]] = {
-        "whole": lambda: node.plan_node(kernel, wanted),
-        "all but interiors": lambda: node.plan_node(kernel, wanted, interiors=False),
+    apply_node(kernel, plan_node(kernel, wanted))
+    questions: dict[str, t.Callable[[], NodePlan]] = {
+        "whole": lambda: plan_node(kernel, wanted),
+        "all but interiors": lambda: plan_node(kernel, wanted, interiors=False),
         **{
-            kind: lambda kind=kind: node.plan_node(kernel, wanted, kinds=[kind], interiors=False)  # type: ignore[misc]
-            for kind in node.DRIVERS
+            kind: lambda kind=kind: plan_node(kernel, wanted, kinds=[kind], interiors=False)  # type: ignore[misc]
+            for kind in REGISTRY.names
         },
     }
     times: dict[str, list[float]] = {name: [] for name in questions}
@@ -259,7 +262,7 @@ def measure_plan(kernel: linux.LinuxKernel, endpoints: t.Sequence[WorkloadEndpoi
     return {name: min(measured) * 1000 for name, measured in times.items()}
 
 
-def _nothing(plan: node.NodePlan) -> None:
+def _nothing(plan: NodePlan) -> None:
     assert not plan.changed, plan.lines()[:5]
 
 

@@ -43,8 +43,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (  # noqa: E402
-    RememberedSets,
-    RememberedTables,
+    CachedSets,
+    CachedTables,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import Compiler  # noqa: E402
@@ -117,7 +117,7 @@ class Node:
         self.index = PolicyIndex(HERE)
         self.compiler = Compiler(Settings(), 4)
         self.rendering = PolicyTables()
-        self.sets, self.tables = RememberedSets(), RememberedTables()
+        self.sets, self.tables = CachedSets(), CachedTables()
         self.desired: tuple[t.Any, t.Any] = ((), [])
 
     def render(self) -> None:

@@ -43,7 +43,8 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (  # noqa: E402
     Address,
@@ -52,6 +53,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState  # noqa: E402
 
@@ -273,7 +275,7 @@ def stand(kind: str, endpoints: int) -> str:
         ]
     )
     if kind != "bare":
-        node.apply_node(kernel, node.plan_node(kernel, state, kinds=["ipset", "iptables"]))
+        apply_node(kernel, plan_node(kernel, state, kinds=["ipset", "iptables"]))
     kernel.close()
     return pair[0].address
 

@@ -80,6 +80,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import sysctl
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import Part
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report, standalone
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Sysctl
 
@@ -95,9 +96,9 @@ def wanted(params: t.Mapping[str, t.Any]) -> list[Sysctl]:
     ]
 
 
-def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[standalone.Step]:
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
     desired = wanted(params)
-    return [standalone.Step(sysctl, sysctl.diff(desired, sysctl.observe(kernel, desired)))]
+    return [Part(sysctl, sysctl.diff(desired, sysctl.observe(kernel, desired)))]
 
 
 def main() -> None:

@@ -87,6 +87,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import iptables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import Part
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IptablesTable
 
@@ -110,11 +111,11 @@ def wanted(params: t.Mapping[str, t.Any]) -> IptablesTable:
     return IptablesTable(params["table"], chains, hooks, params["family"])
 
 
-def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[standalone.Step]:
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
     desired = [wanted(params)] if params["state"] == "present" else []
     table, family = params["table"], params["family"]
     observed = iptables.observe(kernel, desired or [IptablesTable(table, family=family)])
-    return [standalone.Step(iptables, iptables.diff(desired, observed.only(table, family)))]
+    return [Part(iptables, iptables.diff(desired, observed.only(table, family)))]
 
 
 def main() -> None:

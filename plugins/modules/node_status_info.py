@@ -99,8 +99,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.status import Session
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.sources import Sources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.bird_routes import bird_changes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import bird_changes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, StoreError

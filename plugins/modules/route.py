@@ -136,6 +136,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import underlay
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import route
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import Part
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route
 
@@ -189,15 +190,15 @@ def _gateway(entry: t.Mapping[str, t.Any]) -> t.Optional[str]:
         ) from None
 
 
-def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[standalone.Step]:
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
     desired = wanted(params)
     if params["state"] == "absent":
         named = {(entry.table, entry.destination) for entry in desired}
         observed = {key: have for key, have in route.observe(kernel, []).items() if key[:2] in named}
-        return [standalone.Step(route, route.diff([], observed))]
+        return [Part(route, route.diff([], observed))]
     desired = underlay.with_devices(kernel, desired)
     changes = route.diff(desired, route.observe(kernel, desired))
-    return [standalone.Step(route, [change for change in changes if params["purge"] or change.action != "-"])]
+    return [Part(route, [change for change in changes if params["purge"] or change.action != "-"])]
 
 
 def main() -> None:

@@ -130,6 +130,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import neighbor, tunnel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import Part
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     OVERHEAD,
@@ -200,19 +201,19 @@ def entries_of(params: t.Mapping[str, t.Any]) -> list[neighbor.Entry]:
     return entries
 
 
-def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[standalone.Step]:
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
     name = NAMES[params["kind"]]
     if params["state"] == "absent":
         observed = {key: have for key, have in tunnel.observe(kernel, []).items() if key == name}
-        return [standalone.Step(tunnel, tunnel.diff([], observed))]
+        return [Part(tunnel, tunnel.diff([], observed))]
     device = device_of(params, kernel)
     observed = {key: have for key, have in tunnel.observe(kernel, [device]).items() if key == name}
     devices = tunnel.diff([device], observed)
-    made = [standalone.Step(tunnel, devices)]
+    made = [Part(tunnel, devices)]
     if params["kind"] != "ipip" and params["remotes"] is not None:
         wanted = entries_of(params)
         found = {} if tunnel.recreated(devices) else neighbor.observe(kernel, wanted)
-        made.append(standalone.Step(neighbor, neighbor.diff(wanted, found)))
+        made.append(Part(neighbor, neighbor.diff(wanted, found)))
     return made
 
 

@@ -112,6 +112,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import route, sysctl, workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import Part
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, standalone
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
     endpoint_routes,
@@ -144,7 +145,7 @@ def _address(params: t.Mapping[str, t.Any], option: str, read: t.Callable[[str],
         raise ValueError(f"{option}: {params[option]} is not an {version} address. Write it as {example}.") from None
 
 
-def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[standalone.Step]:
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
     endpoint = endpoint_of(params)
     found = workload.observe(kernel, [endpoint])
     if params["state"] == "absent":
@@ -152,20 +153,20 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[standalone.Step
         gone = {key: have for key, have in workload.observe(kernel, []).items() if key == name}
         links = {have.link.name for have in gone.values() if have.link is not None}
         routes = {key: have for key, have in route.observe(kernel, []).items() if have.device in links}
-        return [standalone.Step(workload, workload.diff([], gone)), standalone.Step(route, route.diff([], routes))]
+        return [Part(workload, workload.diff([], gone)), Part(route, route.diff([], routes))]
     pairs = workload.diff([endpoint], {endpoint.interface: found[endpoint.interface]})
-    made = [standalone.Step(workload, pairs)]
+    made = [Part(workload, pairs)]
     anew = workload.recreated(pairs)
     settings = endpoint_sysctls(endpoint)
     if not params["routed"]:  # what protects the host is there in either case
         settings = tuple(setting for setting in settings if setting.key.endswith("/rp_filter"))
     have = dict.fromkeys((setting.key for setting in settings), None) if anew else sysctl.observe(kernel, settings)
-    # Without settings, since the host end is set up after this step.
-    made.append(standalone.Step(sysctl, sysctl.diff(settings, have)))
+    # Also without settings, since the host end is set up after this step.
+    made.append(Part(sysctl, sysctl.diff(settings, have)))
     if params["routed"]:
         wanted = list(endpoint_routes(endpoint))
         routes = {key: value for key, value in route.observe(kernel, wanted).items() if value.device not in anew}
-        made.append(standalone.Step(route, [c for c in route.diff(wanted, routes) if c.action != "-"]))
+        made.append(Part(route, [c for c in route.diff(wanted, routes) if c.action != "-"]))
     return made
 
 

@@ -572,10 +572,6 @@ class FakeKernel:
             link.fdb.append(entry)
         self._written()
 
-    def fdb_append(self, entry: port.ForwardingEntry) -> None:
-        """For tests: one more destination for a MAC, as `bridge fdb append`."""
-        self._get(entry.device, "append").fdb.append(entry)
-
     def fdb_delete(self, entry: port.ForwardingEntry) -> None:
         operation = f"delete forwarding entry {entry.mac} from {entry.device}"
         self._may_fail("fdb_delete", entry.mac, operation)

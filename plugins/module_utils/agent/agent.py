@@ -22,10 +22,12 @@ import os
 import time
 import typing as t
 
+from ..dataplane.cached_drivers import CachedDrivers
 from ..dataplane.change import Change, ObserveError
 from ..dataplane.drivers.workload import GONE
 from ..dataplane.kernel.port import Kernel, KernelError
-from ..dataplane.node import NodePlan
+from ..dataplane.plan import NodePlan
+from ..dataplane.registry import REGISTRY
 from ..node import desired as desired_state
 from ..node.ipam.local_ipam import LocalIpam
 from ..node.machine import Machine
@@ -47,8 +49,10 @@ from .policy_log.policy_names import PolicyNames
 from .reconcile import repair
 from .reconcile.drift import Drift
 from .reconcile.driver_thread import DriverThread, Worker
-from .reconcile.policy_compilers import Guards
-from .reconcile.reconcile import Make, Outcome, Reconciler
+from .reconcile.pace import Pace
+from .reconcile.policy_compilers import PolicyCompilers
+from .reconcile.reconcile import PassOutcome, Reconciler
+from .reconcile.stages import Listener, Make, Wanted
 from .settings import Settings
 from .watch.events import Events
 from .workloads.admission import NotAllWritten
@@ -108,7 +112,7 @@ class Agent:
         self._on_tick = on_tick
         self._turn = Turn()
         self._desired: t.Optional[NodeState] = None  # made anew when it is asked for after a change
-        self._guards = Guards()
+        self._guards = PolicyCompilers()
         self._interfaces: Interfaces = NO_INTERFACES  # of the host, where policy depends on them
         self._addresses = asyncio.Event()  # somebody changed some of the host's
         self._handing_over = asyncio.Lock()
@@ -129,20 +133,19 @@ class Agent:
         self.unused_addresses = UnusedAddresses(self.knowledge, self.workloads, settings.leak_grace, clock)
         self.reconciler = Reconciler(
             kernels(),
-            self._without_policy,
+            Wanted(self._without_policy, self.may_remove, self.workloads.deletion.subjects, self._whole),
             self._turn,
-            removals=self.may_remove,
-            on_change=self._made,
-            on_tick=self._ticked,
-            on_step=self._stepped,
-            on_resync=self.instruments.resyncs.add,
-            on_failure=self.instruments.errors.add,
-            on_ended=self._ended,
+            Listener(
+                on_change=self._made,
+                on_step=self._stepped,
+                on_failure=self.instruments.errors.add,
+                on_ended=self._ended,
+                on_tick=self._ticked,
+                on_resync=self.instruments.resyncs.add,
+            ),
+            drivers=CachedDrivers(clock),
             run=thread("drivers"),
-            interval=settings.resync_interval,
-            excluded=self.workloads.deletion.subjects,
-            whole=self._whole,
-            clock=clock,
+            pace=Pace(settings.resync_interval),
         )
         self.flow_cutter = FlowCutter(kernels(), thread("flows"), self._cut)
         self._cutting: t.Optional[asyncio.Future[None]] = None
@@ -221,7 +224,7 @@ class Agent:
     async def _labels_in_force(self) -> None:
         """Have policy asked by the labels of now, and what it denies by them cut where that is wanted."""
         if self.state is not None and self.state.policy is not None:
-            await self.reconciler.resync(repair.FIREWALL)
+            await self.reconciler.resync(REGISTRY.guards)
             await self._cut_denied_flows()
 
     def get(self, id: str) -> t.Optional[Workload]:
@@ -288,7 +291,7 @@ class Agent:
         """Policy lets nobody through whom it does not know: it is told at once."""
         self._desire_anew()
         if self.state is not None and self.state.policy is not None:
-            self.reconciler.expect(repair.FIREWALL)
+            self.reconciler.expect(REGISTRY.guards)
 
     async def _see_interfaces(self, state: t.Optional[NodeState]) -> None:
         """Policy for the host may depend on which interface has which address."""
@@ -362,7 +365,7 @@ class Agent:
             " whom they wait.",
         )
 
-    async def node_apply(self, state: t.Optional[NodeState], removals: bool) -> Outcome:
+    async def node_apply(self, state: t.Optional[NodeState], removals: bool) -> PassOutcome:
         """Makes `state`, by default the one that is on the disk, the desired one, and the node have it.
 
         Without `removals` only what is to be added or changed; nothing is removed then until a call with `removals`, or
@@ -386,7 +389,7 @@ class Agent:
             finally:
                 self._removing = False
 
-    async def reload_remote_endpoints(self) -> Outcome:
+    async def reload_remote_endpoints(self) -> PassOutcome:
         """Reads again what is known of other nodes' workloads, and has policy count on it. Raises AgentError where the
         node has no state yet."""
         async with self._handing_over:
@@ -396,7 +399,7 @@ class Agent:
                 self._workloads_changed()
             return await self.resync()
 
-    async def resync(self) -> Outcome:
+    async def resync(self) -> PassOutcome:
         """Looks at everything and repairs it. Raises AgentError while it is not known what the node shall have."""
         await self._see_interfaces(self.state)
         self._need_desired()
@@ -420,7 +423,7 @@ class Agent:
         if desired is None:
             return None
         labels = {one.interface: one.labels for one in desired.workloads}
-        for state in (self.reconciler.brought_to(kind) for kind in repair.FIREWALL):
+        for state in (self.reconciler.brought_to(kind) for kind in REGISTRY.guards):
             if state is None or state.policy is not desired.policy:
                 return None
             if any(labels.get(one.interface, one.labels) != one.labels for one in state.workloads):

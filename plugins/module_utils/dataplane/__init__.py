@@ -8,7 +8,12 @@
     encoding/     encoders of the text protocols that drivers write
 
     change.py     Change, and ApplyError, which names every change that failed and why
-    node.py       all drivers for one NodeState, or some of them: plan_node, apply_node
+    driver.py     what a driver is, and where it belongs among the others
+    registry.py   the drivers in their order: what only reads does not import it
+    plan.py       plan_node: what all drivers, or some of them, have to change for a NodeState
+    apply.py      apply_node: the changes of a plan, in an order that cuts nothing off
+    bird_routes.py
+                  how BIRD's routes will differ, for those who only ask
     cached_drivers.py
                   the drivers of iptables and sets for a process that stays
     attach.py     one workload attached and detached, as the drivers would do it, in a few system calls

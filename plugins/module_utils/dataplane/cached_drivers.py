@@ -20,12 +20,13 @@ import time
 import typing as t
 
 from ..state.node_state import IpSet, IptablesTable
-from .change import ApplyError, Change
+from .change import ApplyError, Change, SetAside
+from .driver import Desired, DriverRegistry, DriverStep, Observed
 from .drivers import ipset, iptables
-from .drivers.iptables_backend import Observed
 from .drivers.iptables_restore import ChainDelete, ChainWrite, Write
-from .drivers.iptables_saved import Chains, Place, Rule, commented
+from .drivers.iptables_saved import Chains, SavedRule, TablePlace, commented
 from .kernel.port import Kernel
+from .registry import REGISTRY
 
 TRUSTED = 10.0
 _SHARE = 100.0  # of the time, one part is for reading legacy tables
@@ -40,19 +41,24 @@ class _Refused(t.NamedTuple):
     reason: str
 
 
-class RememberedTables:
-    """Of one kernel; for one thread at a time. `clock` gives seconds that do not go back."""
+class CachedTables:
+    """The driver of iptables for one kernel; for one thread at a time. `clock` gives seconds that do not go back."""
+
+    STEP = iptables.STEP
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
-        self._observed: t.Optional[Observed] = None
+        self._observed: t.Optional[iptables.Observed] = None
         self._sign: t.Hashable = None  # of the tables, as of `_observed`
         self._read = 0.0
         self._trusted = TRUSTED
         self.backend = ""  # nft or legacy: the one that is written; "" while nothing was read
         self._digests = _Digests()
         self._refused: dict[str, _Refused] = {}  # by the chain's subject
-        self._equal: tuple[tuple[IptablesTable, ...], t.Optional[Observed]] = ((), None)  # what was not different
+        self._equal: tuple[tuple[IptablesTable, ...], t.Optional[iptables.Observed]] = (
+            (),
+            None,
+        )  # what was not different
 
     @property
     def set_aside(self) -> tuple[str, ...]:
@@ -84,7 +90,7 @@ class RememberedTables:
         self._refused = {}
         self._equal = (), None
 
-    def observe(self, kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
+    def observe(self, kernel: Kernel, desired: t.Sequence[IptablesTable]) -> iptables.Observed:
         """As iptables.observe."""
         if self._observed is not None and self._is_current(kernel, self._observed):
             return self._observed
@@ -97,13 +103,13 @@ class RememberedTables:
         self._trusted = max(TRUSTED, _SHARE * (self._clock() - self._read))
         return observed
 
-    def _is_current(self, kernel: Kernel, observed: Observed) -> bool:
+    def _is_current(self, kernel: Kernel, observed: iptables.Observed) -> bool:
         if observed.backend == "nft" and self._sign is not None:
             return kernel.ruleset_mark() == self._sign
         fresh = self._clock() - self._read < self._trusted
         return fresh and (observed.backend != "legacy" or kernel.legacy_mark() == self._sign)
 
-    def diff(self, desired: t.Iterable[IptablesTable], observed: Observed) -> list[Change]:
+    def diff(self, desired: t.Iterable[IptablesTable], observed: iptables.Observed) -> list[Change]:
         """As iptables.diff, without what was refused. Quick for chains whose rules are the very tuples of the last
         time."""
         desired = tuple(desired)
@@ -119,7 +125,7 @@ class RememberedTables:
             self._equal = desired, observed
         return left
 
-    def differences(self, desired: t.Iterable[IptablesTable], observed: Observed) -> list[Change]:
+    def differences(self, desired: t.Iterable[IptablesTable], observed: iptables.Observed) -> list[Change]:
         """As `diff`, for another state than the one that is kept up: nothing is remembered of it."""
         changes = iptables.diff(desired, observed, self._digests)
         return [change for change in changes if not self._is_refused(change)]
@@ -133,7 +139,7 @@ class RememberedTables:
         """As iptables.apply."""
         try:
             self._apply(kernel, changes)
-        except iptables.SetAside as error:
+        except SetAside as error:
             for change, reason in error.failures:
                 self._refused[change.subject] = _Refused(_wanted_hashes(change), reason)
             raise
@@ -165,22 +171,23 @@ def _anew(change: Change) -> Change:
     return change
 
 
-def _after(observed: Observed, writes: t.Iterable[Write]) -> Observed:
+def _after(observed: iptables.Observed, writes: t.Iterable[Write]) -> iptables.Observed:
     """What is there once these are written."""
-    tables: dict[Place, Chains] = dict(observed.tables)
-    own: set[Place] = set()
+    tables: dict[TablePlace, Chains] = dict(observed.tables)
+    own: set[TablePlace] = set()
     for write in writes:
         if write.place not in own:
             own.add(write.place)
             tables[write.place] = dict(tables.get(write.place, {}))
         chains = tables[write.place]
         if isinstance(write, ChainWrite):
-            chains[write.chain] = tuple(Rule(digest, rule) for digest, rule in write.rules)
+            chains[write.chain] = tuple(SavedRule(digest, rule) for digest, rule in write.rules)
         elif isinstance(write, ChainDelete):
             del chains[write.chain]
         else:
             first, last = (
-                [Rule(digest, commented(digest, rule)) for digest, rule in rules] for rules in (write.first, write.last)
+                [SavedRule(digest, commented(digest, rule)) for digest, rule in rules]
+                for rules in (write.first, write.last)
             )
             theirs = [rule for rule in chains.get(write.chain, ()) if not rule.hash]
             chains[write.chain] = (*first, *theirs, *last)
@@ -206,11 +213,14 @@ class _Digests:
         return found[1]
 
 
-class RememberedSets:
-    """Of one kernel; for one thread at a time. `clock` gives seconds that do not go back; `on_new` is told when `diff`
-    found that a set is missing."""
+class CachedSets:
+    """The driver of IP sets for one kernel; for one thread at a time.
+
+    `clock` gives seconds that do not go back; `on_new` is called when `diff` finds that a set is missing.
+    """
 
     def __init__(self, clock: Clock = time.monotonic, on_new: t.Callable[[], None] = lambda: None) -> None:
+        self.STEP = dataclasses.replace(ipset.STEP, add=self.fill, finish=self._finish)
         self._clock = clock
         self._on_new = on_new
         self._observed: t.Optional[dict[str, ipset.Observed]] = None
@@ -278,6 +288,9 @@ class RememberedSets:
         """As ipset.drain."""
         self._written(kernel, changes, ipset.drain, "~", ipset.drained)
 
+    def _finish(self, kernel: Kernel, changes: t.Sequence[Change], failed: bool) -> None:
+        self.drain(kernel, ipset.safe_to_drain(changes, failed))
+
     def _written(
         self,
         kernel: Kernel,
@@ -328,31 +341,56 @@ def _wanted(one: IpSet, known: t.Optional[tuple[IpSet, ipset.Observed]]) -> ipse
     return ipset.wanted(one, known[1].members)
 
 
-class Remembered:
-    """Both, as `plan_node` takes them; for one thread at a time."""
+class CachedDrivers:
+    """The drivers of a process that stays, those of iptables and IP sets with caches; for one thread at a time."""
 
-    def __init__(self, clock: Clock = time.monotonic) -> None:
-        self.tables = RememberedTables(clock)
-        self.sets = RememberedSets(clock, self.tables.retry)  # a chain may have been refused for want of the set
-        #: Of the state that is kept up.
-        self.drivers: t.Mapping[str, t.Any] = {"ipset": self.sets, "iptables": self.tables}
+    def __init__(self, clock: Clock = time.monotonic, registry: DriverRegistry = REGISTRY) -> None:
+        #: Without caches.
+        self.uncached = registry
+        self.tables = CachedTables(clock)
+        self.sets = CachedSets(clock, self.tables.retry)  # a chain may have been refused for want of the set
+        #: For the state that is kept up.
+        self.registry = registry.replacing(self.sets, self.tables)
         #: For plans of other states, which are not applied.
-        self.others: t.Mapping[str, t.Any] = {"ipset": _Other(self.sets), "iptables": _Other(self.tables)}
+        self.others = registry.replacing(
+            _Comparing(ipset.STEP, self.sets.observe, self.sets.differences),
+            _Comparing(iptables.STEP, self.tables.observe, self.tables.differences),
+        )
 
     def forget(self) -> None:
-        """All is read again."""
+        """Have all read again."""
         self.sets.forget()
         self.tables.forget()
 
     def doubt(self, kinds: t.Container[str]) -> None:
-        """Somebody else may have changed something of these kinds."""
-        if "ipset" in kinds:
+        """Note that somebody else may have changed something of these kinds."""
+        if ipset.STEP.name in kinds:
             self.sets.forget()
-        if "iptables" in kinds:
+        if iptables.STEP.name in kinds:
             self.tables.doubt()
 
 
-class _Other:
-    def __init__(self, driver: t.Union[RememberedSets, RememberedTables]) -> None:
-        self.observe = driver.observe
-        self.diff = driver.differences
+class _Comparing(t.Generic[Desired, Observed]):
+    """A driver that plans and never applies."""
+
+    def __init__(
+        self,
+        step: DriverStep[Desired, Observed],
+        observe: t.Callable[[Kernel, Desired], Observed],
+        diff: t.Callable[[Desired, Observed], list[Change]],
+    ) -> None:
+        self.STEP = step
+        self._observe = observe
+        self._diff = diff
+
+    def observe(self, kernel: Kernel, desired: Desired) -> Observed:
+        """Return what the kernel has, from the cache if that is still true."""
+        return self._observe(kernel, desired)
+
+    def diff(self, desired: Desired, observed: Observed) -> list[Change]:
+        """Return the changes, and remember nothing of them."""
+        return self._diff(desired, observed)
+
+    def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
+        """Raise AssertionError."""
+        raise AssertionError("a plan for comparison is not applied")

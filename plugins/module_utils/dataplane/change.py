@@ -12,24 +12,8 @@ from .kernel.port import KernelError
 
 #: What `Change.action` can be. `!` stands in the way: nothing is touched and applying it fails with its note.
 #: `=` is kept on purpose although nothing desires it: nothing is applied and it does not count as a change.
-ACTIONS = ("+", "~", "-", "!", "=")
-
-#: Everything that the node's own kernel state is made of; `file`, `bird` and `unit` are planned by the caller.
-KINDS = (
-    "device",
-    "address",
-    "neighbor",
-    "fdb",
-    "workload",
-    "route",
-    "rule",
-    "sysctl",
-    "ipset",
-    "iptables",
-    "file",
-    "bird",
-    "unit",
-)
+Action = t.Literal["+", "~", "-", "!", "="]
+ACTIONS: tuple[Action, ...] = ("+", "~", "-", "!", "=")
 
 
 class Change(t.NamedTuple):
@@ -40,7 +24,7 @@ class Change(t.NamedTuple):
     """
 
     kind: str
-    action: str
+    action: Action
     subject: str
     before: t.Optional[str] = None
     after: t.Optional[str] = None
@@ -91,6 +75,13 @@ class ApplyError(Exception):
         return "\n".join(lines)
 
 
+class SetAside(ApplyError):
+    """Objects that the kernel refused and that are closed, or as they were before. All others stand.
+
+    What comes after them may be made all the same.
+    """
+
+
 class Failures:
     """Collects what fails while the rest of a driver's changes are applied."""
 
@@ -103,10 +94,11 @@ class Failures:
     def extend(self, error: ApplyError) -> None:
         self.failures.extend(error.failures)
 
-    def raise_if_any(self) -> None:
+    def raise_if_any(self, error: type[ApplyError] = ApplyError) -> None:
+        """Raise this error with all that failed, if anything did."""
         if self.failures:
             (change, reason), *more = self.failures
-            raise ApplyError(change, reason, more)
+            raise error(change, reason, more)
 
 
 def apply_each(

@@ -8,24 +8,16 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from ..dataplane.change import ApplyError, Change, Failures
-from ..dataplane.drivers import sysctl, workload
+from ..dataplane.apply import apply_parts
+from ..dataplane.change import Change
 from ..dataplane.kernel.port import Kernel
-from ..dataplane.node import ready_to_write
+from ..dataplane.plan import Part
 from .errors import ERRORS, InTheWay
 from .machine import Machine
 from .store import lock
 
-
-class Step(t.NamedTuple):
-    """Changes of one driver, a module with apply(kernel, changes). Steps stand in the order of their additions."""
-
-    driver: t.Any
-    changes: t.Sequence[Change]
-
-
-#: What there is to do; called under the lock, with what the kernel has then.
-Build = t.Callable[[Kernel], t.Sequence[Step]]
+#: What there is to do, in the order of additions; called under the lock, with what the kernel has then.
+Build = t.Callable[[Kernel], t.Sequence[Part]]
 
 _AGENT_RUNS = (
     "The agent of this node runs, and it alone writes here: it would take this back. Nothing was changed. Put what you "
@@ -46,39 +38,16 @@ def bring_to(machine: Machine, build: Build, *, check: bool, who: str = "ansible
         if lock.taken(machine.writer_lock):
             raise InTheWay(_AGENT_RUNS)
         locks.enter_context(lock.held(who, machine.lock_timeout, machine.writer_lock))
-        steps = build(machine.kernel)
-        problems = [change.note for step in steps for change in step.changes if change.action == "!"]
+        parts = build(machine.kernel)
+        problems = [change.note for part in parts for change in part.changes if change.action == "!"]
         if problems:
             raise InTheWay("\n".join(problems))
-        _make(machine.kernel, steps)
-        return _shown(steps)
+        apply_parts(machine.kernel, parts)
+        return _shown(parts)
 
 
-def _make(kernel: Kernel, steps: t.Sequence[Step]) -> None:
-    ready_to_write(kernel, [change for step in steps for change in step.changes])
-    failures = Failures()
-    for step in steps:
-        additions = [change for change in step.changes if change.action in "+~"]
-        _apply(kernel, step.driver.apply, additions, failures)
-        if step.driver is sysctl:
-            everything = [change for other in steps for change in other.changes]
-            _apply(kernel, workload.activate, everything, failures)
-    failures.raise_if_any()
-    for step in reversed(steps):
-        _apply(kernel, step.driver.apply, [change for change in step.changes if change.action == "-"], failures)
-    failures.raise_if_any()
-
-
-def _apply(kernel: Kernel, apply: t.Any, changes: t.Sequence[Change], failures: Failures) -> None:
-    if changes:
-        try:
-            apply(kernel, changes)
-        except ApplyError as error:
-            failures.extend(error)
-
-
-def _shown(steps: t.Sequence[Step]) -> list[Change]:
-    everything = [change for step in steps for change in step.changes]
+def _shown(parts: t.Sequence[Part]) -> list[Change]:
+    everything = [change for part in parts for change in part.changes]
     return sorted(everything, key=lambda change: "!-~+=".index(change.action))
 
 

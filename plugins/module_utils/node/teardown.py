@@ -22,12 +22,13 @@ import typing as t
 
 from ..bird import client, secrets_file
 from ..bird.errors import BirdError
-from ..dataplane import node as dataplane
+from ..dataplane.apply import apply_node, ready_to_write
 from ..dataplane.change import Change, Failures, ObserveError
 from ..dataplane.drivers import file
 from ..dataplane.drivers.route import text as route_text
 from ..dataplane.kernel.lookup import network, within
 from ..dataplane.kernel.port import PROTOCOL_BIRD, Kernel, RouteOperation
+from ..dataplane.plan import NodePlan, plan_node
 from ..state.node_state import TABLE_MAIN, NodeState
 from . import units
 from .machine import Machine
@@ -43,7 +44,7 @@ class Plan:
 
     early_files: tuple[Change, ...]
     units: tuple[Change, ...]
-    node: dataplane.NodePlan
+    node: NodePlan
     bird_routes: tuple[Change, ...]
     files: tuple[Change, ...]
     folders: tuple[Change, ...]
@@ -73,7 +74,7 @@ def plan(machine: Machine) -> Plan:
     return Plan(
         early_files=tuple(change for change in files if change.subject in last),
         units=tuple(units.diff(wanted, units.observe(wanted, machine.systemctl))),
-        node=dataplane.plan_node(machine.kernel, _nothing(machine.kernel, stored)),
+        node=plan_node(machine.kernel, _nothing(machine.kernel, stored)),
         bird_routes=tuple(_bird_routes(machine.kernel, stored)),
         files=tuple(change for change in files if change.subject not in last),
         folders=tuple(_folders(machine)),
@@ -86,14 +87,14 @@ def tear_down(machine: Machine, *, who: str, check: bool = False, lock_timeout: 
         return plan(machine)
     with lock.held(who, lock_timeout, machine.lock):
         planned = plan(machine)
-        dataplane.ready_to_write(machine.kernel, planned.node.changes)
+        ready_to_write(machine.kernel, planned.node.changes)
         file.apply(None, planned.early_files)
         _withdraw(machine, planned)
         units.apply(planned.units, False, machine.systemctl)
         with lock.held(who, lock_timeout, machine.writer_lock):
             # The agent may have been in the middle of something.
             now = plan(machine)
-            dataplane.apply_node(machine.kernel, now.node)
+            apply_node(machine.kernel, now.node)
             _remove_routes(machine.kernel, now.bird_routes)
         file.apply(None, planned.files)
         _remove_folders(planned.folders)

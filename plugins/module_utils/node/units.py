@@ -9,7 +9,7 @@ import subprocess
 import typing as t
 
 from ..base.not_encodable import NotEncodable
-from ..dataplane.change import Change, Failures, ObserveError
+from ..dataplane.change import Action, Change, Failures, ObserveError
 from .unit_encoding import unit_name
 
 PROGRAM = "systemctl"
@@ -83,7 +83,7 @@ def diff(wanted: t.Sequence[WantedUnit], observed: t.Mapping[str, Observed]) -> 
             if unit.restart and have.started:
                 changes.append(Change("unit", "~", unit.name, "started", "started anew", unit.restart, have, unit))
             continue
-        action = "+" if not _does(before) else "-" if not _does(after) else "~"
+        action: Action = "+" if not _does(before) else "-" if not _does(after) else "~"
         texts = None if action == "+" else ", ".join(before), None if action == "-" else ", ".join(after)
         changes.append(Change("unit", action, unit.name, *texts, "", have, unit))
     return changes

@@ -14,7 +14,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.watch import monitor as monitor_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.watch.monitor import Monitor, open_socket
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.attach import attach, detach_link
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import rtnetlink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
@@ -24,6 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 
 from tests.integration.host_under_test import HOST, HostKernel, host_under_test
 from tests.unit.dataplane.suites.drivers import underlay
@@ -104,8 +105,8 @@ def host(tmp_path: pathlib.Path) -> t.Iterator[Host]:
     with host_under_test(tmp_path, HostKernel) as kernel:
         underlay(kernel)
         found = Host(kernel, tmp_path)
-        plan = node.plan_node(found.ours, STATE)
-        node.apply_node(found.ours, plan)
+        plan = plan_node(found.ours, STATE)
+        apply_node(found.ours, plan)
         yield found
         found.ours.close()
 

@@ -17,7 +17,8 @@ import struct
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
@@ -25,6 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
 
 from tests.integration.host_under_test import HostKernel
@@ -89,9 +91,9 @@ class Host:
 
     def apply(self, wanted: NodeState) -> list[str]:
         """Bring the node to a state, and return the lines of what was done. Nothing differs afterwards."""
-        plan = node.plan_node(self.kernel, wanted)
-        node.apply_node(self.kernel, plan)
-        assert [change.line() for change in node.plan_node(self.kernel, wanted).changes] == []
+        plan = plan_node(self.kernel, wanted)
+        apply_node(self.kernel, plan)
+        assert [change.line() for change in plan_node(self.kernel, wanted).changes] == []
         return [change.line() for change in plan.changes]
 
     def make(self, how: str, wanted: NodeState) -> None:

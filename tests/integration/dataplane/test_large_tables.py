@@ -12,8 +12,8 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (
-    RememberedSets,
-    RememberedTables,
+    CachedSets,
+    CachedTables,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables
@@ -30,7 +30,7 @@ from tests.unit.dataplane.suites.suite_chains import dispatch, filtering, shown
 HOOK = Hook("INPUT", "-j cali-INPUT")
 
 
-class Tables(RememberedTables):
+class Tables(CachedTables):
     """The tables of a backend that may differ from the host's own."""
 
     def __init__(self, backend: str) -> None:
@@ -95,7 +95,7 @@ def test_one_own_transaction_is_one_generation(kernel: LinuxKernel, reads: list[
 
 
 def test_a_remembered_set_is_what_is_there(kernel: LinuxKernel) -> None:
-    chance, sets = random.Random(3), RememberedSets()
+    chance, sets = random.Random(3), CachedSets()
     addresses = [f"10.0.{n // 250}.{n % 250}" for n in range(1000)]
     for _round in range(8):
         desired = [

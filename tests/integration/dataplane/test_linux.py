@@ -15,7 +15,8 @@ import threading
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import route, workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import conntrack
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
@@ -26,6 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     Ipam,
@@ -351,7 +353,7 @@ def test_a_whole_node_without_change_takes_no_writes(kernel):
     try:
         time.sleep(0.5)
         state = two_workloads_state(kernel)
-        node.apply_node(kernel, node.plan_node(kernel, state))
+        apply_node(kernel, plan_node(kernel, state))
         time.sleep(0.3)
     finally:
         monitor.terminate()
@@ -405,7 +407,9 @@ def test_workloads_are_written_without_pyroute2(kernel, tmp_path):
     program = f"""
 import dataclasses, sys
 sys.path.insert(0, {str(__file__).rpartition("/tests/")[0]!r})
-from plugins.module_utils.dataplane import attach, node
+from plugins.module_utils.dataplane import attach
+from plugins.module_utils.dataplane.apply import apply_node
+from plugins.module_utils.dataplane.plan import plan_node
 from plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from plugins.module_utils.state.attachment import endpoint_routes, endpoint_sysctls
 from plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
@@ -418,9 +422,9 @@ states = [NodeState("node1", "{OWN}/24", workloads=found,
     for found in ((web, db), (dataclasses.replace(web, address="10.244.1.9", mtu=1400),), ())]
 attach.attach(kernel, web)
 for state in states:
-    plan = node.plan_node(kernel, state)
-    node.apply_node(kernel, plan)
-    print(len(plan.changes), len(node.plan_node(kernel, state).changes))
+    plan = plan_node(kernel, state)
+    apply_node(kernel, plan)
+    print(len(plan.changes), len(plan_node(kernel, state).changes))
 assert "pyroute2" not in sys.modules and not any("site-packages" in entry for entry in sys.path)
 """
     done = kernel.run([sys.executable, "-I", "-S", "-c", program])
@@ -457,7 +461,7 @@ def test_an_attached_workload_reaches_the_host_and_is_reached(kernel):
     if shutil.which("ping") is None:
         pytest.skip("ping is not installed")
     underlay(kernel)
-    node.apply_node(kernel, node.plan_node(kernel, NodeState("node1", f"{OWN}/24")))
+    apply_node(kernel, plan_node(kernel, NodeState("node1", f"{OWN}/24")))
     kernel.sysctl_write("net/ipv4/ip_forward", "1")
     for endpoint in (WEB, DB):
         attach.attach(kernel, endpoint)
@@ -474,14 +478,14 @@ def test_a_namespace_ends_although_it_was_looked_into(kernel):
     endpoint = dataclasses.replace(WEB, netns="pod", netns_owned=False)
     attach.attach(kernel, endpoint)
     state = NodeState("node1", f"{OWN}/24", workloads=(endpoint,), routes=(Route("10.244.1.5/32", device="cali111"),))
-    assert not node.plan_node(kernel, state).changed
+    assert not plan_node(kernel, state).changed
     kernel.run(["umount", f"{kernel._netns_folder}/pod"])
     deadline = time.monotonic() + 10
     while kernel.link("cali111") is not None and time.monotonic() < deadline:
         time.sleep(0.02)
     assert kernel.link("cali111") is None
     assert not kernel.netns_exists("pod")  # its file is still there
-    assert [change.note for change in node.plan_node(kernel, state).kept] == ["its network namespace is gone"]
+    assert [change.note for change in plan_node(kernel, state).kept] == ["its network namespace is gone"]
 
 
 def test_a_group_of_others_survives_the_deletion_of_many(kernel):

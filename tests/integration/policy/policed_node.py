@@ -22,11 +22,13 @@ import time
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (
-    RememberedSets,
-    RememberedTables,
+    CachedSets,
+    CachedTables,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import apply_node, plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import Settings
@@ -126,7 +128,7 @@ class PolicedNode:
         self.node = node
         self.state = NodeState(NODE, f"{HOST}/24")
         self._guard = Guard()
-        self._remembered = {"ipset": RememberedSets(), "iptables": RememberedTables()}
+        self._cached = (CachedSets(), CachedTables())
         self._arrived: dict[tuple[int, int], str] = {}
         self._open = contextlib.ExitStack()
         self._watched: dict[str, socket.socket] = {}
@@ -184,7 +186,7 @@ class PolicedNode:
     def program(self) -> None:
         """Program the difference between state and kernel through the drivers, as an agent does."""
         state = self._guard.with_policy(self.state)
-        plan = plan_node(self.node.kernel, state, ("ipset", "iptables"), remembered=self._remembered)
+        plan = plan_node(self.node.kernel, state, ("ipset", "iptables"), registry=REGISTRY.replacing(*self._cached))
         apply_node(self.node.kernel, plan)
 
     def iptables(self, *arguments: str) -> None:
@@ -194,7 +196,7 @@ class PolicedNode:
 
     def forget(self) -> None:
         """Forget the cache, so that the kernel is read again, as after another program's write."""
-        for driver in self._remembered.values():
+        for driver in self._cached:
             driver.forget()
 
     def written(self) -> t.Optional[int]:

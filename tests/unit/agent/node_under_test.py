@@ -15,7 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import Settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.node import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored

@@ -11,7 +11,10 @@ import errno
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Pool, WorkloadEndpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -72,7 +75,7 @@ def test_after_attach_the_drivers_want_nothing_and_after_detach_nothing_is_left(
     assert attached.mac == (changed.mac or attached.mac)
     # The namespace that was made for the first goes with the first plan, as any that is no longer wanted.
     assert [line for line in planned(kernel, other, changed) if not line.endswith(endpoint.netns)] == []
-    node.apply_node(kernel, node.plan_node(kernel, state(other, changed)))
+    apply_node(kernel, plan_node(kernel, state(other, changed)))
     attach.detach_route(kernel, changed)
     attach.detach_link(kernel, changed)
     assert planned(kernel, other) == []
@@ -195,7 +198,7 @@ def test_interiors_that_are_not_looked_into_are_not_repaired_and_the_rest_is(pre
         if "host" in broken:
             kernel.link_set(endpoint.interface, mtu=1300)
     for interiors, seen in ((looked, looked), (False, set()), (True, {one.interface for one in present})):
-        plan = node.plan_node(kernel, state(*present), kinds=["workload"], interiors=interiors)
+        plan = plan_node(kernel, state(*present), kinds=["workload"], interiors=interiors)
         assert {change.subject for change in plan.changes} == {
             f"default/{one.name}"
             for one in present
@@ -211,12 +214,12 @@ def test_only_the_drivers_asked_for_plan():
         pools=(Pool("pool", "10.244.0.0/16", 26, "None"),),
         bird_routes=(BirdRoute("10.244.9.0/26", "10.10.1.12"),),
     )
-    whole = node.plan_node(kernel, wanted)
+    whole = plan_node(kernel, wanted)
     assert [change.subject for change in whole.expected] == ["10.244.9.0/26"]
-    for kind in node.DRIVERS:
-        plan = node.plan_node(kernel, wanted, kinds=[kind])
+    for kind in REGISTRY.names:
+        plan = plan_node(kernel, wanted, kinds=[kind])
         assert plan.expected == ()
         kinds = {"tunnel": {"device", "address"}, "neighbor": {"neighbor", "fdb"}}.get(kind, {kind})
         assert plan.changes == tuple(change for change in whole.changes if change.kind in kinds)
     with pytest.raises(ValueError, match="no such drivers: routes"):
-        node.plan_node(kernel, state(ONE), kinds=["routes"])
+        plan_node(kernel, state(ONE), kinds=["routes"])

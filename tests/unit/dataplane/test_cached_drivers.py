@@ -9,15 +9,17 @@ import dataclasses
 import random
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (
     TRUSTED,
-    Remembered,
-    RememberedSets,
-    RememberedTables,
+    CachedDrivers,
+    CachedSets,
+    CachedTables,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IpSet, IptablesTable
 
 from tests.unit.dataplane.suites.drivers import fail, lines, underlay
@@ -60,7 +62,7 @@ def theirs(kernel, text, program="iptables"):
 
 
 def test_what_did_not_change_is_neither_read_nor_written(kernel, ran):
-    tables, sets = RememberedTables(), RememberedSets()
+    tables, sets = CachedTables(), CachedSets()
     entries, chains = dispatch(20)
     settle(tables, iptables, kernel, [filtering(entries, chains)])
     settle(sets, ipset, kernel, [IpSet("cali40a", "hash:net", ("10.0.0.1",))])
@@ -73,7 +75,7 @@ def test_what_did_not_change_is_neither_read_nor_written(kernel, ran):
 
 
 def test_what_changes_is_written_and_nothing_read(kernel, ran):
-    tables = RememberedTables()
+    tables = CachedTables()
     entries, chains = dispatch(20)
     settle(tables, iptables, kernel, [filtering(entries, chains)])
     for changed in ([*entries, "-o cali999 -j DROP"], entries[:5], entries):
@@ -85,7 +87,7 @@ def test_what_changes_is_written_and_nothing_read(kernel, ran):
 
 
 def test_what_others_write_is_seen_at_the_next_look(kernel):
-    tables = RememberedTables()
+    tables = CachedTables()
     desired = [filtering(*dispatch(20))]
     settle(tables, iptables, kernel, desired)
     for sabotage in ("-F FORWARD", "-F cali-to-wl", "-I FORWARD 1 -j ACCEPT", "-A cali-tw-000 -j ACCEPT"):
@@ -96,7 +98,7 @@ def test_what_others_write_is_seen_at_the_next_look(kernel):
 
 def test_lines_are_not_counted_on_when_others_wrote_meanwhile(kernel):
     """Their numbers may have changed: the chain is written whole."""
-    tables = RememberedTables()
+    tables = CachedTables()
     entries, chains = dispatch(20)
     settle(tables, iptables, kernel, [filtering(entries, chains)])
     desired = [filtering([*entries[:10], *entries[11:]], chains)]
@@ -108,7 +110,7 @@ def test_lines_are_not_counted_on_when_others_wrote_meanwhile(kernel):
 
 
 def test_what_others_write_in_the_moment_of_our_own_write_is_seen(kernel):
-    tables = RememberedTables()
+    tables = CachedTables()
     entries, chains = dispatch(20)
     settle(tables, iptables, kernel, [filtering(entries, chains)])
     run = kernel.run
@@ -136,7 +138,7 @@ def refused(kernel, tables, desired):
 
 
 def test_what_was_refused_is_read_again_and_not_tried_again(kernel, ran):
-    tables = RememberedTables()
+    tables = CachedTables()
     settle(tables, iptables, kernel, [policies()])
     bad = [policies(b=(BAD,), c=("-j DROP",))]
     reason = refused(kernel, tables, bad)
@@ -152,7 +154,7 @@ def test_what_was_refused_is_read_again_and_not_tried_again(kernel, ran):
 
 
 def test_what_was_refused_is_tried_again_when_it_is_another_or_somebody_says_so(kernel):
-    tables = RememberedTables()
+    tables = CachedTables()
     settle(tables, iptables, kernel, [policies()])
     for rules in ((BAD,), (BAD, "-j DROP")):
         bad = [policies(b=rules)]
@@ -168,7 +170,7 @@ def test_what_was_refused_is_tried_again_when_it_is_another_or_somebody_says_so(
 
 def test_what_was_refused_is_made_again_when_somebody_deletes_it(kernel):
     """Others jump to it: without it nothing of the table could be written."""
-    tables = RememberedTables()
+    tables = CachedTables()
     settle(tables, iptables, kernel, [policies()])
     bad = [policies(b=(BAD,))]
     refused(kernel, tables, bad)
@@ -181,13 +183,13 @@ def test_what_was_refused_is_made_again_when_somebody_deletes_it(kernel):
 
 def test_a_chain_that_lacked_a_set_is_tried_again_with_it(kernel):
     underlay(kernel)
-    both = Remembered()
+    both = CachedDrivers()
     rule = "-m set --match-set cali40s:app src -j ACCEPT"
     state = dataclasses.replace(STATE, ipsets=(), iptables=(policies(),))
     kinds = ("ipset", "iptables")
 
     def bring(state):
-        node.apply_node(kernel, node.plan_node(kernel, state, kinds, remembered=both.drivers))
+        apply_node(kernel, plan_node(kernel, state, kinds, registry=both.registry))
 
     bring(state)
     state = dataclasses.replace(state, iptables=(policies(b=(rule,)),))
@@ -201,16 +203,16 @@ def test_a_chain_that_lacked_a_set_is_tried_again_with_it(kernel):
 
 
 def test_plans_of_other_states_leave_no_trace(kernel, ran):
-    both = Remembered()
+    both = CachedDrivers()
     entries, chains = dispatch(20)
     desired, sets = [filtering(entries, chains)], [IpSet("cali40a", "hash:net", ("10.0.0.1",))]
     settle(both.tables, iptables, kernel, desired)
     settle(both.sets, ipset, kernel, sets)
     ran.clear()
     other = [IpSet("cali40a", "hash:net", ("10.0.0.2",)), IpSet("cali40b", "hash:net", ())]
-    driver, fresh = both.others["ipset"], ipset.diff(other, ipset.observe(kernel, []))
+    driver, fresh = both.others.driver("ipset"), ipset.diff(other, ipset.observe(kernel, []))
     assert lines(driver.diff(other, driver.observe(kernel, other))) == lines(fresh)
-    driver = both.others["iptables"]
+    driver = both.others.driver("iptables")
     assert len(driver.diff([filtering(entries[:5], chains)], driver.observe(kernel, desired))) == 1
     ran.clear()
     assert both.tables.diff(desired, both.tables.observe(kernel, desired)) == []
@@ -221,7 +223,7 @@ def test_plans_of_other_states_leave_no_trace(kernel, ran):
 @pytest.mark.parametrize("backend", ["nft", "legacy"])
 def test_a_doubt_has_read_what_no_generation_vouches_for(kernel, ran, backend):
     kernel.netfilter.default = backend
-    both = Remembered(Clock())
+    both = CachedDrivers(Clock())
     desired = [filtering(*dispatch(3))]
     settle(both.tables, iptables, kernel, desired)
     settle(both.sets, ipset, kernel, [IpSet("cali40a", "hash:net", ("10.0.0.1",))])
@@ -237,7 +239,7 @@ def test_a_doubt_has_read_what_no_generation_vouches_for(kernel, ran, backend):
 def test_legacy_tables_are_read_again_in_time(kernel, ran):
     kernel.netfilter.default = "legacy"
     clock = Clock()
-    tables = RememberedTables(clock)
+    tables = CachedTables(clock)
     desired = [filtering(*dispatch(3))]
     settle(tables, iptables, kernel, desired)
     theirs(kernel, "-R cali-tw-000 1 -j DROP")  # as large as it was
@@ -264,7 +266,7 @@ def test_legacy_tables_that_take_long_to_read_are_read_seldom(kernel, ran):
         return run(argv, stdin, timeout)
 
     kernel.run = slow
-    tables = RememberedTables(clock)
+    tables = CachedTables(clock)
     desired = [filtering(*dispatch(3))]
     tables.observe(kernel, desired)
     before = tables.mark(kernel)
@@ -279,7 +281,7 @@ def test_legacy_tables_that_take_long_to_read_are_read_seldom(kernel, ran):
 
 def test_sets_are_read_again_in_time(kernel, ran):
     clock = Clock()
-    sets = RememberedSets(clock)
+    sets = CachedSets(clock)
     desired = [IpSet("cali40a", "hash:net", ("10.0.0.1",)), IpSet("cali60a", "hash:net", ("fd00::1",))]
     settle(sets, ipset, kernel, desired)
     kernel.run(["ipset", "add", "cali40a", "10.0.0.2"])
@@ -295,7 +297,7 @@ def test_sets_are_read_again_in_time(kernel, ran):
 
 
 def test_a_set_that_could_not_be_deleted_is_known_to_be_there(kernel, ran):
-    sets = RememberedSets()
+    sets = CachedSets()
     settle(sets, ipset, kernel, [IpSet(f"cali40{name}", "hash:net", ("10.0.0.1",)) for name in "abc"])
     theirs(kernel, "-A INPUT -m set --match-set cali40b src -j DROP")
     assert "cali40b could not be deleted" in fail(sets, kernel, [])
@@ -307,14 +309,14 @@ def test_a_set_that_could_not_be_deleted_is_known_to_be_there(kernel, ran):
 
 
 def test_a_set_that_was_refused_is_read_again(kernel):
-    sets = RememberedSets()
+    sets = CachedSets()
     bad = IpSet("cali40a", "hash:ip,port", ("10.0.0.1,tcp:1", "10.0.0.1,nope:1"))
     assert "10.0.0.1,nope:1" in fail(sets, kernel, [bad])
     settle(sets, ipset, kernel, [IpSet("cali40a", "hash:ip,port", ("10.0.0.1,tcp:1",))])
 
 
 def test_what_is_left_out_of_sets_is_known_and_asks_for_nothing(kernel):
-    sets = RememberedSets()
+    sets = CachedSets()
     bad = IpSet("cali40a", "hash:net", ("10.0.0.1", "10.0.0.2 nomatch"))
     sets.apply(kernel, sets.diff([bad], sets.observe(kernel, [bad])))
     for desired in (bad, IpSet("cali40a", "hash:net", (*bad.members, "10.0.0.3"))):
@@ -337,7 +339,7 @@ def test_any_course_of_changes_and_sabotage(kernel, backend, seed):
     """Whoever remembers plans at each moment what one who reads plans."""
     kernel.netfilter.default = backend
     chance = random.Random(seed)
-    tables = RememberedTables(Clock())
+    tables = CachedTables(Clock())
     spare = [f"-s 10.0.0.{n} -j ACCEPT" for n in range(40)]
     chains = {f"cali-{letter}": tuple(spare[:20]) for letter in "abc"}
     for dummy in range(12):
@@ -364,13 +366,13 @@ def test_any_course_of_changes_and_sabotage(kernel, backend, seed):
 
 def test_a_node_with_drivers_that_remember(kernel, ran):
     underlay(kernel)
-    remembered = {"ipset": RememberedSets(), "iptables": RememberedTables()}
-    node.apply_node(kernel, node.plan_node(kernel, STATE, remembered=remembered))
-    assert node.plan_node(kernel, STATE).additions == ()
+    registry = REGISTRY.replacing(CachedSets(), CachedTables())
+    apply_node(kernel, plan_node(kernel, STATE, registry=registry))
+    assert plan_node(kernel, STATE).additions == ()
     ran.clear()
-    assert not node.plan_node(kernel, STATE, remembered=remembered).changed
+    assert not plan_node(kernel, STATE, registry=registry).changed
     assert ran == []
     with pytest.raises(ApplyError, match="iptables-restore"):
         theirs(kernel, "-F INPUT")
         kernel.programs.discard("iptables-restore")
-        node.apply_node(kernel, node.plan_node(kernel, STATE, remembered=remembered))
+        apply_node(kernel, plan_node(kernel, STATE, registry=registry))

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, hardening, node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, hardening
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import tunnel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 
 from tests.fakes.kernel import FakeKernel
 from tests.unit.dataplane.suites.drivers import converge
@@ -19,7 +20,7 @@ def test_a_kernel_without_ipv6_has_none_of_its_keys():
     kernel.remove_ipv6()
     host(kernel)
     attach.attach(kernel, WEB)
-    assert node.plan_node(kernel, state(WEB)).changes == ()
+    assert plan_node(kernel, state(WEB)).changes == ()
     converge(tunnel, kernel, [VXLAN])
     for device in (WEB.interface, VXLAN.name):
         assert settings(kernel, device) == {

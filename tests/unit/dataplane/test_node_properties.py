@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import errno
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
@@ -22,6 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RuleEntry,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     UNDERLAY,
     FdbEntry,
@@ -242,9 +243,9 @@ def holds(kernel, state):
 
 
 def settle(kernel, state):
-    plan = node.plan_node(kernel, state)
-    node.apply_node(kernel, plan)
-    assert node.plan_node(kernel, state).changes == ()
+    plan = plan_node(kernel, state)
+    apply_node(kernel, plan)
+    assert plan_node(kernel, state).changes == ()
     return plan
 
 
@@ -308,7 +309,7 @@ def test_planning_changes_nothing(before, after):
     kernel = machine()
     settle(kernel, before)
     snapshot = kernel.snapshot()
-    node.plan_node(kernel, after).lines()
+    plan_node(kernel, after).lines()
     assert kernel.snapshot() == snapshot
 
 
@@ -331,7 +332,7 @@ def test_a_run_killed_anywhere_is_completed_by_the_next(before, after, writes):
 
     kernel.watch(die)
     with contextlib.suppress(_Killed):
-        node.apply_node(kernel, node.plan_node(kernel, after))
+        apply_node(kernel, plan_node(kernel, after))
     kernel.watch(None)
     settle(kernel, after)
     holds(kernel, after)
@@ -351,10 +352,10 @@ def test_a_refusal_is_reported_and_the_next_run_completes(before, after, operati
     kernel = machine()
     others = theirs(kernel)
     settle(kernel, before)
-    plan = node.plan_node(kernel, after)
+    plan = plan_node(kernel, after)
     kernel.fail_next(operation, errno.ENOMEM)
     try:
-        node.apply_node(kernel, plan)
+        apply_node(kernel, plan)
     except ApplyError as error:
         assert "Cannot allocate memory" in str(error)
         assert not kernel.machine.failures

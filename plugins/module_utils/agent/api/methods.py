@@ -9,12 +9,12 @@ import time
 import typing as t
 
 from ...base import release
-from ...dataplane.node import NodePlan
+from ...dataplane.plan import NodePlan
 from ...node.engine import bundle
 from ...node.store import packed_state
 from ...state.node_state import NodeState
 from ..agent import Agent, plain
-from ..reconcile.reconcile import Outcome
+from ..reconcile.reconcile import PassOutcome
 from ..workloads.workloads import not_found, parsed_selector
 from . import protocol
 from .calls import Method
@@ -188,7 +188,7 @@ def planned(plan: NodePlan, in_sync: bool) -> Data:
     }
 
 
-def done(outcome: Outcome) -> Data:
+def done(outcome: PassOutcome) -> Data:
     return {
         "changes": [plain(change) for change in outcome.changes],
         "problems": list(outcome.problems),

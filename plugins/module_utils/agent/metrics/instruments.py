@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...dataplane import change, node
+from ...dataplane.registry import REGISTRY
 from ...ipam.allocations import Usage
 from .metrics import Counter, Gauge, Histogram, Registry
 
@@ -28,8 +28,8 @@ FREE_RATIO_WARNING = 0.2
 _SHORT = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)  # seconds
 
 #: What changes and drift are counted by (Change.kind), and what errors and times are (the drivers' names).
-OBJECTS = tuple(kind for kind in change.KINDS if kind not in ("file", "bird", "unit"))
-DRIVERS = tuple(node.DRIVERS)
+OBJECTS = REGISTRY.kinds
+DRIVERS = REGISTRY.names
 
 RESYNC_REASONS = ("start", "timer", "request", "lost")
 #: What a workload counts as.

@@ -69,7 +69,7 @@ class _End:
         return False in (self.forwarding, self.proxy, self.checked)
 
 
-class Relevance:
+class EventFilter:
     """`feed` it messages, then ask `due`.
 
     `state` gives what was desired at the reconciler's last look, `devices` the devices that its routes lead through.
@@ -328,17 +328,17 @@ def device(message: bytes) -> tuple[int, Link]:
     )
 
 
-_HANDLERS: t.Mapping[int, t.Callable[[Relevance, bytes, float], None]] = {
-    rt.RTM_NEWLINK: Relevance._link,
-    rt.RTM_DELLINK: Relevance._link_gone,
-    rt.RTM_NEWADDR: Relevance._address_changed,
-    rt.RTM_DELADDR: Relevance._address_changed,
-    rt.RTM_NEWROUTE: Relevance._route,
-    rt.RTM_DELROUTE: Relevance._route,
-    rt.RTM_NEWNEIGH: Relevance._neighbor,
-    rt.RTM_DELNEIGH: Relevance._neighbor,
-    rt.RTM_NEWRULE: Relevance._rule,
-    rt.RTM_DELRULE: Relevance._rule,
-    RTM_NEWNETCONF: Relevance._netconf,
-    RTM_DELNETCONF: Relevance._netconf_gone,
+_HANDLERS: t.Mapping[int, t.Callable[[EventFilter, bytes, float], None]] = {
+    rt.RTM_NEWLINK: EventFilter._link,
+    rt.RTM_DELLINK: EventFilter._link_gone,
+    rt.RTM_NEWADDR: EventFilter._address_changed,
+    rt.RTM_DELADDR: EventFilter._address_changed,
+    rt.RTM_NEWROUTE: EventFilter._route,
+    rt.RTM_DELROUTE: EventFilter._route,
+    rt.RTM_NEWNEIGH: EventFilter._neighbor,
+    rt.RTM_DELNEIGH: EventFilter._neighbor,
+    rt.RTM_NEWRULE: EventFilter._rule,
+    rt.RTM_DELRULE: EventFilter._rule,
+    RTM_NEWNETCONF: EventFilter._netconf,
+    RTM_DELNETCONF: EventFilter._netconf_gone,
 }

@@ -32,7 +32,7 @@ class _Made(t.NamedTuple):
     whole: NodeState
 
 
-class Guards:
+class PolicyCompilers:
     """For any thread; one at a time compiles, and others wait."""
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ _T = t.TypeVar("_T")
 _What = t.TypeVar("_What")
 
 
-class Marked(t.Protocol):
+class PolledReconciler(t.Protocol):
     """What polling needs of the reconciler."""
 
     @property
@@ -65,7 +65,7 @@ class Marked(t.Protocol):
 
 class Polling:
     def __init__(
-        self, reconciler: Marked, *, period: float = timer_alignment.PERIOD, interiors: int = INTERIORS
+        self, reconciler: PolledReconciler, *, period: float = timer_alignment.PERIOD, interiors: int = INTERIORS
     ) -> None:
         self._reconciler = reconciler
         self._period = period

@@ -20,7 +20,7 @@ from ...dataplane.drivers import tunnel
 from ...dataplane.kernel import rtnetlink as rt
 from ...state.node_state import NodeState
 from ..reconcile import timer_alignment
-from ..reconcile.event_filter import Link, Relevance, device
+from ..reconcile.event_filter import EventFilter, Link, device
 from . import netlink_filter
 
 #: Groups of linux/rtnetlink.h: link, neighbour, then address, route and rule of IPv4 and of IPv6, IPv4 netconf.
@@ -38,8 +38,13 @@ _REOPEN = 1.0  # seconds until a lost socket is tried again
 class Marked(t.Protocol):
     """What the monitor needs of the reconciler."""
 
-    state: t.Optional[NodeState]
-    devices: t.Collection[str]
+    @property
+    def state(self) -> t.Optional[NodeState]:
+        """What was desired at the last look."""
+
+    @property
+    def devices(self) -> t.Collection[str]:
+        """Devices through which its routes lead."""
 
     def mark(self, kind: t.Optional[str] = None) -> None: ...
 
@@ -88,7 +93,7 @@ class Monitor:
         self._on_addresses = on_addresses
         self._asker = asker
         self._channel = rt.Channel(asker)
-        self._relevance = Relevance(lambda: reconciler.state, lambda: reconciler.devices, wanted)
+        self._event_filter = EventFilter(lambda: reconciler.state, lambda: reconciler.devices, wanted)
         self._filtered: t.Optional[tuple[frozenset[int], frozenset[int]]] = None
         self._tunnels: t.Optional[frozenset[int]] = None  # their numbers; None: to be asked for
         self._alarm: t.Optional[asyncio.TimerHandle] = None
@@ -148,7 +153,7 @@ class Monitor:
 
     def _read(self, loop: asyncio.AbstractEventLoop, netlink: socket.socket) -> None:
         now = loop.time()
-        feed, receive = self._relevance.feed, netlink.recv
+        feed, receive = self._event_filter.feed, netlink.recv
         try:
             for count in range(_AT_ONCE):  # noqa: B007
                 feed(receive(_READ), now)
@@ -171,13 +176,13 @@ class Monitor:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        kinds, again = self._relevance.due(loop.time())
+        kinds, again = self._event_filter.due(loop.time())
         for kind in kinds:
             self._reconciler.mark(kind)
         if "tunnel" in kinds:
             self._tunnels = None
-        if self._relevance.addresses_changed:
-            self._relevance.addresses_changed = False
+        if self._event_filter.addresses_changed:
+            self._event_filter.addresses_changed = False
             self._on_addresses()
         if again is not None:
             self._alarm = loop.call_at(again, self._tell, loop)
@@ -185,7 +190,7 @@ class Monitor:
     def _lose(self) -> None:
         self.lost += 1
         self._tunnels = None
-        self._relevance.forget()
+        self._event_filter.forget()
         self._on_lost()
         self._on_addresses()
         self._reconciler.mark()
@@ -202,7 +207,7 @@ class Monitor:
                 channel.close()
 
         with contextlib.suppress(OSError):
-            self._relevance.expect(await asyncio.get_running_loop().run_in_executor(None, devices))
+            self._event_filter.expect(await asyncio.get_running_loop().run_in_executor(None, devices))
 
     def _filter(self, netlink: socket.socket) -> None:
         """Brings the filter to what our ports and tunnel devices are now.

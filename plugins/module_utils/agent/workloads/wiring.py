@@ -12,7 +12,7 @@ from ...dataplane.attach import Attached, AttachError
 from ...dataplane.change import ApplyError, ObserveError
 from ...dataplane.drivers import route, workload
 from ...dataplane.kernel.port import Kernel, KernelError, MissingLibrary
-from ...dataplane.node import NodePlan, plan_node
+from ...dataplane.plan import NodePlan, plan_node
 from ...state.attachment import endpoint_routes
 from ...state.node_state import NodeState, Route, WorkloadEndpoint
 from ..api import protocol

@@ -24,6 +24,7 @@ import typing as t
 from ...base.not_encodable import NotEncodable
 from ...state.node_state import IpSet
 from ..change import ApplyError, Change, Failures, ObserveError
+from ..driver import DriverStep
 from ..encoding import ipset_encoding
 from ..kernel.port import Completed, Kernel, KernelError
 from . import ipset_members
@@ -196,6 +197,15 @@ def drain(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     failures = Failures()
     _write(kernel, [change for change in changes if change.action == "~"], _drain, failures)
     failures.raise_if_any()
+
+
+def safe_to_drain(changes: t.Iterable[Change], failed: bool) -> list[Change]:
+    """Return the changes of sets that `drain` may take members out of.
+
+    Where sets or chains `failed`, those are not sets of workloads' interfaces: such a member may not be in another set
+    yet, or other chains may not stand yet that hold it.
+    """
+    return [change for change in changes if not failed or "iface" not in change.new[1].type]
 
 
 def filled(change: Change) -> Observed:
@@ -392,3 +402,16 @@ def _reason(done: Completed, lines: int) -> str:
         f"ipset restore refused the sets: {_first_line(done)}. Its input had {lines} lines."
         " See that the kernel has the modules ip_set and ip_set_hash_net, then run again."
     )
+
+
+STEP: DriverStep[t.Sequence[IpSet], dict[str, Observed]] = DriverStep(
+    name="ipset",
+    kinds=("ipset",),
+    stage="firewall",
+    desired=lambda state: state.ipsets,
+    followers=("iptables",),
+    needs=("ipset", "iptables"),
+    guard=True,
+    add=fill,
+    finish=lambda kernel, changes, failed: drain(kernel, safe_to_drain(changes, failed)),
+)

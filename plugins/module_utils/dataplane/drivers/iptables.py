@@ -14,18 +14,19 @@ import re
 import typing as t
 
 from ...state.node_state import Hook, IptablesTable
-from ..change import ApplyError, Change, Failures
+from ..change import ApplyError, Change, Failures, SetAside
+from ..driver import DriverStep
 from ..kernel.port import Kernel
 from .iptables_backend import Backends, Observed, backends, observe
-from .iptables_restore import ChainDelete, ChainWrite, HookWrite, Outcome, Rules, Write, restore
-from .iptables_saved import COMMENT, PREFIX, Chains, Place, Rule, bare, commented, hashes
+from .iptables_restore import ChainDelete, ChainWrite, HookWrite, RestoreOutcome, Rules, Write, restore
+from .iptables_saved import COMMENT, PREFIX, Chains, SavedRule, TablePlace, bare, commented, hashes
 
 __all__ = [
     "COMMENT",
     "PREFIX",
+    "STEP",
     "Backends",
     "Observed",
-    "SetAside",
     "apply",
     "backends",
     "bare",
@@ -43,15 +44,11 @@ _JUMP = re.compile(r"-[jg] (\S+)")
 Digests = t.Callable[[str, t.Sequence[str]], tuple[str, ...]]
 
 
-class SetAside(ApplyError):
-    """Chains that the kernel refused. They are closed or as they were before, and all others stand."""
-
-
 def _count(rules: t.Sized) -> str:
     return f"{len(rules)} rule{'' if len(rules) == 1 else 's'}"
 
 
-def _subject(place: Place, chain: str) -> str:
+def _subject(place: TablePlace, chain: str) -> str:
     """`filter cali-INPUT`, `filter cali-INPUT (IPv6)`, `filter cali-INPUT (IPv6, legacy)`."""
     words = ["IPv6"] if place.program.startswith("ip6") else []
     words += place.program.split("-")[1:]
@@ -62,7 +59,7 @@ def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digest
     """`digests` makes the hashes of a chain, or remembers them."""
     changes: list[Change] = []
     wanted = {
-        Place(observed.programs[table.family], table.name): table
+        TablePlace(observed.programs[table.family], table.name): table
         for table in desired
         if table.family in observed.families
     }
@@ -91,7 +88,11 @@ def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digest
 
 
 def _chain(
-    place: Place, chain: str, rules: tuple[str, ...], wanted: tuple[str, ...], have: t.Optional[tuple[Rule, ...]]
+    place: TablePlace,
+    chain: str,
+    rules: tuple[str, ...],
+    wanted: tuple[str, ...],
+    have: t.Optional[tuple[SavedRule, ...]],
 ) -> t.Optional[Change]:
     if have is not None and tuple([rule.hash for rule in have]) == wanted:
         return None
@@ -162,7 +163,7 @@ def _insertions(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, 
     return tuple(lines) if known == len(have) else ()
 
 
-def _hooks(place: Place, hooks: t.Sequence[Hook], have: Chains) -> list[Change]:
+def _hooks(place: TablePlace, hooks: t.Sequence[Hook], have: Chains) -> list[Change]:
     changes: list[Change] = []
     stale = [chain for chain, rules in have.items() if not chain.startswith(PREFIX) and any(r.hash for r in rules)]
     for chain in dict.fromkeys([*(hook.chain for hook in hooks), *stale]):
@@ -206,21 +207,28 @@ def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 
 def apply_each_table(kernel: Kernel, changes: t.Sequence[Change]) -> int:
     """As `apply`; says how many tables were written."""
-    tables: dict[Place, list[Change]] = {}
+    tables: dict[TablePlace, list[Change]] = {}
     for change in changes:
         if change.action in ("+", "~", "-"):
             tables.setdefault(written(change).place, []).append(change)
     failures = Failures()
     whole = False
     for place, group in tables.items():
-        outcome: Outcome = restore(kernel, place, [written(change) for change in group])
+        outcome: RestoreOutcome = restore(kernel, place, [written(change) for change in group])
         if outcome.failure:
             whole = True
             failures.add(group[0], outcome.failure)
         for position, reason in outcome.refused.items():
             failures.add(group[position], reason)
-    if failures.failures and not whole:
-        (change, reason), *more = failures.failures
-        raise SetAside(change, reason, more)
-    failures.raise_if_any()
+    failures.raise_if_any(ApplyError if whole else SetAside)
     return len(tables)
+
+
+STEP: DriverStep[t.Sequence[IptablesTable], Observed] = DriverStep(
+    name="iptables",
+    kinds=("iptables",),
+    stage="firewall",
+    desired=lambda state: state.iptables,
+    needs=("ipset", "iptables"),
+    guard=True,
+)

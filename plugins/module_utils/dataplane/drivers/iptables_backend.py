@@ -17,7 +17,7 @@ import typing as t
 from ...state.node_state import IptablesTable
 from ..change import ObserveError
 from ..kernel.port import Completed, Kernel
-from .iptables_saved import Chains, Place, Saved, parse
+from .iptables_saved import Chains, Saved, TablePlace, parse
 
 FAMILIES: t.Mapping[int, str] = {4: "iptables", 6: "ip6tables"}
 
@@ -40,13 +40,13 @@ class Observed:
     """
 
     programs: t.Mapping[int, str] = dataclasses.field(default_factory=lambda: FAMILIES)
-    tables: t.Mapping[Place, Chains] = dataclasses.field(default_factory=dict)
+    tables: t.Mapping[TablePlace, Chains] = dataclasses.field(default_factory=dict)
     backend: str = ""
     families: tuple[int, ...] = tuple(FAMILIES)
 
     def table(self, name: str, family: int = 4) -> Chains:
         """{} for one that is not there."""
-        return self.tables.get(Place(self.programs[family], name), {})
+        return self.tables.get(TablePlace(self.programs[family], name), {})
 
     def only(self, name: str, family: int = 4) -> Observed:
         """The same with this table alone, in whichever backends it is."""
@@ -78,7 +78,9 @@ def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
             done = kernel.run([f"{name}-{other}-save"])
             if done.code == 0:
                 saved[f"{name}-{other}"] = parse(done.output)
-    tables = {Place(program, name): chains for program, found in saved.items() for name, chains in found.tables.items()}
+    tables = {
+        TablePlace(program, name): chains for program, found in saved.items() for name, chains in found.tables.items()
+    }
     programs = dict(FAMILIES)
     if other and _foreign(saved, f"-{other}") >= max(CLEARLY, _foreign(saved, "") + 1):
         programs = {family: f"{name}-{other}" for family, name in FAMILIES.items()}

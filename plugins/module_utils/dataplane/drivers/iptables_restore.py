@@ -19,7 +19,7 @@ import typing as t
 from ...base import iptables_encoding as encoding
 from ...base.not_encodable import NotEncodable, shown
 from ..kernel.port import Completed, Kernel
-from .iptables_saved import Place, commented
+from .iptables_saved import TablePlace, commented
 
 _LOCK_WAIT = 10  # seconds for the lock of the legacy tables (/run/xtables.lock)
 _TIMEOUT = 120.0
@@ -39,7 +39,7 @@ class ChainWrite(t.NamedTuple):
     """A chain of ours with its rules. `delta` are the lines that make it of what stands; without any it is emptied and
     filled anew, in the same transaction. `hooked`: rules of chains that are not ours lead to it."""
 
-    place: Place
+    place: TablePlace
     chain: str
     rules: Rules
     exists: bool = False
@@ -54,7 +54,7 @@ class ChainWrite(t.NamedTuple):
 
 
 class ChainDelete(t.NamedTuple):
-    place: Place
+    place: TablePlace
     chain: str
 
     @property
@@ -65,7 +65,7 @@ class ChainDelete(t.NamedTuple):
 class HookWrite(t.NamedTuple):
     """What a foreign chain must begin and end with, and which of our rules in it go before."""
 
-    place: Place
+    place: TablePlace
     chain: str
     first: Rules = ()
     last: Rules = ()
@@ -79,7 +79,7 @@ class HookWrite(t.NamedTuple):
 Write = t.Union[ChainWrite, ChainDelete, HookWrite]
 
 
-class Outcome(t.NamedTuple):
+class RestoreOutcome(t.NamedTuple):
     """`refused` {position among the writes: reason} of what was set aside; `failure` is why nothing at all was done, ""
     for success."""
 
@@ -92,7 +92,7 @@ class _Line(t.NamedTuple):
     write: int = -1  # position among the writes; -1: none
 
 
-def restore(kernel: Kernel, place: Place, writes: t.Sequence[Write]) -> Outcome:
+def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> RestoreOutcome:
     """All writes are to `place`."""
     current: dict[int, Write] = dict(enumerate(writes))
     refused: dict[int, str] = {}
@@ -100,7 +100,7 @@ def restore(kernel: Kernel, place: Place, writes: t.Sequence[Write]) -> Outcome:
     try:
         refused.update(_without_bad_names(place, current))
     except _NothingWritten as error:
-        return Outcome({}, str(error))
+        return RestoreOutcome({}, str(error))
     while current:
         lines = _input(place, current)
         unfit = _unfit(lines)
@@ -109,11 +109,11 @@ def restore(kernel: Kernel, place: Place, writes: t.Sequence[Write]) -> Outcome:
                 for line, unencodable in unfit:
                     refused[line.write] = _set_aside(current, line, place, unencodable.allowed, given=False)
             except _NothingWritten as failure:
-                return Outcome({}, str(failure))
+                return RestoreOutcome({}, str(failure))
             continue
         done = _run(kernel, place, [line.text for line in lines])
         if done.code == 0:
-            return Outcome(refused)
+            return RestoreOutcome(refused)
         named = [lines[number - 1] for number in _numbers(done) if 0 < number <= len(lines)]
         bad = [line for line in named if line.write >= 0 and current[line.write].set_aside]
         if not bad and not tried and all(line.write < 0 for line in named) and _about_the_input(done):
@@ -122,14 +122,14 @@ def restore(kernel: Kernel, place: Place, writes: t.Sequence[Write]) -> Outcome:
         elif bad:
             bad = bad[-1:]  # the kernel names the jumps to a chain that it does not like before the rule in it
         if not bad or len(refused) + len(bad) > _MOST_REFUSED:
-            return Outcome({}, _reason(done, place, named))
+            return RestoreOutcome({}, _reason(done, place, named))
         for line in bad:
             if line.write in current:
                 refused[line.write] = _set_aside(current, line, place, said(done))
-    return Outcome(refused)
+    return RestoreOutcome(refused)
 
 
-def _input(place: Place, writes: t.Mapping[int, Write]) -> list[_Line]:
+def _input(place: TablePlace, writes: t.Mapping[int, Write]) -> list[_Line]:
     """Lines in the order in which one may refer to the other."""
     declare: list[_Line] = []
     rules: list[_Line] = []
@@ -159,7 +159,7 @@ class _NothingWritten(Exception):
     """Something cannot be encoded without which the table must not be written."""
 
 
-def _without_bad_names(place: Place, writes: dict[int, Write]) -> dict[int, str]:
+def _without_bad_names(place: TablePlace, writes: dict[int, Write]) -> dict[int, str]:
     """Take out of `writes` those to chains whose names are none; return {position: reason}. Raises _NothingWritten."""
     reasons: dict[int, str] = {}
     for number, write in list(writes.items()):
@@ -188,7 +188,7 @@ def _unfit(lines: t.Sequence[_Line]) -> list[tuple[_Line, NotEncodable]]:
     return list(found.values())
 
 
-def _run(kernel: Kernel, place: Place, lines: t.Sequence[str]) -> Completed:
+def _run(kernel: Kernel, place: TablePlace, lines: t.Sequence[str]) -> Completed:
     command = [f"{place.program}-restore", "--noflush", "-w", str(_LOCK_WAIT)]
     text = "\n".join([*lines, ""])
     for _attempt in range(_ATTEMPTS):
@@ -218,7 +218,7 @@ def _about_the_input(done: Completed) -> bool:
     return done.code not in (124, 127) and "xtables lock" not in done.errors
 
 
-def _search(kernel: Kernel, place: Place, writes: t.Mapping[int, Write]) -> list[_Line]:
+def _search(kernel: Kernel, place: TablePlace, writes: t.Mapping[int, Write]) -> list[_Line]:
     """The lines that are refused by themselves, as far as they are in a chain that can be set aside."""
     chains = {number: write for number, write in writes.items() if isinstance(write, ChainWrite)}
     new = [write.chain for write in chains.values() if not write.exists]
@@ -253,7 +253,7 @@ def _search(kernel: Kernel, place: Place, writes: t.Mapping[int, Write]) -> list
     return [line._replace(text=f"-A {chains[line.write].chain} {line.text}") for line in first.values()]
 
 
-def _set_aside(writes: dict[int, Write], line: _Line, place: Place, words: str, given: bool = True) -> str:
+def _set_aside(writes: dict[int, Write], line: _Line, place: TablePlace, words: str, given: bool = True) -> str:
     """Takes out of `writes` what the line belongs to, or what is bad of it. The reason, for people.
 
     `given` False: iptables-restore was not given the line. Raises _NothingWritten.
@@ -290,7 +290,7 @@ def _set_aside(writes: dict[int, Write], line: _Line, place: Place, words: str, 
     )
 
 
-def _reason(done: Completed, place: Place, named: t.Sequence[_Line]) -> str:
+def _reason(done: Completed, place: TablePlace, named: t.Sequence[_Line]) -> str:
     if done.code == 127:
         return (
             f"The program {place.program}-restore is not installed; NAT and the guard of the tunnels need it."

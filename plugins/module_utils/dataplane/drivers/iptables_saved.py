@@ -23,20 +23,20 @@ _HASH = re.compile(r'--comment "?' + COMMENT + r"([A-Za-z0-9_-]{16})")
 _COMMENTED = re.compile(r'-m comment --comment "?' + COMMENT + r'[A-Za-z0-9_-]{16}"? ?')
 
 
-class Place(t.NamedTuple):
+class TablePlace(t.NamedTuple):
     """A table and the program that writes it: iptables, ip6tables, or of another backend ip6tables-legacy."""
 
     program: str
     table: str
 
 
-class Rule(t.NamedTuple):
+class SavedRule(t.NamedTuple):
     hash: str  # "" for a rule without our comment
     text: str  # as iptables-save prints it, without -A and the chain
 
 
 #: {chain: its rules}; of chains that are not ours too
-Chains = dict[str, tuple[Rule, ...]]
+Chains = dict[str, tuple[SavedRule, ...]]
 
 
 class Saved(t.NamedTuple):
@@ -69,15 +69,15 @@ def bare(text: str) -> str:
 
 def parse(output: str) -> Saved:
     """`output` is that of iptables-save for any number of tables."""
-    tables: dict[str, dict[str, list[Rule]]] = {}
+    tables: dict[str, dict[str, list[SavedRule]]] = {}
     incompatible: dict[str, str] = {}
-    current: dict[str, list[Rule]] = {}
+    current: dict[str, list[SavedRule]] = {}
     search = _HASH.search
     for line in output.splitlines():
         if line.startswith("-A "):
             end = line.index(" ", 3)
             found = search(line)
-            current[line[3:end]].append(Rule(found.group(1) if found else "", line[end + 1 :]))
+            current[line[3:end]].append(SavedRule(found.group(1) if found else "", line[end + 1 :]))
         elif line.startswith(":"):
             current.setdefault(line[1 : line.index(" ")], [])
         elif line.startswith("*"):

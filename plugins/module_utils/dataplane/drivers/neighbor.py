@@ -14,6 +14,7 @@ import typing as t
 
 from ...state.node_state import FdbEntry, Neighbor
 from ..change import Change, apply_each, refused
+from ..driver import DriverStep
 from ..kernel.port import ForwardingEntry, Kernel, KernelError, NeighborEntry
 from .tunnel import MARK
 
@@ -97,3 +98,20 @@ def _write(kernel: Kernel, change: Change) -> None:
 def _reason(change: Change, error: KernelError) -> t.Optional[str]:
     gone = change.action == "-" and error.errno in (errno.ENOENT, errno.ENODEV)
     return None if gone else refused(error)
+
+
+def _without(observed: Observed, devices: t.Collection[str]) -> Observed:
+    """Return the entries that are not on these devices."""
+    return {key: value for key, value in observed.items() if key[1] not in devices}
+
+
+STEP: DriverStep[t.Sequence[Entry], Observed] = DriverStep(
+    name="neighbor",
+    kinds=("neighbor", "fdb"),
+    stage="neighbors",
+    desired=lambda state: (*state.neighbors, *state.fdb),
+    needs=("neighbor", "route"),
+    by_library=("neighbor", "fdb"),
+    device=lambda change: str(change.new.device),
+    without=_without,
+)

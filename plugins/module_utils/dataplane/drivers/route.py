@@ -18,6 +18,7 @@ import typing as t
 
 from ...state.node_state import ROUTE_PROTOCOL, ROUTE_PROTOCOL_NAME, TABLE_MAIN, TABLE_PROBE, Route
 from ..change import Change, Failures
+from ..driver import DriverStep
 from ..kernel.port import (
     METRIC_IPV6,
     PROTOCOL_BIRD,
@@ -219,3 +220,20 @@ def _reason(kernel: Kernel, operation: RouteOperation, error: KernelError) -> st
             " Check the node's address and its interface (ip address), then run again."
         )
     return f"The route {operation.destination} {text(wanted)} was refused. {said}"
+
+
+def _without(observed: t.Mapping[Key, RouteAttributes], devices: t.Collection[str]) -> dict[Key, RouteAttributes]:
+    """Return the routes that do not lead through these devices."""
+    return {key: value for key, value in observed.items() if value.device not in devices}
+
+
+STEP: DriverStep[t.Sequence[Route], dict[Key, RouteAttributes]] = DriverStep(
+    name="route",
+    kinds=("route",),
+    stage="routing",
+    desired=lambda state: state.routes,
+    needs=("route",),
+    device=lambda change: change.new.device or "",
+    device_up=True,
+    without=_without,
+)

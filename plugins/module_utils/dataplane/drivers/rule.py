@@ -13,6 +13,7 @@ import typing as t
 
 from ...state.node_state import ROUTE_PROTOCOL, Rule
 from ..change import Change, apply_each, refused
+from ..driver import DriverStep
 from ..kernel.port import Kernel, KernelError, RuleEntry
 
 #: (priority, mark, table, IP version)
@@ -72,3 +73,13 @@ def _write(kernel: Kernel, change: Change) -> None:
 def _reason(change: Change, error: KernelError) -> t.Optional[str]:
     done = error.errno == (errno.EEXIST if change.action == "+" else errno.ENOENT)
     return None if done else refused(error)
+
+
+STEP: DriverStep[t.Sequence[Rule], dict[Key, RuleEntry]] = DriverStep(
+    name="rule",
+    kinds=("rule",),
+    stage="routing",
+    desired=lambda state: state.rules,
+    needs=("rule", "route"),
+    by_library=("rule",),
+)

@@ -17,7 +17,8 @@ import typing as t
 from ...base.not_encodable import NotEncodable
 from ...state.attachment import LOOSE, STRICT, UNCHECKED
 from ...state.node_state import Sysctl
-from ..change import Change, apply_each
+from ..change import Action, Change, apply_each
+from ..driver import DriverStep
 from ..encoding import sysctl_encoding
 from ..kernel.port import Kernel, KernelError
 
@@ -27,6 +28,7 @@ _RESETS = {
     "net/ipv6/conf/all/forwarding": ("net/ipv6/conf/", ("forwarding",)),
 }
 _SOURCE_CHECK = re.compile(r"net/ipv4/conf/(.+)/rp_filter")
+_OF_DEVICE = re.compile(r"net/ipv[46]/(?:conf|neigh)/(.+)/[^/]+")
 _OF_ALL = "net/ipv4/conf/all/rp_filter"
 _LOOSENED = (
     "loose, or packets would be lost whenever a pool changes its mode; rules in table raw drop what comes here with the"
@@ -58,7 +60,7 @@ def diff(desired: t.Iterable[Sysctl], observed: t.Mapping[str, t.Optional[str]])
                 for other in wanted[position + 1 :]
                 if other.key.startswith(folder) and other.key.rpartition("/")[2] in names
             )
-        action = "+" if have is None else "~"
+        action: Action = "+" if have is None else "~"
         note = _LOOSENED if _loosens(sysctl, have) else ""
         subject = _dotted(sysctl.key)
         changes.append(Change("sysctl", action, subject, have, sysctl.value, note, have, (sysctl, followers)))
@@ -140,3 +142,25 @@ def _reason(change: Change, error: KernelError) -> str:
             " In a container, mount /proc/sys writable or set the value outside of it."
         )
     return f"Writing {sysctl.value} to /proc/sys/{sysctl.key} was refused. The kernel said: {error.said}."
+
+
+def _device(change: Change) -> str:
+    found = _OF_DEVICE.fullmatch(change.new[0].key)
+    return found.group(1) if found else ""
+
+
+def _without(observed: t.Mapping[str, t.Optional[str]], devices: t.Collection[str]) -> dict[str, t.Optional[str]]:
+    """Return what was observed, with the sysctls of these devices missing."""
+    gone = set(devices)
+    return {key: value if gone.isdisjoint(key.split("/")) else None for key, value in observed.items()}
+
+
+STEP: DriverStep[t.Sequence[Sysctl], dict[str, t.Optional[str]]] = DriverStep(
+    name="sysctl",
+    kinds=("sysctl",),
+    stage="workloads",
+    desired=lambda state: state.sysctls,
+    device=_device,
+    without=_without,
+    besides=overruled,
+)

@@ -21,6 +21,7 @@ import typing as t
 from ...state.node_state import TunnelDevice
 from .. import hardening
 from ..change import Change, apply_each, refused
+from ..driver import DriverStep
 from ..kernel.port import SCOPE_LINK, Address, Kernel, KernelError, Link, NewLink
 
 MARK = "calico: tunnel"
@@ -209,10 +210,10 @@ def recreated(changes: t.Iterable[Change]) -> set[str]:
     }
 
 
-def indexes(kernel: Kernel, devices: t.Iterable[TunnelDevice]) -> dict[str, int]:
-    """Return {name: index} of those that are there. One that was made anew has another index."""
-    found = (kernel.link(device.name) for device in devices)
-    return {link.name: link.index for link in found if link is not None}
+def _indexes(kernel: Kernel, devices: t.Iterable[TunnelDevice]) -> dict[str, t.Optional[int]]:
+    """Return {name: index}, None for a device that is missing. One that was made anew has another index."""
+    links = {device.name: kernel.link(device.name) for device in devices}
+    return {name: link.index if link is not None else None for name, link in links.items()}
 
 
 def _differs(link: Link, device: TunnelDevice) -> bool:
@@ -234,7 +235,7 @@ def _write(kernel: Kernel, change: Change) -> None:
         except KernelError as error:
             if error.errno != errno.ENODEV or change.action == "+":
                 raise
-            _make(kernel, change)  # it went by itself: see node.py for what went with it
+            _make(kernel, change)  # it went by itself: apply.py sees to what went with it
     elif change.kind == "address" and change.action == "+":
         _add_address(kernel, *change.new)
     elif change.kind == "address" and change.action == "-":
@@ -345,3 +346,24 @@ def _reason(change: Change, error: KernelError) -> str:
             " Give this fleet another calico_vxlan_vni or calico_vxlan_port, or remove the other device."
         )
     return refused(error)
+
+
+def _made(changes: t.Sequence[Change]) -> set[str]:
+    """Return the tunnel devices that are another one after these changes."""
+    new = {change.subject for change in changes if change.kind == "device" and change.action == "+"}
+    return new | recreated(changes)
+
+
+STEP: DriverStep[t.Sequence[TunnelDevice], dict[str, Observed]] = DriverStep(
+    name="tunnel",
+    kinds=("device", "address"),
+    stage="tunnels",
+    desired=lambda state: state.devices,
+    followers=("sysctl", "neighbor", "route"),
+    needs=("tunnel", "neighbor", "route"),
+    guarded_by=("ipset", "iptables"),
+    by_library=("device",),
+    made=_made,
+    recreated=recreated,
+    indexes=_indexes,
+)

@@ -34,6 +34,7 @@ import typing as t
 from ...state.node_state import ROUTE_PROTOCOL, TABLE_MAIN, WorkloadEndpoint
 from .. import hardening
 from ..change import Change, apply_each
+from ..driver import DriverStep, Scope
 from ..kernel.port import (
     COOKIE,
     METRIC_IPV6,
@@ -672,3 +673,25 @@ def _reason(change: Change, error: KernelError) -> str:
         f"Its pair {endpoint.interface} - {endpoint.peer_interface} (network namespace {netns_name(endpoint)}) could"
         f" not be set up at: {error.operation}. {said} What stands is kept; run again to have it completed."
     )
+
+
+def _look(kernel: Kernel, desired: t.Sequence[WorkloadEndpoint], scope: Scope) -> dict[str, Observed]:
+    return observe(kernel, desired, scope.interiors) if scope.stale else observe_each(kernel, desired)
+
+
+def _made(changes: t.Iterable[Change]) -> set[str]:
+    """Return the host ends that these changes make or repair."""
+    return {change.new.interface for change in changes if change.action in ("+", "~")}
+
+
+STEP: DriverStep[t.Sequence[WorkloadEndpoint], dict[str, Observed]] = DriverStep(
+    name="workload",
+    kinds=("workload",),
+    stage="workloads",
+    desired=lambda state: state.workloads,
+    followers=("sysctl", "route"),
+    made=_made,
+    recreated=recreated,
+    look=_look,
+    finish=lambda kernel, changes, failed: activate(kernel, changes),
+)

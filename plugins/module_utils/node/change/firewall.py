@@ -9,7 +9,9 @@ later and writes the firewall again, with the addresses that interfaces have the
 
 from __future__ import annotations
 
-from ...dataplane import node as dataplane
+from ...dataplane.apply import apply_node
+from ...dataplane.plan import NodePlan, plan_node
+from ...dataplane.registry import REGISTRY
 from ...state.node_state import NodeState
 from .. import desired
 from ..machine import Machine
@@ -18,7 +20,6 @@ from ..store.store import Store
 from ..store.unconfirmed import Waiting
 
 WHO = "boot firewall"
-KINDS = ("ipset", "iptables")
 
 _LOCK = 10.0  # seconds; at boot nobody else runs
 
@@ -31,7 +32,7 @@ class AgentWrites(Exception):
     """The agent runs, so the firewall is there and its business."""
 
 
-def restore(machine: Machine) -> dataplane.NodePlan:
+def restore(machine: Machine) -> NodePlan:
     """Write the firewall of the state that boot brings the node to; return what was changed.
 
     Raises NothingStored, AgentWrites, LockError, StoreError, ObserveError, ApplyError or AgentSilent.
@@ -42,8 +43,8 @@ def restore(machine: Machine) -> dataplane.NodePlan:
             raise AgentWrites
         with lock.held(WHO, _LOCK, machine.writer_lock):
             wanted = desired.before_network(machine, state)
-            plan = dataplane.plan_node(machine.kernel, wanted, KINDS)
-            dataplane.apply_node(machine.kernel, plan)
+            plan = plan_node(machine.kernel, wanted, REGISTRY.guards)
+            apply_node(machine.kernel, plan)
         return plan
 
 

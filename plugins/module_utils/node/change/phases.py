@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...dataplane.change import Change
+from ...dataplane.change import Action, Change
 from .plan import ChangePlan
 
 #: Kinds that no later phase takes back: what set them asked for it, and nobody else asks for anything.
@@ -94,7 +94,7 @@ def _step(key: _Key, before: _Value, after: _Value, planned: t.Optional[Change])
     kind, subject, dummy = key
     note = planned.note if planned is not None and (before.exact is None or kind != "ipset") else ""
     if not before.parts or not after.parts:
-        action = "-" if before.parts else "+"
+        action: Action = "-" if before.parts else "+"
         return Change(kind, action, subject, _GAP.join(before.parts) or None, _GAP.join(after.parts) or None, note)
     pairs = list(zip(before.parts, after.parts))
     differing = [pair for pair in pairs if pair[0] != pair[1]] or pairs

@@ -16,8 +16,8 @@ from types import MappingProxyType
 
 from ...bgp import session_changes
 from ...bgp.bird_state import BirdRoute
-from ...dataplane import node as dataplane
 from ...dataplane.change import Change, change_lines
+from ...dataplane.plan import NodePlan
 from ...state.node_state import NodeState
 from .. import desired, units
 from ..machine import Machine
@@ -46,7 +46,7 @@ class ChangePlan:
     target: Stored
     stored: t.Optional[Stored]
     writer: t.Union[writer.Direct, writer.Through] = dataclasses.field(repr=False, compare=False)
-    node: dataplane.NodePlan
+    node: NodePlan
     files: tuple[Change, ...]
     bird: tuple[Change, ...]
     bird_to_read: tuple[Change, ...]

@@ -12,7 +12,7 @@ import collections
 import difflib
 import typing as t
 
-from ...dataplane.change import Change
+from ...dataplane.change import Action, Change
 from ...policy.model import DEFAULT_TIER, EGRESS, HOST_ENDPOINT, INGRESS, Endpoint, NetworkSet, Policy, Profile
 from ...policy.rule_words import rule_count, rule_text
 from ...policy.sets import ip_sets
@@ -41,7 +41,7 @@ def changes(old: t.Optional[PolicyState], new: t.Optional[PolicyState], node: st
         was, will = before.get(subject), after.get(subject)
         if was == will:
             continue
-        action = "+" if was is None else "-" if will is None else "~"
+        action: Action = "+" if was is None else "-" if will is None else "~"
         short = (was.short if was else None, will.short if will else None)
         note = _count(was.lines, will.lines) if was and will else ""
         found.append(Change("policy", action, subject, *short, note, detail=_detail(subject, was, will)))

@@ -11,7 +11,7 @@ import typing as t
 from ...bird import backup_routes, dropped_segments, refusals, status
 from ...bird.dropped_segments import NOTHING_DROPPED, Dropped
 from ...bird.errors import BirdError
-from ...dataplane.node import bird_changes
+from ...dataplane.bird_routes import bird_changes
 from ...state.node_state import NodeState
 from ..machine import Machine
 

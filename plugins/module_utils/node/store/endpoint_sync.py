@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ...dataplane import node as dataplane
 from ...dataplane.change import Change
+from ...dataplane.plan import plan_node
+from ...dataplane.registry import REGISTRY
 from ...policy.index.labels import namespaced_labels
 from ...policy.model import Endpoint
 from ...state.answers.left_out import LeftOut
@@ -20,8 +21,6 @@ from . import lock, writer
 from .endpoints import Endpoints
 from .remote_endpoints import Known, RemoteUnreadable, known, save
 from .store import Store
-
-_KINDS = ("ipset", "iptables")
 
 
 def own(machine: Machine) -> tuple[str, tuple[Endpoint, ...], list[str]]:
@@ -128,4 +127,4 @@ def _enforce(machine: Machine, who: str) -> None:
     if stored.state.policy is None:
         return
     wanted = desired.of_machine(machine, stored.state)
-    by.apply(stored.state, dataplane.plan_node(machine.kernel, wanted, kinds=_KINDS), None)
+    by.apply(stored.state, plan_node(machine.kernel, wanted, kinds=REGISTRY.guards), None)

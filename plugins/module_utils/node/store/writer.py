@@ -14,8 +14,9 @@ import dataclasses
 import time
 import typing as t
 
-from ...dataplane import node as dataplane
+from ...dataplane.apply import apply_node, ready_to_write
 from ...dataplane.change import Change
+from ...dataplane.plan import NodePlan, plan_node
 from ...state.attachment import address_conflicts, with_opened
 from ...state.node_state import NodeState
 from .. import desired
@@ -39,13 +40,13 @@ class NotTakenOver(Exception):
 
 
 class Writer(t.Protocol):
-    def plan(self, state: NodeState) -> dataplane.NodePlan:
+    def plan(self, state: NodeState) -> NodePlan:
         """What differs. Reads only. Raises ObserveError, KernelError, RecordsUnreadable or IpamUnreadable."""
 
-    def prepare(self, plan: dataplane.NodePlan) -> None:
+    def prepare(self, plan: NodePlan) -> None:
         """Raises what is known before anything is changed to make `apply` fail."""
 
-    def apply(self, state: NodeState, plan: dataplane.NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
+    def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
         """Additions, `bird`, removals."""
 
 
@@ -84,19 +85,19 @@ class Direct:
         self._machine = machine
         self._who = who
 
-    def plan(self, state: NodeState) -> dataplane.NodePlan:
+    def plan(self, state: NodeState) -> NodePlan:
         wanted = desired.of_machine(self._machine, state)
-        return _Own(self._machine).judged(state, dataplane.plan_node(self._machine.kernel, wanted))
+        return _Own(self._machine).judged(state, plan_node(self._machine.kernel, wanted))
 
-    def prepare(self, plan: dataplane.NodePlan) -> None:
-        dataplane.ready_to_write(self._machine.kernel, plan.changes)
+    def prepare(self, plan: NodePlan) -> None:
+        ready_to_write(self._machine.kernel, plan.changes)
 
-    def apply(self, state: NodeState, plan: dataplane.NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
+    def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
         """Raises ApplyError, MissingLibrary, what `bird` does, or AgentSilent where an agent came in between."""
         machine = self._machine
         try:
             with lock.held(self._who, machine.agent_patience, machine.writer_lock):
-                dataplane.apply_node(machine.kernel, plan, bird)
+                apply_node(machine.kernel, plan, bird)
         except LockError as error:
             raise AgentSilent(f"An agent started on this node meanwhile: {error} {REMEDY}") from error
 
@@ -104,13 +105,9 @@ class Direct:
 class Adding(Direct):
     """No agent runs, and not all of what the node gave away is known: only what is missing is written."""
 
-    def plan(self, state: NodeState) -> dataplane.NodePlan:
-        plan = dataplane.plan_node(self._machine.kernel, state)
-        groups = tuple(
-            group._replace(changes=[change for change in group.changes if change.action != "-"])
-            for group in plan.groups
-        )
-        return dataclasses.replace(plan, removals=(), groups=groups)
+    def plan(self, state: NodeState) -> NodePlan:
+        plan = plan_node(self._machine.kernel, state)
+        return plan.only(lambda change: change.action != "-")
 
 
 class Through:
@@ -120,11 +117,11 @@ class Through:
         self._machine = machine
         self.agent = agent
 
-    def plan(self, state: NodeState) -> dataplane.NodePlan:
+    def plan(self, state: NodeState) -> NodePlan:
         """By the agent, which knows what it is just attaching and taking away. Raises also AgentSilent."""
         answer = self._ask("node.plan", state=packed_state.pack(state))
         changes = [_change(entry) for entry in answer["changes"]]
-        plan = dataplane.NodePlan(
+        plan = NodePlan(
             state=self._with_opened(state),
             underlay=answer["underlay"],
             additions=tuple(change for change in changes if change.action != "-"),
@@ -141,10 +138,10 @@ class Through:
             ipam.load()
         return dataclasses.replace(state, ipam=with_opened(state.ipam, ipam.opened))
 
-    def prepare(self, plan: dataplane.NodePlan) -> None:
+    def prepare(self, plan: NodePlan) -> None:
         pass  # the agent runs, so it has what it needs
 
-    def apply(self, state: NodeState, plan: dataplane.NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
+    def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
         """Raises NotTakenOver, AgentSilent or what `bird` does. The agent keeps trying what failed."""
         packed = packed_state.pack(state)
         self._hand_over(packed, removals=False)
@@ -202,7 +199,7 @@ class _Own:
     def __init__(self, machine: Machine) -> None:
         self._workloads, dummy = Endpoints(machine.workloads).load()
 
-    def judged(self, state: NodeState, plan: dataplane.NodePlan) -> dataplane.NodePlan:
+    def judged(self, state: NodeState, plan: NodePlan) -> NodePlan:
         """The plan, with what was planned for an address that the node gave away meanwhile standing in the way, and
         what stands in the way of its own workloads kept as it is."""
         names = {f"{found.namespace}/{found.name}" for found in self._workloads}
@@ -216,14 +213,14 @@ class _Own:
         own = [change for change in plan.additions if is_own(change)]
         if not conflicts and not own:
             return plan
-        groups = [
-            group._replace(changes=[change for change in group.changes if not is_own(change)]) for group in plan.groups
+        parts = [
+            part._replace(changes=[change for change in part.changes if not is_own(change)]) for part in plan.parts
         ]
         return dataclasses.replace(
             plan,
             additions=(*conflicts, *(change for change in plan.additions if not is_own(change))),
             kept=(*plan.kept, *(change._replace(action="=") for change in own)),
-            groups=tuple(groups),
+            parts=tuple(parts),
         )
 
     def is_about(self, problem: str) -> bool:

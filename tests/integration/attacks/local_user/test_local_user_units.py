@@ -14,10 +14,11 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node as dataplane
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, desired
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import firewall
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import Unconfirmed, Waiting
@@ -94,8 +95,8 @@ class BootingHost:
         stored = Store(self.machine.store).load()
         assert stored is not None
         kernel = self.machine.kernel
-        plan = dataplane.plan_node(kernel, desired.of_machine(self.machine, stored.state), firewall.KINDS)
-        dataplane.apply_node(kernel, plan)
+        plan = plan_node(kernel, desired.of_machine(self.machine, stored.state), REGISTRY.guards)
+        apply_node(kernel, plan)
 
 
 @pytest.fixture(params=["nft", "legacy"])

@@ -12,7 +12,8 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, TunnelDevice
 
 from tests.integration.attacks.devices_under_attack import (
@@ -98,14 +99,14 @@ def test_what_came_out_of_a_tunnel_before_is_removed(host: Host) -> None:
     in_tunnel(host, VXLAN)
     assert until(lambda: len(host.taken(VXLAN)) >= 3 and VXLAN in host.default_routes6())
     made = host.kernel.link(VXLAN)
-    plan = node.plan_node(host.kernel, wanted)
+    plan = plan_node(host.kernel, wanted)
     (change,) = plan.changes
     assert (change.kind, change.action, change.subject) == ("device", "~", VXLAN)
     assert "advertised route ::/0 via fe80::bad" in (change.before or "")
-    node.apply_node(host.kernel, plan)
+    apply_node(host.kernel, plan)
     assert host.taken(VXLAN) == []
     assert VXLAN not in host.default_routes6()
-    assert node.plan_node(host.kernel, wanted).changes == ()
+    assert plan_node(host.kernel, wanted).changes == ()
     found = host.kernel.link(VXLAN)
     assert made is not None and found is not None
     assert (found.index, found.up) == (made.index, True)

@@ -14,11 +14,13 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening, node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     RouteAttributes,
     RouteOperation,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 from tests.integration.attacks.devices_under_attack import (
@@ -128,7 +130,7 @@ def test_what_a_workload_advertised_before_is_removed(host: Host, wanted: NodeSt
     assert until(lambda: len(host.taken(web.interface)) >= 3 and web.interface in host.default_routes6())
     routes = host.kernel.routes(protocol=179)
 
-    plan = node.plan_node(host.kernel, wanted)
+    plan = plan_node(host.kernel, wanted)
     (change,) = plan.changes
     assert (change.kind, change.action, change.subject) == ("workload", "~", "default/web")
     address = next(one for one in host.kernel.addresses(web.interface, 6) if not one.permanent)
@@ -138,12 +140,12 @@ def test_what_a_workload_advertised_before_is_removed(host: Host, wanted: NodeSt
         f"advertised address {address.address}/64",
     ]
     assert "advertised route ::/0 via fe80::bad" in (change.before or "")
-    node.apply_node(host.kernel, plan)
+    apply_node(host.kernel, plan)
     assert host.taken(web.interface) == []
     assert web.interface not in host.default_routes6()
     assert host.kernel.sysctl_read(f"net/ipv6/conf/{web.interface}/mtu") == "1450"
     assert host.kernel.routes(protocol=179) == routes
-    assert not node.plan_node(host.kernel, wanted).changes
+    assert not plan_node(host.kernel, wanted).changes
 
     # A run that was stopped between closing the device and removing what was there is made up for.
     left = RouteAttributes(device=web.interface, gateway="fe80::bad", protocol=9, metric=1024)
@@ -267,7 +269,7 @@ def test_a_host_that_overrules_the_check_is_refused(host: Host, wanted: NodeStat
     Result: The plan refuses the host and names the setting to change.
     """
     host.kernel.sysctl_write("net/ipv4/conf/all/rp_filter", "2")
-    (problem,) = node.plan_node(host.kernel, wanted).problems
+    (problem,) = plan_node(host.kernel, wanted).problems
     assert (problem.kind, problem.subject, problem.before) == ("sysctl", "net.ipv4.conf.all.rp_filter", "2")
     assert problem.note == (
         "net.ipv4.conf.all.rp_filter is 2, and the kernel takes the greater value of that and an interface's own: the"
@@ -276,8 +278,8 @@ def test_a_host_that_overrules_the_check_is_refused(host: Host, wanted: NodeStat
         " need 2 that value of their own, then run again."
     )
     host.kernel.sysctl_write("net/ipv4/conf/all/rp_filter", "1")
-    assert not node.plan_node(host.kernel, wanted).problems
-    (problem,) = node.plan_node(host.kernel, state(spoofing=True)).problems
+    assert not plan_node(host.kernel, wanted).problems
+    (problem,) = plan_node(host.kernel, state(spoofing=True)).problems
     assert problem.note == (
         "net.ipv4.conf.all.rp_filter is 1, and the kernel takes the greater value of that and an interface's own: what"
         " guests route would be dropped, although calico_workload_source_spoofing is set for this node. It was not"

@@ -12,7 +12,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.event_filter import (
     YOUNG,
-    Relevance,
+    EventFilter,
     device,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import rtnetlink as rt
@@ -70,18 +70,18 @@ def netconf(index: int, kind: int = NEWNETCONF, **values: int) -> bytes:
 class Ear:
     def __init__(self, state=DUAL, **options):
         self.now = 100.0
-        self.relevance = Relevance(lambda: state, lambda: {"eth0"}, **options)
+        self.event_filter = EventFilter(lambda: state, lambda: {"eth0"}, **options)
         known = link(2, "eth0", alias=""), link(3, "vxlan.calico", alias="calico: tunnel"), link(4, "cali111")
-        self.relevance.expect(map(device, known))
+        self.event_filter.expect(map(device, known))
 
     def hears(self, *messages: bytes) -> set[str]:
         for one in messages:
-            self.relevance.feed(one, self.now)
-        return self.relevance.due(self.now)[0]
+            self.event_filter.feed(one, self.now)
+        return self.event_filter.due(self.now)[0]
 
     def later(self, seconds: float) -> set[str]:
         self.now += seconds
-        return self.relevance.due(self.now)[0]
+        return self.event_filter.due(self.now)[0]
 
 
 @pytest.mark.parametrize(
@@ -169,9 +169,9 @@ def test_routes_that_decide_where_ours_go_count():
 def test_a_device_that_is_being_attached_is_left_to_who_attaches_it():
     ear = Ear()
     assert ear.hears(netconf(5, forwarding=False, proxy=False), link(5, "cali222", up=False, alias="")) == set()
-    assert ear.relevance.due(ear.now)[1] == pytest.approx(ear.now + YOUNG)
+    assert ear.event_filter.due(ear.now)[1] == pytest.approx(ear.now + YOUNG)
     assert ear.hears(netconf(5, proxy=True), netconf(5, forwarding=True), link(5, "cali222")) == set()
-    assert ear.relevance.due(ear.now)[1] is None
+    assert ear.event_filter.due(ear.now)[1] is None
     assert ear.hears(link(5, "cali222")) == set()  # its carrier
     assert ear.later(10) == set()
     assert ear.hears(link(5, "cali222", up=False)) == {"workload", "sysctl"}
@@ -209,23 +209,23 @@ def test_nothing_is_kept_of_devices_that_are_gone():
         if index % 3:  # of a deletion of our own some kernels say this with our port, and the filter drops it
             ear.hears(link(index, name, kind=DELLINK))
     ear.later(1)
-    assert set(ear.relevance._ends) == {4}
-    assert set(ear.relevance._devices) == {2, 3}
-    assert not ear.relevance._young
+    assert set(ear.event_filter._ends) == {4}
+    assert set(ear.event_filter._devices) == {2, 3}
+    assert not ear.event_filter._young
 
 
 def test_a_device_of_somebody_else_that_is_heard_of_by_its_settings_first_is_forgotten():
     ear = Ear()
     assert ear.hears(netconf(9, proxy=False)) == set()
     assert ear.later(1) == set()
-    assert 9 not in ear.relevance._ends
+    assert 9 not in ear.event_filter._ends
     assert ear.hears(netconf(8, proxy=False), link(8, "veth8", alias="")) == set()
-    assert ear.relevance._devices[8] == ("veth8", True)
+    assert ear.event_filter._devices[8] == ("veth8", True)
 
 
 def test_what_was_known_is_forgotten_when_something_was_lost():
     ear = Ear()
-    ear.relevance.forget()
+    ear.event_filter.forget()
     assert ear.hears(link(4, "cali111", mtu=1300)) == set()
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.policy_compilers import Guards
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.policy_compilers import (
+    PolicyCompilers,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import WorkloadEndpoint
@@ -32,7 +34,7 @@ def same_rules(one, other):
 
 
 def test_the_same_question_has_the_same_answer():
-    guards, asked = Guards(), state(1)
+    guards, asked = PolicyCompilers(), state(1)
     first = whole(guards, asked)
     assert first == with_policy(asked)
     assert whole(guards, asked) is first
@@ -41,7 +43,7 @@ def test_the_same_question_has_the_same_answer():
 
 
 def test_a_workload_that_is_coming_is_in_the_sets_and_not_in_the_state():
-    guards, asked = Guards(), state(1)
+    guards, asked = PolicyCompilers(), state(1)
     web = WorkloadEndpoint("web", "cali1", "10.244.1.2", 1400, "default-pool", netns="web")
     found = whole(guards, asked, (web,))
     assert found.workloads == ()
@@ -52,7 +54,7 @@ def test_a_workload_that_is_coming_is_in_the_sets_and_not_in_the_state():
 
 
 def test_interfaces_and_endpoints_of_others_count():
-    guards = Guards()
+    guards = PolicyCompilers()
     host = Endpoint("HostEndpoint", "h", "node1", "", ("10.10.1.11",))
     asked = with_state(policy=PolicyState(endpoints=(host,)))
     interfaces = {"eth0": ["10.10.1.11"]}
@@ -61,7 +63,7 @@ def test_interfaces_and_endpoints_of_others_count():
 
 
 def test_the_one_in_force_stays_while_another_is_planned():
-    guards = Guards()
+    guards = PolicyCompilers()
     present, planned = whole(guards, state(1)), whole(guards, state(2))
     assert same_rules(whole(guards, state(1)), present)
     assert same_rules(whole(guards, state(2)), planned)

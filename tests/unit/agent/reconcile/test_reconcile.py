@@ -12,7 +12,10 @@ import errno
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import repair
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.pace import Pace
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.reconcile import Reconciler
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.stages import Listener, Wanted
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import CachedDrivers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
     ForwardingEntry,
@@ -22,6 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteOperation,
     RuleEntry,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route, WorkloadEndpoint
 
 from tests.fakes.kernel import FakeKernel
@@ -31,23 +35,32 @@ from tests.unit.dataplane.suites.suite_node import STATE, foreign, state_of
 
 
 class Node:
-    """A reconciler, its kernel, and what it told."""
+    """A reconciler, its kernel, and what it told. `heard` are further callbacks of Listener."""
 
-    def __init__(self, state=STATE, **options):
+    def __init__(self, state=STATE, excluded=tuple, chance=lambda: 0.5, registry=REGISTRY, **heard):
         self.kernel = FakeKernel()
         underlay(self.kernel)
         self.state = state
         self.removals = True
         self.told = []
         self.turn = asyncio.Lock()
+        self.worker = inline
+        self.on_change = lambda change, drift: self.told.append(("drift " if drift else "") + change.line())
         self.reconciler = Reconciler(
             self.kernel,
-            lambda: self.state,
+            Wanted(lambda: self.state, lambda: self.removals, excluded),
             self.turn,
-            removals=lambda: self.removals,
-            on_change=lambda change, drift: self.told.append(("drift " if drift else "") + change.line()),
-            **{"run": inline, "chance": lambda: 0.5, "clock": lambda: asyncio.get_running_loop().time(), **options},
+            Listener(self._changed, **heard),
+            drivers=CachedDrivers(lambda: asyncio.get_running_loop().time(), registry),
+            run=self._run,
+            pace=Pace(chance=chance),
         )
+
+    def _changed(self, change, drift):
+        self.on_change(change, drift)
+
+    async def _run(self, work):
+        return await self.worker(work)
 
     async def start(self):
         self.task = asyncio.ensure_future(self.reconciler.run())
@@ -563,7 +576,7 @@ def test_a_storm_of_events_is_answered_ten_times_a_second():
             looks.append(asyncio.get_running_loop().time())
             return await inline(work)
 
-        node.reconciler._run = counting
+        node.worker = counting
         await asyncio.sleep(5)
         began = asyncio.get_running_loop().time()
         node.reconciler.mark("route")
@@ -762,7 +775,7 @@ def test_there_is_one_also_where_the_work_never_ends():
             node.reconciler.mark("route")
             return await inline(work)
 
-        node.reconciler._run = endless
+        node.worker = endless
         node.reconciler.mark("route")
         times.clear()
         await asyncio.sleep(20)
@@ -788,7 +801,7 @@ def test_a_sentence_says_what_was_found_and_what_was_done():
         said = []
         node = Node()
         await node.start()
-        node.reconciler._on_change = lambda change, drift: said.append(repair.sentence(change, drift))
+        node.on_change = lambda change, drift: said.append(repair.sentence(change, drift))
         node.kernel.sysctl_write("net/ipv4/conf/cali111/proxy_arp", "0")
         node.delete_route("10.244.1.0/26")
         write_route(node.kernel, "10.244.1.9/32", RouteAttributes(device="cali111", protocol=179, scope=253))
@@ -827,8 +840,8 @@ def test_what_is_broken_while_all_namespaces_are_looked_into_does_not_wait_for_t
             return result
 
         node.kernel.look_inside = slow
-        node.reconciler._run = worker
-        node.reconciler._on_change = lambda *dummy: seen.append(len(visited))
+        node.worker = worker
+        node.on_change = lambda *dummy: seen.append(len(visited))
         resync = asyncio.ensure_future(node.reconciler.resync())
         await asyncio.sleep(0.1)
         node.delete_route("10.244.1.0/26")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, ObserveError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import (
     ipset,
@@ -18,6 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.d
     workload,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Completed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Sysctl
 
 from tests.unit.dataplane.suites.drivers import converge, fail, underlay
@@ -149,7 +150,7 @@ def test_nothing_is_made_reachable_without_the_firewall(kernel):
     underlay(kernel)
     kernel.programs.discard("iptables-restore")
     with pytest.raises(ApplyError, match="iptables-restore is not installed"):
-        node.apply_node(kernel, node.plan_node(kernel, STATE))
+        apply_node(kernel, plan_node(kernel, STATE))
     assert kernel.link("cali111") is None
     assert kernel.routes(protocol=179) == []
 
@@ -158,7 +159,7 @@ def test_other_failures_do_not_stop_the_rest(kernel):
     underlay(kernel)
     kernel.fail_next("link_add", errno.ENOMEM, "cali111")
     with pytest.raises(ApplyError) as caught:
-        node.apply_node(kernel, node.plan_node(kernel, STATE))
+        apply_node(kernel, plan_node(kernel, STATE))
     assert [change.subject for change, _reason in caught.value.failures] == [
         "default/web-1",
         "net.ipv4.neigh.cali111.proxy_delay",

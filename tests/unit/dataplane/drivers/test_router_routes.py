@@ -9,7 +9,7 @@ import dataclasses
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdRoute
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.bird_routes import bird_changes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import RouteAttributes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, Pool
 
@@ -39,7 +39,7 @@ def kernel() -> FakeKernel:
 
 
 def changes(kernel: FakeKernel, wanted: NodeState) -> list[str]:
-    return [change.line() for change in node.bird_changes(kernel, wanted)]
+    return [change.line() for change in bird_changes(kernel, wanted)]
 
 
 def have(kernel: FakeKernel, destination: str, gateway: str, **more: object) -> None:

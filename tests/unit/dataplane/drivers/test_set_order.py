@@ -8,13 +8,15 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (
-    RememberedSets,
-    RememberedTables,
+    CachedSets,
+    CachedTables,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Hook,
     IpSet,
@@ -26,17 +28,17 @@ from tests.unit.dataplane.suites.drivers import underlay
 from tests.unit.dataplane.suites.suite_chains import BAD
 
 
-@pytest.fixture(params=["read", "remembered"])
+@pytest.fixture(params=["read", "cached"])
 def bring(request, kernel):
     """bring(state): what the node module does, or the agent."""
     underlay(kernel)
-    remembered = {} if request.param == "read" else {"ipset": RememberedSets(), "iptables": RememberedTables()}
+    registry = REGISTRY if request.param == "read" else REGISTRY.replacing(CachedSets(), CachedTables())
 
     def act(state):
-        for_agent = node.plan_node(kernel, state, ("ipset", "iptables"), remembered=remembered)
-        node.apply_node(kernel, for_agent)
-        assert node.plan_node(kernel, state).changes == ()
-        assert node.plan_node(kernel, state, ("ipset", "iptables"), remembered=remembered).changes == ()
+        for_agent = plan_node(kernel, state, ("ipset", "iptables"), registry=registry)
+        apply_node(kernel, for_agent)
+        assert plan_node(kernel, state).changes == ()
+        assert plan_node(kernel, state, ("ipset", "iptables"), registry=registry).changes == ()
 
     return act
 

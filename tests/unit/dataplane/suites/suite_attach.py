@@ -10,7 +10,8 @@ import errno
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
@@ -19,6 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     NewLink,
     RouteAttributes,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
     endpoint_routes,
     endpoint_sysctls,
@@ -50,13 +52,13 @@ def state(*endpoints):
 
 
 def planned(kernel, *endpoints):
-    plan = node.plan_node(kernel, state(*endpoints))
+    plan = plan_node(kernel, state(*endpoints))
     return [change.line() for change in (*plan.changes, *plan.kept)]
 
 
 def host(kernel):
     underlay(kernel)
-    node.apply_node(kernel, node.plan_node(kernel, state()))
+    apply_node(kernel, plan_node(kernel, state()))
 
 
 def test_the_drivers_find_nothing_to_do_afterwards(kernel):
@@ -157,10 +159,10 @@ def test_a_workload_ends_with_a_namespace_of_somebody_else(kernel):
     assert planned(kernel, POD) == [
         "= workload default/web-1  eth0 10.244.1.5  host end cali111  mtu 1450    its network namespace is gone"
     ]
-    node.apply_node(kernel, node.plan_node(kernel, state(POD)))
+    apply_node(kernel, plan_node(kernel, state(POD)))
     assert (kernel.link("cali111"), "pod" in kernel.netns_list()) == (None, False)
     for kind in ("route", "sysctl"):
-        assert node.plan_node(kernel, state(POD), kinds=[kind]).changes == ()
+        assert plan_node(kernel, state(POD), kinds=[kind]).changes == ()
 
 
 def test_a_name_that_leads_to_another_namespace_is_not_repaired_into(kernel):
@@ -178,10 +180,10 @@ def test_a_name_that_leads_to_another_namespace_is_not_repaired_into(kernel):
         "    pod does not lead to the network namespace that it was attached to"
     ]
     assert workload.unlike(kernel, [endpoint]) == []
-    node.apply_node(kernel, node.plan_node(kernel, state(endpoint)))
+    apply_node(kernel, plan_node(kernel, state(endpoint)))
     assert (kernel.look_inside("pod"), kernel.link("cali111")) == (before, None)
     for kind in ("route", "sysctl"):
-        assert node.plan_node(kernel, state(endpoint), kinds=[kind]).changes == ()
+        assert plan_node(kernel, state(endpoint), kinds=[kind]).changes == ()
     with pytest.raises(attach.AttachError) as caught:
         attach.attach(kernel, endpoint)
     assert (caught.value.code, caught.value.field, str(caught.value)) == (
@@ -201,13 +203,13 @@ def test_a_plan_that_another_namespace_came_between_is_not_carried_out_there(ker
     kernel.netns_add("pod", "")
     endpoint = attached_to(kernel, POD)
     kernel.link_delete("cali111")
-    plan = node.plan_node(kernel, state(endpoint))
+    plan = plan_node(kernel, state(endpoint))
     assert [change.action for change in plan.additions if change.kind == "workload"] == ["+"]
     kernel.leave("pod")
     kernel.netns_delete("pod")
     kernel.netns_add("pod", "")
     with pytest.raises(ApplyError, match=r"enter network namespace pod\. The kernel said: .* than the workload was"):
-        node.apply_node(kernel, plan)
+        apply_node(kernel, plan)
     assert kernel.link("cali111") is None
     assert [link.name for link in kernel.look_inside("pod").links if link.kind == "veth"] == []
 
@@ -219,7 +221,7 @@ def test_a_name_of_the_workloads_own_that_leads_to_another_namespace_is_not_repa
     kernel.leave("web-1")
     kernel.netns_delete("web-1")
     wait_for(lambda: kernel.link("cali111") is None)
-    node.apply_node(kernel, node.plan_node(kernel, state(endpoint)))
+    apply_node(kernel, plan_node(kernel, state(endpoint)))
     assert planned(kernel, endpoint) == [] and kernel.netns_owners() == {"web-1": "default/web-1"}
     kernel.netns_delete("web-1")
     wait_for(lambda: kernel.link("cali111") is None)
@@ -318,7 +320,7 @@ def test_what_is_in_the_way_inside_is_seen_where_the_host_end_is_missing(kernel)
     inner = kernel.inside("pod")
     inner.link_add(NewLink("eth0", "bridge"))
     endpoint = dataclasses.replace(POD, netns_identity=inner.identity)
-    plan = node.plan_node(kernel, state(endpoint), kinds=["workload"], interiors=False)
+    plan = plan_node(kernel, state(endpoint), kinds=["workload"], interiors=False)
     assert [change.action for change in plan.changes] == ["!"]
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, hardening, node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, hardening
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import sysctl, tunnel, workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
@@ -16,6 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Sysctl, TunnelDevice
 
 from tests.unit.dataplane.suites.drivers import OWN, converge, lines, underlay, write_route
@@ -68,7 +70,7 @@ def test_a_host_end_is_closed_before_it_is_up(kernel, how):
         kernel.watch(lambda changed: seen.append((changed.link(WEB.interface), closed(kernel, WEB.interface))))
     if how == "attach":
         attach.attach(kernel, WEB)
-    node.apply_node(kernel, node.plan_node(kernel, state(WEB)))
+    apply_node(kernel, plan_node(kernel, state(WEB)))
     assert closed(kernel, WEB.interface)
     assert all(shut for link, shut in seen if link is not None and link.up)
 
@@ -145,7 +147,7 @@ def test_all_overrules_the_check_of_workloads(kernel):
     for have in "012":
         kernel.sysctl_write("net/ipv4/conf/all/rp_filter", have)
         for spoofing in (False, True):
-            plan = node.plan_node(kernel, state(dataclasses.replace(WEB, source_spoofing=spoofing)))
+            plan = plan_node(kernel, state(dataclasses.replace(WEB, source_spoofing=spoofing)))
             found[have, spoofing] = [(change.subject, change.before, change.after) for change in plan.problems]
     refused = ("net.ipv4.conf.all.rp_filter", "2", "at most 1")
     assert found == {
@@ -168,13 +170,13 @@ def test_a_second_interface_answers_for_its_own_addresses(kernel):
     assert (rule.source, rule.priority, rule.protocol) == ("10.244.1.6", 1790, 179)
     ((to, through),) = inner.routes(table=rule.table)
     assert (to, through.device, through.gateway) == ("0.0.0.0/0", "net1", "169.254.1.1")
-    assert node.plan_node(kernel, state(POD, NET1)).changes == ()
+    assert plan_node(kernel, state(POD, NET1)).changes == ()
     inner.route_batch([RouteOperation("delete", to, through)])
-    assert lines(node.plan_node(kernel, state(POD, NET1)).changes) == [
+    assert lines(plan_node(kernel, state(POD, NET1)).changes) == [
         "~ workload default/web-2  no rule by source for net1  ->  rule by source for net1"
     ]
-    node.apply_node(kernel, node.plan_node(kernel, state(POD, NET1)))
-    assert node.plan_node(kernel, state(POD, NET1)).changes == ()
+    apply_node(kernel, plan_node(kernel, state(POD, NET1)))
+    assert plan_node(kernel, state(POD, NET1)).changes == ()
     # Its rule outlives the interface, and is no obstacle to the next one.
     attach.detach_link(kernel, NET1)
     attach.attach(kernel, NET1)

@@ -9,7 +9,8 @@ import dataclasses
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, node, underlay
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, underlay
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ObserveError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import (
     neighbor,
@@ -27,6 +28,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteOperation,
     RuleEntry,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
     endpoint_routes,
     endpoint_sysctls,
@@ -392,13 +394,13 @@ def test_attached_as_the_drivers_want_it_and_detached_again(kernel, endpoint):
     dual_stack(kernel)
     kernel.sysctl_write("net/ipv6/conf/default/disable_ipv6", "1")
     attach.attach(kernel, endpoint)
-    assert node.plan_node(kernel, state_of(endpoint)).lines() == []
+    assert plan_node(kernel, state_of(endpoint)).lines() == []
     assert attach.attach(kernel, endpoint).mtu == 1430
     attach.detach_route(kernel, endpoint)
     assert (ours(kernel), kernel.routes(protocol=179)) == ({}, [])
     attach.detach_link(kernel, endpoint)
     assert kernel.link("cali111") is None
-    assert node.plan_node(kernel, state_of()).lines() == []
+    assert plan_node(kernel, state_of()).lines() == []
 
 
 def test_nothing_is_left_when_one_family_cannot_be_routed(kernel):
@@ -431,13 +433,13 @@ def test_whole_node(kernel):
     state = dataclasses.replace(
         state, routes=(*state.routes, *remote), sysctls=(forwarding, *state.sysctls), address="10.10.1.11/24"
     )
-    node.apply_node(kernel, node.plan_node(kernel, state))
-    assert node.plan_node(kernel, state).lines() == []
+    apply_node(kernel, plan_node(kernel, state))
+    assert plan_node(kernel, state).lines() == []
     assert ours(kernel)["fd00:10:244::80/122"].gateway == VTEP6
     assert ours(kernel)["fd00:10:244::c0/122"].device == "eth0"
     assert ours(kernel, 179)["fd00:10:244::100/122"].gateway == "fd00:10:10::1"
     empty = NodeState(node="node1", address=f"{OWN}/24")
-    node.apply_node(kernel, node.plan_node(kernel, empty))
+    apply_node(kernel, plan_node(kernel, empty))
     assert (ours(kernel), ours(kernel, 179), kernel.link("vxlan-v6.calico"), kernel.link("cali111")) == (
         {}, {}, None, None
     )  # fmt: skip
@@ -447,7 +449,7 @@ def test_whole_node(kernel):
 def test_node_without_its_ipv6_address(kernel):
     drivers.underlay(kernel)
     with pytest.raises(ObserveError) as caught:
-        node.plan_node(kernel, state_of())
+        plan_node(kernel, state_of())
     assert str(caught.value) == (
         "No network interface of node1 has its address fd00:10:10::11."
         " It is taken from calico_node_address_ipv6 (fd00:10:10::11/64)."

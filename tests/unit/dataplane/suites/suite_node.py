@@ -9,7 +9,7 @@ import dataclasses
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, ObserveError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Address,
@@ -18,6 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteOperation,
     RuleEntry,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     UNDERLAY,
     UNDERLAY_GATEWAY,
@@ -79,9 +80,9 @@ EMPTY = NodeState(node="node1", address="10.10.1.11/24", pools=STATE.pools)
 
 
 def settle(kernel, state, bird=None):
-    plan = node.plan_node(kernel, state)
-    node.apply_node(kernel, plan, bird)
-    again = node.plan_node(kernel, state)
+    plan = plan_node(kernel, state)
+    apply_node(kernel, plan, bird)
+    again = plan_node(kernel, state)
     assert [change.line() for change in again.changes] == []
     assert not again.changed
     return plan
@@ -119,7 +120,7 @@ def state_of(kernel):
 def test_plan_on_a_fresh_host_shows_everything_and_changes_nothing(kernel):
     underlay(kernel)
     before = state_of(kernel)
-    plan = node.plan_node(kernel, STATE)
+    plan = plan_node(kernel, STATE)
     assert plan.underlay == "eth0"
     assert plan.lines() == [
         "~ sysctl   net.ipv4.ip_forward                 0  ->  1",
@@ -179,11 +180,11 @@ def test_nothing_is_removed_and_bird_not_called_when_an_addition_fails(kernel):
     wanted = dataclasses.replace(
         STATE, routes=(Route("10.244.5.0/26", "blackhole"), Route("10.244.6.0/26", "blackhole"))
     )
-    plan = node.plan_node(kernel, wanted)
+    plan = plan_node(kernel, wanted)
     assert plan.lines()[0].startswith("! route    10.244.6.0/26  blackhole    A route that is not ours")
     assert [change.subject for change in plan.problems] == ["10.244.6.0/26"]
     with pytest.raises(ApplyError) as caught:
-        node.apply_node(kernel, plan, lambda: pytest.fail("BIRD was called"))
+        apply_node(kernel, plan, lambda: pytest.fail("BIRD was called"))
     assert str(caught.value).startswith("route 10.244.6.0/26: A route that is not ours has this destination already")
     assert route_to(kernel, "10.244.5.0/26") is not None
     assert route_to(kernel, "10.244.1.0/26") is not None
@@ -222,13 +223,13 @@ def test_workload_made_anew_gets_back_its_sysctls_and_route(kernel):
 def test_what_went_by_itself_between_plan_and_apply_is_no_failure(kernel):
     underlay(kernel)
     settle(kernel, STATE)
-    plan = node.plan_node(kernel, EMPTY)
+    plan = plan_node(kernel, EMPTY)
     kernel.link_delete("vxlan.calico")
     kernel.link_delete("cali111")
     kernel.route_batch([RouteOperation("delete", "10.244.1.0/26", RouteAttributes("blackhole", protocol=179))])
     kernel.rule_delete(RuleEntry(179, 179, 0xCA11, protocol=179))
-    node.apply_node(kernel, plan)
-    assert node.plan_node(kernel, EMPTY).changes == ()
+    apply_node(kernel, plan)
+    assert plan_node(kernel, EMPTY).changes == ()
 
 
 def test_a_tunnel_device_that_went_by_itself_is_made_anew_in_the_same_run(kernel):
@@ -241,11 +242,11 @@ def test_a_tunnel_device_that_went_by_itself_is_made_anew_in_the_same_run(kernel
             kernel.route_batch([RouteOperation("delete", "10.244.1.0/26", RouteAttributes("blackhole", protocol=179))])
         elif broken == "mtu":
             kernel.link_set("vxlan.calico", mtu=1300)
-        plan = node.plan_node(kernel, STATE)
+        plan = plan_node(kernel, STATE)
         assert len(plan.additions) == (broken != "nothing")
         kernel.link_delete("vxlan.calico")
-        node.apply_node(kernel, plan)
-        assert node.plan_node(kernel, STATE).changes == ()
+        apply_node(kernel, plan)
+        assert plan_node(kernel, STATE).changes == ()
         assert state_of(kernel) == good
 
 
@@ -254,7 +255,7 @@ def test_a_tunnel_device_that_goes_while_it_is_changed_is_made_anew_in_the_same_
     settle(kernel, STATE)
     good = state_of(kernel)
     kernel.link_set("vxlan.calico", mtu=1300)
-    plan, link_set, left = node.plan_node(kernel, STATE), kernel.link_set, [1]
+    plan, link_set, left = plan_node(kernel, STATE), kernel.link_set, [1]
 
     def going(name, **changes):
         if name == "vxlan.calico" and left[0] and changes.get("up"):
@@ -263,10 +264,10 @@ def test_a_tunnel_device_that_goes_while_it_is_changed_is_made_anew_in_the_same_
         link_set(name, **changes)
 
     kernel.link_set = going
-    node.apply_node(kernel, plan)
+    apply_node(kernel, plan)
     del kernel.link_set
     assert left == [0]
-    assert node.plan_node(kernel, STATE).changes == ()
+    assert plan_node(kernel, STATE).changes == ()
     assert state_of(kernel) == good
 
 
@@ -286,20 +287,20 @@ def test_routes_that_bird_will_change(kernel):
     write_route(kernel, "10.244.4.0/26", RouteAttributes(device="eth0", gateway="10.10.1.14", protocol=12))
     write_route(kernel, "10.244.8.0/26", RouteAttributes(device="eth0", gateway="10.10.1.18", protocol=12))
     write_route(kernel, "10.99.0.0/26", RouteAttributes(device="eth0", gateway="10.10.1.18", protocol=12))
-    plan = node.plan_node(kernel, state)
+    plan = plan_node(kernel, state)
     assert [change.line() for change in plan.expected] == [
         "~ route    10.244.2.0/26  via 10.10.1.12 dev eth0  ->  via 10.10.1.12 dev vxlan.calico onlink    proto bird",
         "+ route    10.244.3.0/26  via 10.10.1.1 dev eth0    proto bird",
         "- route    10.244.8.0/26  via 10.10.1.18 dev eth0    proto bird",
     ]
-    node.apply_node(kernel, plan)
+    apply_node(kernel, plan)
     assert len(kernel.routes(protocol=12)) == 4
 
 
 def test_node_without_its_address_is_told_what_to_do(kernel):
     underlay(kernel)
     with pytest.raises(ObserveError) as caught:
-        node.plan_node(kernel, dataclasses.replace(STATE, address="10.10.1.99/24"))
+        plan_node(kernel, dataclasses.replace(STATE, address="10.10.1.99/24"))
     assert str(caught.value) == (
         "No network interface of node1 has its address 10.10.1.99."
         " It is taken from calico_node_address (10.10.1.99/24)."
@@ -310,7 +311,7 @@ def test_node_without_its_address_is_told_what_to_do(kernel):
 def test_underlay_on_lo_as_well_is_the_other_device(kernel):
     underlay(kernel)
     kernel.address_add(Address("lo", OWN, 32))
-    assert node.plan_node(kernel, STATE).underlay == "eth0"
+    assert plan_node(kernel, STATE).underlay == "eth0"
 
 
 def test_gateways_and_devices_that_the_underlay_decides(kernel):
@@ -325,7 +326,7 @@ def test_gateways_and_devices_that_the_underlay_decides(kernel):
         Route(f"10.244.{number}.0/26", gateway=UNDERLAY_GATEWAY.format(address), table=179)
         for number, address in enumerate(peers, 10)
     )
-    plan = node.plan_node(kernel, dataclasses.replace(EMPTY, routes=open_))
+    plan = plan_node(kernel, dataclasses.replace(EMPTY, routes=open_))
     assert [(route.destination, route.gateway, route.device) for route in plan.state.routes] == [
         ("10.244.10.0/26", "10.10.1.12", "eth0"),
         ("10.244.11.0/26", "10.10.1.2", "eth0"),

@@ -14,7 +14,7 @@ import pathlib
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent_start
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import reconcile
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import pace
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     NewLink,
@@ -178,8 +178,8 @@ def test_another_plan_with_the_same_state_reaches_the_agent(host, agent):
 
 
 def test_what_the_agent_could_not_do_fails_the_run_and_is_completed_by_the_next(host, agent, monkeypatch):
-    for name in ("_FIRST_RETRY", "_LAST_RETRY"):  # not by itself in between
-        monkeypatch.setattr(reconcile, name, 60.0)
+    for name in ("FIRST_RETRY", "LAST_RETRY"):  # not by itself in between
+        monkeypatch.setattr(pace, name, 60.0)
     host.run(node, **PARAMS)
     host.kernel.fail_next("route_batch", errno.ENOBUFS, "10.244.3.64/26")
     failed = host.run(node, **params(MORE))

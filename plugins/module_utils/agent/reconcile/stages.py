@@ -1,0 +1,407 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One stage of kinds at a time: looked at, repaired, and rid of what is too much.
+
+A look reads without holding anything up; what it finds may be half of an attachment that is just being made. So a
+repair plans again once it has the turn, and reads what is desired then: nothing is judged by a desired state that is
+older than the kernel it is compared with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import enum
+import typing as t
+
+from ...dataplane.cached_drivers import CachedDrivers
+from ...dataplane.change import Change
+from ...dataplane.driver import DriverRegistry
+from ...dataplane.drivers import iptables, route, workload
+from ...dataplane.kernel.port import Kernel
+from ...dataplane.plan import NodePlan
+from ...state.node_state import NodeState
+from . import repair
+from .driver_thread import Worker
+from .kind_state import KindStates
+from .pace import Pace
+
+_T = t.TypeVar("_T")
+
+#: Makes a state in the drivers' thread, of what was true on the loop at one moment.
+Make = t.Callable[[], NodeState]
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What the node shall have. All of it is asked on the loop.
+
+    `state` gives what the node shall have now, None before that is known. `may_remove` says whether what is not desired
+    may go now. `excluded` are host ends and workloads (<namespace>/<name>) that somebody else is removing.
+
+    `whole` is for what follows from a state and takes time to make, policy's rules and sets. It is called in one step
+    with `state`, so that what else it depends on is that of the same moment. What it gives is called in the drivers'
+    thread, and puts them in.
+    """
+
+    state: t.Callable[[], t.Optional[NodeState]]
+    may_remove: t.Callable[[], bool]
+    excluded: t.Callable[[], t.Collection[str]] = tuple
+    whole: t.Callable[[NodeState], Make] = lambda state: lambda: state
+
+
+@dataclasses.dataclass(frozen=True)
+class Listener:
+    """What the reconciler calls, on the loop.
+
+    `on_change(change, drift)` with every change made. Drift is what nothing desired asked for: a change that the
+    desired state before this one would have brought as well. What the first look finds is not drift.
+    `on_step(kinds, seconds)` with the time for which `turn` was held; `on_failure(kind)` for each failure.
+    `on_ended(change)` once for each workload that is not repaired because its namespace is gone, with the reason.
+    `on_tick` after each pass, and every ten seconds at least; `on_resync(reason)` when all is to be looked at (start,
+    timer, request).
+    """
+
+    on_change: t.Callable[[Change, bool], None]
+    on_step: t.Callable[[tuple[str, ...], float], None] = lambda kinds, seconds: None
+    on_failure: t.Callable[[str], None] = lambda kind: None
+    on_ended: t.Callable[[Change], None] = lambda change: None
+    on_tick: t.Callable[[], None] = lambda: None
+    on_resync: t.Callable[[str], None] = lambda reason: None
+
+
+class Refresh(enum.IntEnum):
+    """What the next look at iptables does besides."""
+
+    NONE = 0
+    #: Try again what was refused.
+    REFUSED = 1
+    #: Also read everything, whatever is cached.
+    ALL = 2
+
+
+class Found(t.NamedTuple):
+    """Kinds of which something is missing or wrong, kinds of which there is too much, and what is missing or wrong."""
+
+    added: set[str]
+    removed: set[str]
+    additions: tuple[Change, ...]
+
+
+class Stages:
+    """Reads and writes the kernel through the drivers, in `run`, and keeps `kinds` up to date. Belongs to the loop."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        wanted: Wanted,
+        turn: t.AsyncContextManager[t.Any],
+        listener: Listener,
+        kinds: KindStates,
+        drivers: CachedDrivers,
+        run: Worker,
+        pace: Pace,
+    ) -> None:
+        self._kernel = kernel
+        self._wanted = wanted
+        self._turn = turn
+        self._listener = listener
+        self._kinds = kinds
+        self._drivers = drivers
+        self._run = run
+        self._pace = pace
+        self._refresh = Refresh.NONE
+        self._interiors: set[str] = set()  # of these host ends' workloads the namespaces are looked into next
+        self._ended: set[tuple[str, str]] = set()  # workloads that ended with their namespace, and why
+        self.state: t.Optional[NodeState] = None  # what was desired at the last look
+        self.devices: t.Collection[str] = ()  # through which its routes lead
+        self.changed: collections.Counter[str] = collections.Counter()  # {kind: changes made}
+
+    @property
+    def registry(self) -> DriverRegistry:
+        """The drivers that write."""
+        return self._drivers.registry
+
+    def look_inside(self, interiors: t.Iterable[str]) -> None:
+        """Have the next look at workloads look into the namespaces of these host ends, too."""
+        self._interiors.update(interiors)
+
+    def refresh(self, what: Refresh) -> None:
+        """Have the next look at iptables do this besides."""
+        self._refresh = max(self._refresh, what)
+
+    async def ask(self, question: t.Callable[[Kernel], _T]) -> _T:
+        """Return the answer to a question that is put to the kernel in the drivers' thread."""
+        return await self._run(lambda: question(self._kernel))
+
+    async def admit(self, state: NodeState, stands: t.Callable[[], None]) -> repair.Applied:
+        """Have sets and rules let through whom they shall in `state`: all that is to be added or changed of them.
+
+        The caller has the turn. `stands` is called in the drivers' thread when all of it is done. Raises one of
+        repair.ERRORS.
+        """
+        make, guards = self._wanted.whole(state), self.registry.guards
+        before = {kind: self._kinds[kind].complete for kind in guards}
+
+        def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
+            whole = make()
+            planned = repair.plan(self._kernel, whole, guards, self.registry)
+            drift = self._drift(planned.additions, whole, before)
+            applied = repair.additions(self._kernel, planned)
+            if not applied.failed:
+                stands()
+            return whole, applied, drift
+
+        whole, applied, drift = await self._run(work)
+        if not applied.failed:
+            for kind in guards:
+                self._kinds[kind].complete = whole
+        self._tell(applied.done, drift)
+        return applied
+
+    async def look(self, kinds: t.Collection[str]) -> t.Optional[Found]:
+        """Read these kinds. Return None when that failed: they are tried again later."""
+        state = self._wanted.state()
+        if state is None:
+            self._kinds.mark(kinds)
+            return None
+        self.state = state
+        make, interiors = self._make(state, kinds), self._take_interiors(state, kinds)
+        doubted, refresh = self._kinds.take_doubted(kinds), Refresh.NONE
+        if iptables.STEP.name in kinds:
+            refresh, self._refresh = self._refresh, Refresh.NONE
+
+        def work() -> tuple[NodeState, NodePlan]:
+            if refresh == Refresh.ALL:
+                self._drivers.forget()
+            if refresh != Refresh.NONE:
+                self._drivers.tables.retry()
+            self._drivers.doubt(doubted)
+            whole = make()
+            return whole, repair.plan(self._kernel, whole, kinds, self.registry, interiors)
+
+        try:
+            whole, planned = await self._run(work)
+        except repair.ERRORS as error:
+            self._interiors |= interiors
+            if len(kinds) == 1:
+                self._failed(kinds, [str(error)])
+                return None
+            alone = [await self.look([kind]) for kind in kinds]
+            return _together([found for found in alone if found is not None])
+        self._interiors.update(_interfaces(planned.additions))  # to be seen again by the repair
+        if route.STEP.name in kinds:
+            self.devices = {wanted.device for wanted in planned.state.routes if wanted.device}
+        if workload.STEP.name in kinds:
+            self._note_ended([change for change in planned.kept if change.kind == "workload"])
+        return self._note_look(planned, whole, kinds)
+
+    def _note_ended(self, over: t.Sequence[Change]) -> None:
+        for change in over:
+            if (change.subject, change.note) not in self._ended:
+                self._listener.on_ended(change)
+        self._ended = {(change.subject, change.note) for change in over}
+
+    def _note_look(self, planned: NodePlan, whole: NodeState, kinds: t.Iterable[str]) -> Found:
+        name_of = self.registry.name_of
+        added = {name_of(change) for change in planned.additions}
+        removed = {name_of(change) for change in _left(planned.removals, self._wanted.excluded())}
+        for kind in kinds:
+            state = self._kinds[kind]
+            going = _subjects(planned.removals, kind, self.registry)
+            state.kept = _subjects(planned.kept, kind, self.registry) | (state.kept & going)
+            if kind not in removed:
+                state.lean = whole
+                state.withheld = state.blocked = False
+            if kind not in added:
+                state.complete = whole
+                if kind not in removed:
+                    self._kinds.well(kind)
+        return Found(added, removed, planned.additions)
+
+    async def add(self, stage: t.Sequence[str], found: Found) -> list[Change]:
+        """Plan kinds of a stage again, now that nobody else writes, and make what is missing. Return what was done.
+
+        `found` is what was missing a moment ago: of workloads and sysctls, of which there may be thousands, it is all
+        that is read again.
+        """
+        followers = self.registry.followers(found.added)
+        kinds = [kind for kind in stage if kind in found.added or kind in followers]
+        for kind in kinds:
+            blocking = [other for other in self.registry.step(kind).guarded_by if self._kinds[other].problems]
+            if blocking:
+                self._failed([kind], [f"{kind}: not before {' and '.join(blocking)} stand, which guard it."])
+                return []
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            began = loop.time()
+            state = self._wanted.state()
+            if state is None:
+                self._kinds.mark(kinds)
+                return []
+            make, before = self._make(state, kinds), {kind: self._kinds[kind].complete for kind in kinds}
+            interiors = self._take_interiors(state, kinds)
+
+            def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
+                whole = make()
+                part = repair.narrowed(whole, kinds, found.additions)
+                planned = repair.plan(self._kernel, part, kinds, self.registry, interiors, part is whole)
+                drift = self._drift(planned.additions, whole, before)
+                return whole, repair.additions(self._kernel, planned), drift
+
+            try:
+                whole, applied, drift = await self._run(work)
+            except repair.ERRORS as error:
+                self._interiors |= interiors
+                self._failed(kinds, [str(error)])
+                return []
+            finally:
+                self._listener.on_step(tuple(kinds), loop.time() - began)
+        # What is wrong inside is not seen from outside: another try has to look there again.
+        self._interiors.update(_interfaces([change for change, _reason in applied.failed]))
+        self._note_repair(kinds, found.added, applied, whole)
+        return self._tell(applied.done, drift)
+
+    def _note_repair(
+        self, kinds: t.Collection[str], looked_at: t.Collection[str], applied: repair.Applied, whole: NodeState
+    ) -> None:
+        """Note what became of a repair. Of kinds that were not `looked_at` no more is known than what failed."""
+        failed = _by_kind(applied.failed, self.registry)
+        for kind in _by_kind(applied.aside, self.registry):
+            self._listener.on_failure(kind)
+        for kind in kinds:
+            if kind in failed:
+                self._failed([kind], failed[kind])
+            elif kind in looked_at:
+                self._kinds[kind].complete = whole
+                self._kinds.well(kind)
+                waiting = [change for change in applied.waiting if self.registry.name_of(change) == kind]
+                self._kinds[kind].waiting = tuple(f"{c.kind} {c.subject} waits for its device." for c in waiting)
+
+    async def remove(self, kinds: t.Collection[str]) -> list[Change]:
+        """Remove what is too much of these kinds, unless that may not be yet. Return what was done."""
+        ready = [kind for kind in kinds if self._removable(kind)]
+        if not ready:
+            return []
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            began = loop.time()
+            state = self._wanted.state()
+            if state is None or not self._wanted.may_remove():
+                for kind in ready:
+                    self._kinds[kind].withheld = True
+                return []
+            make, before = self._make(state, ready), {kind: self._kinds[kind].lean for kind in ready}
+            excluded = frozenset(self._wanted.excluded())
+            kept = frozenset[tuple[str, str]]().union(*(self._kinds[kind].kept for kind in ready))
+
+            def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
+                whole = make()
+                planned = repair.plan(self._kernel, whole, ready, self.registry)
+                superfluous = _left(planned.removals, excluded)
+                others = [change for change in superfluous if (change.kind, change.subject) not in kept]
+                drift = self._drift(others, whole, before)
+                return whole, repair.removals(self._kernel, planned, superfluous), drift
+
+            try:
+                whole, applied, drift = await self._run(work)
+            except repair.ERRORS as error:
+                self._failed(ready, [str(error)])
+                return []
+            finally:
+                self._listener.on_step(tuple(ready), loop.time() - began)
+        failed = _by_kind(applied.failed, self.registry)
+        for kind in ready:
+            self._kinds[kind].withheld = False
+            if kind in failed:
+                self._failed([kind], failed[kind])
+                self._kinds[kind].only_removing_failed = True
+            else:
+                self._kinds[kind].lean = whole
+                self._kinds.well(kind)
+        return self._tell(applied.done, drift)
+
+    def _removable(self, kind: str) -> bool:
+        """Return whether what is too much of a kind may go now, and note why if it may not."""
+        needed = [other for other in self.registry.step(kind).needs if self._kinds[other].hinders_removals]
+        if not self._wanted.may_remove():
+            self._kinds[kind].withheld = True
+        elif needed:
+            self._kinds[kind].blocked = True
+        else:
+            return True
+        return False
+
+    def _make(self, state: NodeState, kinds: t.Collection[str]) -> Make:
+        """Return what makes all that is desired of these kinds: `state` itself where that takes no time."""
+        return (lambda: state) if set(kinds).isdisjoint(self.registry.guards) else self._wanted.whole(state)
+
+    def _take_interiors(self, state: NodeState, kinds: t.Collection[str]) -> set[str]:
+        """Return the host ends whose namespaces to look into: those marked, and those desired otherwise than before."""
+        if workload.STEP.name not in kinds:
+            return set()
+        interiors, self._interiors = self._interiors, set()
+        earlier = self._kinds[workload.STEP.name].complete
+        if earlier is not None and earlier.workloads is not state.workloads:
+            known = {endpoint.interface: endpoint for endpoint in earlier.workloads}
+            for endpoint in state.workloads:
+                if known.get(endpoint.interface, endpoint) != endpoint:
+                    interiors.add(endpoint.interface)
+        return interiors
+
+    def _drift(
+        self, changes: t.Sequence[Change], state: NodeState, before: t.Mapping[str, t.Optional[NodeState]]
+    ) -> set[repair.Same]:
+        return repair.drift(self._kernel, changes, state, before, self._drivers.others, _interfaces(changes))
+
+    def _tell(self, done: t.Sequence[Change], drift: set[repair.Same]) -> list[Change]:
+        for change in done:
+            self.changed[self.registry.name_of(change)] += 1
+            self._listener.on_change(change, repair.same(change) in drift)
+        return list(done)
+
+    def _failed(self, kinds: t.Iterable[str], texts: t.Sequence[str]) -> None:
+        now = asyncio.get_running_loop().time()
+        for kind in kinds:
+            retry_at = now + self._pace.retry(self._kinds[kind].attempts)
+            self._kinds.failed(kind, texts, retry_at)
+            self._listener.on_failure(kind)
+
+
+def _together(parts: t.Sequence[Found]) -> t.Optional[Found]:
+    """Return what was found of kinds that were looked at one by one, None for none."""
+    if not parts:
+        return None
+    return Found(
+        set().union(*(part.added for part in parts)),
+        set().union(*(part.removed for part in parts)),
+        tuple(change for part in parts for change in part.additions),
+    )
+
+
+def _left(removals: t.Sequence[Change], excluded: t.Collection[str]) -> list[Change]:
+    """Return the removals without those that somebody else is at."""
+    return [
+        change
+        for change in removals
+        if change.kind != "workload"
+        or (change.subject not in excluded and (change.old.link is None or change.old.link.name not in excluded))
+    ]
+
+
+def _interfaces(changes: t.Iterable[Change]) -> set[str]:
+    return {change.new.interface for change in changes if change.kind == "workload" and change.new is not None}
+
+
+def _by_kind(failed: t.Iterable[tuple[Change, str]], registry: DriverRegistry) -> dict[str, list[str]]:
+    """Return {kind: what failed and why}."""
+    texts: dict[str, list[str]] = {}
+    for change, reason in failed:
+        texts.setdefault(registry.name_of(change), []).append(f"{change.kind} {change.subject}: {reason}")
+    return texts
+
+
+def _subjects(changes: t.Iterable[Change], kind: str, registry: DriverRegistry) -> frozenset[tuple[str, str]]:
+    return frozenset((change.kind, change.subject) for change in changes if registry.name_of(change) == kind)

@@ -1,0 +1,152 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The application of a plan, in an order that cuts nothing off.
+
+Additions come first, stage by stage: sets filled, iptables, sets drained; devices; workloads, sysctls, workloads set
+up; neighbours and forwarding entries; rules, routes. Then BIRD. Then removals in the reverse order. Nothing is removed
+unless all additions stand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import typing as t
+
+from .change import ApplyError, Change, Failures, SetAside
+from .kernel.port import Kernel
+from .plan import NodePlan, Part, plan_node
+from .registry import REGISTRY
+
+#: Times that a device may go by itself while one plan is applied.
+_ATTEMPTS = 3
+
+
+def ready_to_write(kernel: Kernel, changes: t.Iterable[Change]) -> None:
+    """Raise MissingLibrary if one of these changes takes pyroute2 and that is not installed."""
+    kinds = {kind for name in REGISTRY.names for kind in REGISTRY.step(name).by_library}
+    if any(change.kind in kinds and change.action in "+~-" for change in changes):
+        kernel.ready_to_write()
+
+
+def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], None]] = None) -> None:
+    """Apply the plan. Call `bird` between additions and removals; what it raises is passed on.
+
+    Raises ApplyError with every change that failed. What does not depend on a failed change is done all the same, but
+    BIRD is not touched and nothing is removed then. It is SetAside where nothing failed but single objects, which are
+    closed. Raises MissingLibrary before anything is done.
+    """
+    _apply(kernel, plan.parts, plan, bird)
+
+
+def apply_parts(kernel: Kernel, parts: t.Sequence[Part]) -> None:
+    """Apply parts that belong to no whole node, in the order given. Raises as `apply_node`."""
+    _apply(kernel, parts)
+
+
+def _apply(
+    kernel: Kernel,
+    parts: t.Sequence[Part],
+    plan: t.Optional[NodePlan] = None,
+    bird: t.Optional[t.Callable[[], None]] = None,
+) -> None:
+    ready_to_write(kernel, [change for part in parts for change in part.changes])
+    failures, aside = Failures(), Failures()
+    again: dict[str, Part] = {}
+    for _stage, group in itertools.groupby(parts, key=lambda part: part.driver.STEP.stage):
+        again.update(_add_stage(kernel, plan, [again.get(part.name, part) for part in group], failures, aside))
+    if not failures.failures:
+        aside.raise_if_any(SetAside)
+    failures.failures += aside.failures
+    failures.raise_if_any()
+    if bird is not None:
+        bird()
+    for part in reversed(parts):
+        if part.removals:
+            with _collecting(failures, failures):
+                part.driver.apply(kernel, part.removals)
+    failures.raise_if_any()
+
+
+def _add_stage(
+    kernel: Kernel, plan: t.Optional[NodePlan], parts: t.Sequence[Part], failures: Failures, aside: Failures
+) -> dict[str, Part]:
+    """Make the additions of one stage. Return the parts of `plan` that were planned again meanwhile, by name.
+
+    Failures are collected, in `aside` those of objects that were set aside. Raises ApplyError if a guard failed, and
+    ObserveError or KernelError.
+    """
+    here = Failures()
+    again: dict[str, Part] = {}
+    for part in parts:
+        if part.driver.STEP.indexes is not None and plan is not None:
+            again.update(_add_devices(kernel, plan, part, here, aside))
+        else:
+            _add(kernel, part, here, aside)
+    for part in parts:
+        if part.driver.STEP.finish is not None and part.additions:
+            with _collecting(here, aside):
+                part.driver.STEP.finish(kernel, part.additions, bool(here.failures))
+    if any(part.driver.STEP.guard for part in parts):
+        here.raise_if_any()
+    failures.failures += here.failures
+    return again
+
+
+def _add(kernel: Kernel, part: Part, failures: Failures, aside: Failures) -> None:
+    if part.additions:
+        add = part.driver.STEP.add or part.driver.apply
+        with _collecting(failures, aside):
+            add(kernel, part.additions)
+
+
+@contextlib.contextmanager
+def _collecting(failures: Failures, aside: Failures) -> t.Iterator[None]:
+    """Collect what a driver raises inside."""
+    try:
+        yield
+    except SetAside as error:
+        aside.extend(error)
+    except ApplyError as error:
+        failures.extend(error)
+
+
+def _add_devices(kernel: Kernel, plan: NodePlan, part: Part, failures: Failures, aside: Failures) -> dict[str, Part]:
+    """Make the additions of devices. Plan again what is on them where one went by itself since the plan.
+
+    Return the parts that were planned again, by name. Raises ObserveError or KernelError.
+    """
+    step = part.driver.STEP
+    if step.indexes is None:
+        raise AssertionError(f"driver {step.name} says no indexes of its devices")
+    desired = step.desired(plan.state)
+    again: dict[str, Part] = {}
+    before = step.indexes(kernel, desired)
+    lost = {device for device, index in before.items() if index is None}.difference(step.made(part.changes))
+    for _attempt in range(_ATTEMPTS):
+        if lost:
+            again = _planned_again(kernel, plan, (step.name, *step.followers))
+            part = again[step.name]
+        if not part.additions:
+            break
+        _add(kernel, part, failures, aside)
+        after = step.indexes(kernel, desired)
+        lost = {device for device in before if after[device] != before[device]}.difference(step.made(part.additions))
+        before = after
+        if not lost:
+            break
+    return again
+
+
+def _planned_again(kernel: Kernel, plan: NodePlan, names: t.Collection[str]) -> dict[str, Part]:
+    """Return these parts of the plan, as far as it has them, by name: the additions of now, the removals of before."""
+    parts = [part for part in plan.parts if part.name in names]
+    asked = [part.name for part in parts]
+    found = {part.name: part for part in plan_node(kernel, plan.state, asked, False, registry=plan.registry).parts}
+    return {
+        part.name: part._replace(
+            changes=[*(change for change in found[part.name].changes if change.action != "-"), *part.removals]
+        )
+        for part in parts
+    }

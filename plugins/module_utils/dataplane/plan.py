@@ -1,0 +1,169 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan that brings a node's kernel to a NodeState: all drivers, or some of them, asked what they have to change.
+
+plan = plan_node(kernel, state)  # reads only, standard library alone
+print("\\n".join(plan.lines()))
+apply_node(kernel, plan, bird=...)  # apply.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ..state.node_state import NodeState
+from . import underlay
+from .bird_routes import bird_changes
+from .change import Change, change_lines
+from .driver import AnyDriver, DriverRegistry, Scope
+from .drivers import workload
+from .kernel.port import Kernel
+from .registry import REGISTRY
+
+
+class Part(t.NamedTuple):
+    """The changes of one driver."""
+
+    driver: AnyDriver
+    changes: t.Sequence[Change]
+
+    @property
+    def name(self) -> str:
+        """The driver's name."""
+        return self.driver.STEP.name
+
+    @property
+    def additions(self) -> list[Change]:
+        """What is made or changed, and what stands in the way of that."""
+        return [change for change in self.changes if change.action in "+~!"]
+
+    @property
+    def removals(self) -> list[Change]:
+        """What is removed."""
+        return [change for change in self.changes if change.action == "-"]
+
+
+@dataclasses.dataclass(frozen=True)
+class NodePlan:
+    """What differs between a NodeState and a node.
+
+    `state` is the desired state with all that only the node knows filled in; `underlay` is the device of the node's
+    address. `additions` and `removals` are what apply_node does, in its order; `expected` is what BIRD will do on its
+    own; `kept` is what stays although nothing desires it, and why. `parts` are the same changes by driver, in the order
+    of additions; `registry` has these drivers.
+    """
+
+    state: NodeState
+    underlay: str
+    additions: tuple[Change, ...] = ()
+    removals: tuple[Change, ...] = ()
+    expected: tuple[Change, ...] = ()
+    kept: tuple[Change, ...] = ()
+    parts: tuple[Part, ...] = dataclasses.field(default=(), repr=False, compare=False)
+    registry: DriverRegistry = dataclasses.field(default=REGISTRY, repr=False, compare=False)
+
+    def with_parts(self, parts: t.Sequence[Part]) -> NodePlan:
+        """Return the plan with these parts, and what follows from them, in place of its own."""
+        return dataclasses.replace(
+            self,
+            additions=tuple(change for part in parts for change in part.additions),
+            removals=tuple(change for part in reversed(parts) for change in part.removals),
+            kept=tuple(change for part in parts for change in part.changes if change.action == "="),
+            parts=tuple(parts),
+        )
+
+    def only(self, keep: t.Callable[[Change], bool]) -> NodePlan:
+        """Return the plan with those of its additions and removals for which `keep` is true."""
+        parts = [
+            part._replace(changes=[change for change in part.changes if change.action == "=" or keep(change)])
+            for part in self.parts
+        ]
+        return self.with_parts(parts)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What apply_node does: additions and removals."""
+        return self.additions + self.removals
+
+    @property
+    def problems(self) -> tuple[Change, ...]:
+        """What stands in the way; apply_node fails with these after it has done all the rest of the additions."""
+        return tuple(change for change in self.additions if change.action == "!")
+
+    @property
+    def changed(self) -> bool:
+        """Whether apply_node would do anything (`expected` and `kept` do not count)."""
+        return bool(self.additions or self.removals)
+
+    def shown(self) -> tuple[Change, ...]:
+        """All of it for people: what breaks first (in the way, removed), then what changes, then what is added."""
+        everything = [_with_note(self.state, change) for change in (*self.changes, *self.expected, *self.kept)]
+        return tuple(sorted(everything, key=lambda change: _SHOWN_ORDER[change.action]))
+
+    def lines(self) -> list[str]:
+        """Lines for people, one per change, columns aligned."""
+        return change_lines(self.shown())
+
+
+_SHOWN_ORDER = {"!": 0, "-": 1, "~": 2, "+": 3, "=": 4}
+
+
+def _with_note(state: NodeState, change: Change) -> Change:
+    if change.kind == "route" and not change.note and change.after == "blackhole":
+        if change.subject in {block.cidr for block in state.ipam.spare_blocks}:
+            return change._replace(note="own block, spare")
+        if change.subject in {block.cidr for block in state.ipam.blocks}:
+            return change._replace(note="own block")
+    return change
+
+
+def plan_node(
+    kernel: Kernel,
+    state: NodeState,
+    kinds: t.Optional[t.Collection[str]] = None,
+    interiors: t.Union[bool, t.Collection[str]] = True,
+    stale: bool = True,
+    registry: DriverRegistry = REGISTRY,
+) -> NodePlan:
+    """Return what differs between `state` and the kernel. Reads only, with the standard library alone.
+
+    `kinds` are the names of the drivers that are asked; None: all of them, and what BIRD will do besides.
+    `interiors` says whose network namespaces are looked into: all, none, or those of these interfaces. Without `stale`
+    workloads that nothing desires are not looked for, and the others are read one by one: for a state with few.
+    A workload that ended with its namespace is `kept`, and what would lead to it is not wanted.
+    `registry` has the drivers; a process that stays has some of its own (cached_drivers.py).
+
+    Raises ObserveError or KernelError, and ValueError for a name of no driver.
+    """
+    names = registry.chosen(kinds)
+    device = ""
+    if not all(registry.step(name).guard for name in names):
+        device = underlay.device_of(kernel, state)
+        state = underlay.resolve(kernel, state, device)
+    wanted = state
+    if not set(workload.STEP.followers).isdisjoint(names):
+        wanted = _without(state, workload.gone(kernel, state.workloads))
+    scope = Scope(interiors, stale)
+    parts: list[Part] = []
+    anew: set[str] = set()
+    for name in names:
+        driver = registry.driver(name)
+        changes = driver.STEP.plan(driver, kernel, wanted, scope, anew)
+        anew.update(driver.STEP.recreated(changes))
+        parts.append(Part(driver, changes))
+    expected = tuple(bird_changes(kernel, state)) if kinds is None else ()
+    return NodePlan(state, device, expected=expected, registry=registry).with_parts(parts)
+
+
+def _without(state: NodeState, gone: t.Collection[str]) -> NodeState:
+    """Return the state without the routes and sysctls of these interfaces."""
+    if not gone:
+        return state
+    interfaces = set(gone)
+    return dataclasses.replace(
+        state,
+        routes=tuple(route for route in state.routes if route.device not in interfaces),
+        sysctls=tuple(sysctl for sysctl in state.sysctls if interfaces.isdisjoint(sysctl.key.split("/"))),
+    )
