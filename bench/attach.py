@@ -2,9 +2,13 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One workload attached to a network namespace that exists, against the bare netlink work and `ip -batch`.
+"""One workload attached to an existing network namespace, compared with bare netlink calls and `ip -batch`.
 
-Run as root; it makes network and mount namespaces of its own and touches nothing outside of them. What is timed, one
+Run as root. It makes network and mount namespaces of its own and changes nothing outside of them. Each round measures
+the following in turn, each in a namespace that is made before and deleted after, beside 0, 10 and 1,000 other
+workloads:
+
+Run as root. It makes network and mount namespaces of its own and changes nothing outside of them. What is timed, one
 after the other in each round, each with a new namespace made before and deleted after, beside 0, 10 and 1,000 others:
 
   floor         the least that does the same work from Python: precomputed messages on open sockets, a veth pair with
@@ -15,7 +19,7 @@ after the other in each round, each with a new namespace made before and deleted
   detach_links  50 pairs deleted at once, per pair, against `ip link del` of one
   plan          plan_node when nothing is to be done: whole, and the drivers that an event asks for
 
-Ratios are medians of the ratio within each round, so that a busy machine weighs on both sides. The plan has nothing to
+Ratios are medians of the ratio within each round, so that a busy machine affects both sides. The plan has nothing to
 be compared with: its figures are the best of all rounds.
 """
 
@@ -95,7 +99,7 @@ def route_body(bits: int, protocol: int, scope: int, *attributes: tuple[int, byt
 
 
 class Floor:
-    """Knows all numbers beforehand but those of the new devices."""
+    """The minimal netlink work, with all numbers known in advance except those of the new devices."""
 
     def __init__(self) -> None:
         self.host = rt.open_socket()
@@ -151,7 +155,7 @@ class Floor:
 
 
 def by_iproute2(wanted: WorkloadEndpoint) -> None:
-    """As a person would script it, at its best: two processes."""
+    """Attach a workload as an optimal script would: with two processes `ip -batch`."""
     host = (
         f"link add {wanted.interface} address ee:ee:ee:ee:ee:ee mtu {wanted.mtu} type veth"
         f" peer name eth0 mtu {wanted.mtu} netns {wanted.netns}\n"
@@ -214,7 +218,8 @@ def measure_attach(kernel: linux.LinuxKernel, present: int, rounds: int) -> dict
     number = present + 1
     for round_ in range(rounds):
         done = []
-        # The order changes with each round: what stands behind a namespace's making pays for its leftovers.
+        # The order changes with each round, because the first measurement pays for what making the namespace leaves
+        # behind.
         for turn in range(len(ways)):
             name = list(ways)[(round_ + turn) % len(ways)]
             number += 1
@@ -271,7 +276,7 @@ def main() -> int:
         print("bench/attach.py makes network namespaces: run it as root.", file=sys.stderr)
         return 2
     if not os.environ.get("CALICO_BENCH_INSIDE"):
-        # Namespaces of its own, gone with the process: of the network, and of /run/netns with the names in it.
+        # The network, /run/netns and the names in it are namespaces of this process, and go away with it.
         script = 'mkdir -p /run/netns && mount -t tmpfs none /run/netns && exec "$0" "$@"'
         command = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script, sys.executable]
         inside = {**os.environ, "CALICO_BENCH_INSIDE": "1"}

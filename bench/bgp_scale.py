@@ -2,8 +2,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Real BIRDs, one in each of many network namespaces, with the bird.cfg that a run writes: how a fleet of them starts,
-hears of a new block, what it costs, and what another node changes. As root; nothing outlives the process.
+"""Real BIRDs in many network namespaces, with the bird.cfg that a run writes.
+
+It measures how a fleet of them starts, how it learns a new block, the cost of this, and what another node changes. Run
+as root; nothing outlives the process.
 
     bench/bgp_scale.py                                 20 nodes in a mesh, 20 behind two reflectors, beside plain BIRD
     bench/bgp_scale.py --reflectors 200 --mesh 100     the large ones
@@ -68,7 +70,7 @@ ROUNDS = 5
 
 
 def plain(bird: Bird) -> str:
-    """What a person writes who wants the same routes and knows the network to be friendly."""
+    """Return the shortest configuration for the same routes in a network without attackers."""
     lines = [
         f"router id {bird.router_id};",
         "log stderr { error, fatal, bug };",
@@ -95,8 +97,8 @@ class Figures:
     cold: float  # seconds
     processor: float  # seconds
     block: float  # milliseconds
-    node: int  # KiB, the median one
-    reflector: int  # KiB, the larger one; 0 without
+    node: int  # KiB, of the median node
+    reflector: int  # KiB, of the larger reflector; 0 without reflectors
     dropped: int
 
 
@@ -117,7 +119,7 @@ def compare(nodes: int, reflectors: int, rounds: int, build: Build) -> bool:
         planned = compiled(nodes, reflectors)
         simulated, wanted = simulation(planned), birds(planned)
         first = next(iter(wanted))
-        # What is announced while all is up: the first node may have these, too.
+        # Blocks announced while all is up: the first node may have these, too.
         fleet = BirdFleet(wanted, build, pathlib.Path(folder))
         try:
             shape = f"{nodes} nodes behind {reflectors} reflectors" if reflectors else f"mesh of {nodes} nodes"
@@ -178,7 +180,7 @@ def _row(name: str, words: str, met: t.Optional[bool]) -> None:
 
 
 def coefficients(build: Build) -> None:
-    """One line of JSON for each daemon of small fleets: what it counts, and its memory."""
+    """Print one line of JSON for each daemon of small fleets: its counts, and its memory."""
     for nodes, reflectors, blocks in SMALL:
         with tempfile.TemporaryDirectory(prefix="bench5-") as folder:
             fleet = BirdFleet(birds(compiled(nodes, reflectors, blocks)), build, pathlib.Path(folder))

@@ -2,21 +2,21 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CNI plugin against Debian's `ptp` with `host-local`, executed as a container runtime executes them.
+"""The CNI plugin compared with Debian's `ptp` and `host-local`, executed as a container runtime executes them.
 
-Run as root; it makes network and mount namespaces of its own and touches nothing outside of them. Two hosts, each a
-network namespace: on one the agent as nodes have it and the shim, on the other ptp. What is timed is the execution of
-the plugin: fork, exec, configuration on stdin, until it has ended. Both do it in turns, container by container, each
-container in a network namespace that exists already; between two executions the agent is waited for, until it has
-nothing under way (after its answer to a DEL it still deletes the link). Each program's files are where they are on a
-node: records below /run on a tmpfs, the journal and host-local's folder on the disk.
+Run as root. It makes network and mount namespaces of its own and changes nothing outside of them. There are two
+hosts, each a network namespace: one runs the agent as nodes have it and the shim, the other ptp. Measured is the
+execution of the plugin: fork, exec, configuration on stdin, until it ends. The plugins take turns, container by
+container, each in a network namespace that already exists. Between two executions the benchmark waits until the agent
+has nothing under way (after its answer to a DEL it still deletes the link). Each program's files are where they are on
+a node: records below /run on a tmpfs, the journal and host-local's folder on the disk.
 
   ADD, DEL        one after the other, beside 0, 10 and 1,000 workloads that stay
   ADD 8 parallel  rounds of 48 containers by 8 threads, in turns; containers per second
-  policy          ADD and DEL beside 100 workloads here and 10,000 elsewhere under 500 policies with 30,000 rules: of
-                  workloads like one of the 100, which come into sets, and of others, each of which brings a policy of
-                  20 rules of its own, that is chains, into force. The latter also with their own policies alone, beside
-                  10 workloads: what a kernel takes for new chains depends on how many rules there are already
+  policy          ADD and DEL beside 100 workloads here and 10,000 elsewhere under 500 policies with 30,000 rules. Some
+                  workloads are like one of the 100 and become members of sets. Each of the others needs a policy of 20
+                  rules of its own, that is new chains. The others also run with their own policies only, beside 10
+                  workloads: a kernel's time for new chains depends on how many rules there are already
   growth          the median of ADD beside 1,000 workloads as a multiple of that beside 10
   fdatasync       of what the agent's journal writes for one address, on the same disk
   shim            an execution that the agent answers at once (STATUS)
@@ -68,7 +68,10 @@ Container = tuple[str, str]  # id, path of its namespace
 
 
 def execute(program: str, request: tuple[dict[str, str], bytes]) -> tuple[float, bytes]:
-    """By posix_spawn: `subprocess` takes 0.4 ms of processor time more, a tenth of what is measured here."""
+    """Execute a plugin and return its output.
+
+    It uses posix_spawn: `subprocess` takes 0.4 ms of processor time more, a tenth of what is measured here.
+    """
     environment, stdin = request
     given, give = os.pipe()
     take, taken = os.pipe()
@@ -90,7 +93,7 @@ def execute(program: str, request: tuple[dict[str, str], bytes]) -> tuple[float,
 
 
 def lane() -> None:
-    """A process on one of the hosts: reads jobs as lines of JSON, answers with what they took."""
+    """Run jobs on one of the hosts: read each as a line of JSON, answer with its times and outputs."""
     with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         for line in sys.stdin:
             job = json.loads(line)
@@ -137,7 +140,10 @@ class Plugin:
         return {"environment": environment, "configuration": {**self._configuration, **fields}}
 
     def add(self, containers: t.Sequence[Container], threads: int = 1, apps: t.Sequence[str] = ()) -> dict[str, t.Any]:
-        """`apps`: the label of each; ptp takes no notice of it."""
+        """Add containers and return the times and outputs.
+
+        `apps` holds the label of each container, which ptp ignores.
+        """
         fields: list[dict[str, t.Any]] = [{"labels": {"app": app}} for app in apps] or [{} for _ in containers]
         done = self._run([self._call("ADD", one, **more) for one, more in zip(containers, fields)], threads)
         for container, output in zip(containers, done["outputs"]):
@@ -152,7 +158,7 @@ class Plugin:
         return t.cast(float, self._run([self._call("STATUS", ("", ""), cniVersion="1.1.0")], 1)["times"][0])
 
     def settled(self) -> None:
-        """Nothing is under way that its answers did not wait for."""
+        """Wait until nothing is under way that the answers did not wait for."""
 
     def close(self) -> None:
         assert self._lane.stdin
@@ -161,7 +167,7 @@ class Plugin:
 
 
 class Ours(Plugin):
-    """`group`: the number of the one whose members may read by the API."""
+    """The agent and the shim; `group` is the number of the group whose members may read through the API."""
 
     def __init__(self, folder: pathlib.Path, group: t.Optional[int] = None) -> None:
         self._volatile = folder / "run"
@@ -179,14 +185,14 @@ class Ours(Plugin):
         super().__init__(str(shim), {"cniVersion": "1.0.0", "name": "bench", "type": "calico"})
 
     def police(self, own: int, others: int) -> None:
-        """Brings policy into force, one for each of `own` workloads that may come and `others`."""
+        """Bring policy into force, one policy for each of `own` workloads that may come and `others`."""
         self._apply(dataclasses.replace(self._state, policy=policy(own, others)))
 
     def unpolice(self) -> None:
         self._apply(self._state)
 
     def rules(self) -> int:
-        while True:  # it gives up when the agent writes meanwhile
+        while True:  # the command fails when the agent writes meanwhile
             saved = subprocess.run(["iptables-save"], capture_output=True, text=True, check=False)
             if saved.returncode == 0:
                 return sum(line.startswith("-A ") for line in saved.stdout.splitlines())
@@ -241,7 +247,7 @@ class Ours(Plugin):
                 time.sleep(0.02)
 
     def memory(self) -> int:
-        """The most that the agent has had, in KiB."""
+        """Return the peak memory of the agent, in KiB."""
         status = pathlib.Path(f"/proc/{self._agent.pid}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
 
@@ -321,14 +327,14 @@ class Bench:
         self._existing: dict[str, list[Container]] = {name: [] for name in self.plugins}
 
     def existing(self, count: int, apps: t.Sequence[str] = ()) -> None:
-        """Brings both hosts to that many workloads."""
+        """Bring both hosts to `count` workloads."""
         for name, plugin in self.plugins.items():
             more = containers(self._kernel, count - len(self._existing[name]))
             plugin.add(more, PARALLEL, apps)
             self._existing[name] += more
 
     def sequential(self, count: int, apps: t.Sequence[str] = ()) -> dict[str, dict[str, list[float]]]:
-        """{ADD, DEL: {plugin: seconds}}; `apps`: the label of each."""
+        """Return {ADD, DEL: {plugin: seconds}} of single executions; `apps` holds the label of each container."""
         times: dict[str, dict[str, list[float]]] = {
             verb: {name: [] for name in self.plugins} for verb in ("ADD", "DEL")
         }
@@ -345,7 +351,7 @@ class Bench:
         return times
 
     def parallel(self, rounds: int) -> dict[str, list[float]]:
-        """{plugin: containers per second, of each round}"""
+        """Return {plugin: containers per second, of each round}."""
         rates: dict[str, list[float]] = {name: [] for name in self.plugins}
         for number in range(rounds):
             for name, plugin in self._in_turns(number):
@@ -362,7 +368,7 @@ class Bench:
 
 
 def fdatasync(folder: pathlib.Path, count: int) -> list[float]:
-    """Of a line as long as the journal's, appended."""
+    """Return the seconds that each fdatasync takes after a line as long as the journal's."""
     times = []
     with (folder / "journal").open("ab", buffering=0) as journal:
         for _ in range(count):
@@ -374,7 +380,7 @@ def fdatasync(folder: pathlib.Path, count: int) -> list[float]:
 
 
 def policed(bench: Bench, ours: Ours, count: int) -> dict[str, t.Any]:
-    """Leaves no policy behind."""
+    """Return the figures of ADD and DEL under policy; remove the policy at the end."""
     warm = 3
     own = [f"own{number:03}" for number in range(count + warm)]
     figures = {}
@@ -432,7 +438,10 @@ def verdict(name: str, value: float, at_least: bool = False) -> tuple[str, bool]
 
 
 def ratio(times: dict[str, list[float]]) -> float:
-    """Of ours to theirs, each pair measured one after the other: a busy machine weighs on both."""
+    """Return the median ratio of ours to theirs.
+
+    Both times of each pair are measured one after the other, so that a busy machine affects both.
+    """
     return statistics.median(ours / theirs for ours, theirs in zip(times["calico"], times["ptp"]))
 
 

@@ -2,7 +2,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compiling a Fleet and one NodeState, from the variables of all hosts: how it grows, and how it compares with Ansible.
+"""Compiling a Fleet and one NodeState from the variables of all hosts: its growth, and a comparison with Ansible.
+
+Measured in turn, several rounds each:
 
 What is timed, in turn, several rounds each:
 
@@ -13,7 +15,7 @@ What is timed, in turn, several rounds each:
   policy        for 100 nodes with 100 workloads each and 500 policies of 60 rules: Fleet.build; and what each host's
                 task then does, from what the run keeps of the fleet to the text that is sent
 
-Ratios of medians of one run, so that a busy machine weighs on both sides. Goals: 3,000 nodes take at most 36 times as
+Ratios of medians of one run, so that a busy machine affects both sides. Goals: 3,000 nodes take at most 36 times as
 long as 100; 1,000 nodes take no longer than ansible-inventory needs to load them; one more node's policy takes at most
 0.3 of the fleet's. When one is missed the exit status is 1.
 """
@@ -45,7 +47,7 @@ from plugins.module_utils.fleet.inventory import inventory  # noqa: E402
 
 SIZES = (100, 300, 1000, 3000)
 COMPARED = 1000
-ANSIBLE_ROUNDS = 3  # it takes long, and by far more than what it is compared with
+ANSIBLE_ROUNDS = 3  # it takes far longer than what it is compared with
 GROWTH, SHARE, SENT = 36.0, 1.0, 0.3
 POLICIES, APPS, RULES, NODES, WORKLOADS = 500, 250, 30, 100, 100
 
@@ -73,7 +75,7 @@ def hosts(count: int) -> list[Host]:
 
 
 def policy(number: int) -> dict[str, t.Any]:
-    """RULES rules of each direction, about apps that others have."""
+    """Return a policy with RULES rules of each direction, which select apps of other workloads."""
 
     def entity(rule: int) -> dict[str, t.Any]:
         return {"selector": f"app == 'a{(number * 7 + rule) % APPS:03}' && env == 'prod'"}
@@ -101,7 +103,10 @@ def with_policy() -> list[Host]:
 
 
 def policy_once(read: inventory.Inventory) -> tuple[float, float]:
-    """Seconds for the fleet, and for what one node is sent; see plugin_utils/sources/targets.py."""
+    """Return the seconds for the fleet and for one node's part.
+
+    See plugin_utils/sources/targets.py.
+    """
     gc.collect()
     began = time.perf_counter()
     with uncollected():
@@ -130,7 +135,10 @@ def compile_once(found: t.Sequence[Host], previous: t.Any) -> tuple[float, Fleet
 
 
 def write_inventory(folder: pathlib.Path, count: int) -> pathlib.Path:
-    """As people write it: hosts in one file (JSON is YAML), the fleet's variables in group_vars."""
+    """Write an inventory as people do, and return its path.
+
+    The hosts are in one file (JSON is YAML), the fleet's variables in group_vars.
+    """
     (folder / "group_vars").mkdir()
     (folder / "group_vars" / "all.yml").write_text(json.dumps(FLEET))
     lines = ["calico_nodes:", "  hosts:"]

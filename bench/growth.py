@@ -2,9 +2,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What 20,000 workloads that came and went leave behind in agent, disk and kernel. It should be nothing.
+"""What 20,000 workloads that came and went leave behind in agent, disk and kernel: the goal is nothing.
 
-Run as root; it makes network and mount namespaces of its own and touches nothing outside of them. The agent is the real
+Run as root. It makes network and mount namespaces of its own and changes nothing outside of them. The agent is the real
 one: the engine from its bundle, a process in a network namespace that stands for a host. Four other processes call its
 API at the same time, each adding a workload of another name and deleting it again; addresses have no cooldown, so all
 are used again and again. After each 1,000 pairs the callers pause until the links of all that was deleted are gone, for
@@ -47,18 +47,18 @@ from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test,
 from tests.unit.agent.node_under_test import STATE  # noqa: E402
 
 CALLERS = 4
-NAMESPACES = 50  # of each, used in turn
+NAMESPACES = 50  # per caller, used in turn
 HALF = NAMESPACES // 2
 FIRST = 100  # pairs before anything is counted
 SAMPLE = 1000  # pairs
-WARM = 3000  # pairs after which memory counts: the journal was written anew for the first time, and all is loaded
-GROUP = 3  # samples of which the lowest counts
-SLOPE = 8.0  # bytes a pair
+WARM = 3000  # pairs after which memory counts: by then the journal has been rewritten once, and all code is loaded
+GROUP = 3  # samples per group; the lowest of them counts
+SLOPE = 8.0  # bytes per pair
 JOURNAL_KIB = COMPACT_ABOVE // 1024 + 4  # one write may go beyond
 
 
 class Counted(t.NamedTuple):
-    """`memory` is in bytes, anonymous pages in RAM (RssAnon); `things` {what: how many}."""
+    """One sample; `memory` is the bytes of anonymous pages in RAM (RssAnon), `things` is {kind: number}."""
 
     pairs: int
     memory: int
@@ -67,7 +67,7 @@ class Counted(t.NamedTuple):
 
 
 def call(socket: str, caller: str, namespaces: t.Sequence[str], pairs: range) -> str:
-    """One of the callers. What went wrong, "" for nothing."""
+    """Run one caller over its pairs; return its error, or ""."""
     try:
         with AgentClient(socket) as client:
             for pair in pairs:
@@ -91,7 +91,7 @@ def _wait_for_links(client: AgentClient) -> None:
 def count(daemon: Daemon, pairs: int) -> Counted:
     daemon.settled()
     daemon.in_sync()
-    time.sleep(0.1)  # until it has seen that this connection is closed
+    time.sleep(0.1)  # until the agent has seen that this connection is closed
     folder = pathlib.Path(f"/proc/{daemon.pid}")
     return Counted(
         pairs,
@@ -109,7 +109,7 @@ def count(daemon: Daemon, pairs: int) -> Counted:
 
 
 def run(daemon: Daemon, pairs: int, sample: int) -> t.Iterator[Counted]:
-    """Adds and deletes; yields what there is before, and after each `sample` pairs."""
+    """Add and delete workloads; yield a sample before, and one after each `sample` pairs."""
     daemon.start()
     callers = [f"caller{number}" for number in range(CALLERS)]
     namespaces = {caller: [daemon.netns(f"{caller}-{n}") for n in range(NAMESPACES)] for caller in callers}
@@ -129,11 +129,11 @@ def run(daemon: Daemon, pairs: int, sample: int) -> t.Iterator[Counted]:
 
 
 def slope(samples: t.Sequence[Counted]) -> float:
-    """Bytes a pair."""
+    """Return the growth of memory in bytes per pair."""
     warm = [sample for sample in samples if sample.pairs >= WARM]
     groups = [warm[first : first + GROUP] for first in range(0, len(warm) - GROUP + 1, GROUP)]
     lowest = [min(group, key=lambda sample: sample.memory) for group in groups]
-    if len(lowest) < 2:  # a run for a look: too short to tell
+    if len(lowest) < 2:  # a short trial run
         lowest = [samples[0], samples[-1]]
     return statistics.median(
         (later.memory - earlier.memory) / (later.pairs - earlier.pairs)
@@ -152,7 +152,7 @@ def main() -> int:
         print("bench/growth.py makes network namespaces: run it as root.", file=sys.stderr)
         return 2
     if not os.environ.get("CALICO_BENCH_INSIDE"):
-        # Namespaces of its own, gone with the process.
+        # Namespaces of this process, which go away with it.
         command = ["unshare", "--net", "--mount", "--propagation", "private", sys.executable]
         inside = {**os.environ, "CALICO_BENCH_INSIDE": "1"}
         return subprocess.run([*command, *sys.argv], env=inside, check=False).returncode

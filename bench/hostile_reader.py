@@ -2,14 +2,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A CNI ADD beside members of group `calico` who do their worst, against one beside as many busy processes.
+"""A CNI ADD beside hostile members of the group `calico`, compared with an ADD beside as many busy processes.
 
-Run as root; it makes network and mount namespaces of its own and touches nothing outside of them. The agent as nodes
-have it, with 200 workloads that stay, and the shim, executed as a container runtime does. For each way of
-tests/integration/attacks/hostile_reader.py, and for all of them together: that many processes, each of a user of its
-own, and as many that only count. Both are stopped by turns (SIGSTOP), so that each pair of ADDs is measured on the same
-machine at nearly the same time; the figure is the median beside readers as a multiple of the median beside the others.
-Also printed: the longest ADD, and how much memory the agent came to have.
+Run as root. It makes network and mount namespaces of its own and changes nothing outside of them. The agent is
+set up as on nodes, with 200 workloads that stay, and the shim is executed as a container runtime does. Each way of
+tests/integration/attacks/hostile_reader.py, and all of them together, runs with several processes, each of a user of
+its own, and with as many processes that only count. Both sets are stopped in turn (SIGSTOP), so that each pair of ADDs
+is measured on the same machine at nearly the same time. The figure is the median beside readers as a multiple of the
+median beside the others. The longest ADD and the agent's peak memory are printed, too.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from plugins.module_utils.dataplane.kernel import linux
 
 ATTACK = ROOT / "tests" / "integration" / "attacks" / "hostile_reader.py"
 UNIT = ROOT / "roles" / "calico_node" / "files" / "systemd" / "calico-agent.service"
-GROUP = 64000  # that reads by the API
+GROUP = 64000  # number of the group that reads through the API
 GOAL = 2.0
-LET = 0.05  # seconds between the change of sides and an ADD
+LET = 0.05  # seconds between the change of processes and an ADD
 BUSY = "print('ready', flush=True)\nwhile True: pass"
 
 
 class Processes:
-    """Stopped until `going`."""
+    """A set of processes, stopped except within `going`."""
 
     def __init__(self, commands: t.Sequence[t.Sequence[str]]) -> None:
         self._processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for command in commands]
@@ -82,7 +82,7 @@ def readers(number: int, socket: str, ways: t.Sequence[str]) -> list[list[str]]:
 
 
 def measure(folder: pathlib.Path, count: int, number: int, ways: t.Sequence[str]) -> dict[str, t.Any]:
-    """{way: {"readers": seconds, "busy": seconds, "memory": KiB}}"""
+    """Return {way: {"readers": seconds, "busy": seconds, "memory": KiB}}."""
     kernel = linux.LinuxKernel(marker_folder=str(folder / "markers"))
     underlay = (
         "link add eth0 type veth peer name wire0\nlink set lo up\nlink set wire0 up\nlink set eth0 up\n"
@@ -148,7 +148,7 @@ def main() -> int:
         return 2
     if not os.environ.get("CALICO_BENCH_INSIDE"):
         for line in UNIT.read_text().splitlines():
-            if line.startswith("Environment="):  # how much memory it comes to have depends on these
+            if line.startswith("Environment="):  # these settings determine its memory
                 name, _, value = line.partition("=")[2].partition("=")
                 os.environ[name] = value
         command = ["unshare", "--net", "--mount", "--propagation", "private", sys.executable, *sys.argv]

@@ -2,7 +2,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy of 500 policies with 30,000 rules, 1,000 workloads here and 10,000 elsewhere: what a change costs.
+"""The cost of changes to 500 policies with 30,000 rules, 1,000 workloads here and 10,000 elsewhere.
+
+Run as root. It makes a network namespace of its own and changes nothing outside of it. Measured are:
 
 Run as root; it makes a network namespace of its own and touches nothing outside of it. What is timed:
 
@@ -66,7 +68,7 @@ GOALS = {"remote label": 0.05, "local label": 0.05, "new workload": 0.1, "new po
 HERE = "node1"
 APPS = 100
 POLICIES = 500
-RULES = 30  # of a policy and direction
+RULES = 30  # per policy and direction
 LOCAL, REMOTE = 1000, 10000
 
 
@@ -82,7 +84,7 @@ def endpoint(number: int, app: str, node: str, env: str = "prod") -> Endpoint:
 
 
 def policy(name: str, app: str, rules: int = RULES) -> Policy:
-    """Its rules name workloads of others by their labels, each with a port."""
+    """Return a policy whose rules select workloads of others by label, each with a port."""
     chance = random.Random(name)
 
     def entity(number: int) -> Entity:
@@ -108,7 +110,7 @@ def policies(*more: Policy) -> PolicySet:
 
 
 class Node:
-    """What an agent does with policy."""
+    """The part of an agent that programs policy."""
 
     def __init__(self, kernel: LinuxKernel) -> None:
         self.kernel = kernel
@@ -124,7 +126,7 @@ class Node:
         self.desired = self.rendering.render(node, [self.compiler.compile(node)])
 
     def program(self) -> int:
-        """Additions, then removals, sets around tables. How many changes there were."""
+        """Program additions, then removals, sets around tables; return the number of changes."""
         tables, sets = self.desired
         changed_sets = self.sets.diff(sets, self.sets.observe(self.kernel, sets))
         changed_tables = self.tables.diff(tables, self.tables.observe(self.kernel, tables))
@@ -147,7 +149,10 @@ class Node:
 
 
 def timed(work: t.Callable[[], t.Any], least: int = 1) -> float:
-    """Seconds. `work` returns how many changes it made, at least so many."""
+    """Return the seconds that `work` takes.
+
+    `work` returns the number of its changes, which must be at least `least`.
+    """
     began = time.perf_counter()
     done = work()
     seconds = time.perf_counter() - began
@@ -209,7 +214,7 @@ def one_round(node: Node, here: t.Sequence[Endpoint], elsewhere: t.Sequence[Endp
 
 
 def measure(rounds: int) -> tuple[list[dict[str, float]], int, float, float]:
-    """The rounds, how many rules there are, and seconds of rendering and programming all from nothing."""
+    """Return the rounds, the number of rules, and the seconds of rendering and programming from nothing."""
     kernel = LinuxKernel()
     node = Node(kernel)
     here, elsewhere = world()
@@ -225,7 +230,7 @@ def measure(rounds: int) -> tuple[list[dict[str, float]], int, float, float]:
 
 
 def alternatives(backend: str, folder: str) -> None:
-    """`iptables` is this backend's, for this process and what it starts."""
+    """Make `iptables` that of `backend`, for this process and its children."""
     program = shutil.which(f"xtables-{backend}-multi", path="/usr/sbin:/sbin")
     assert program, "install iptables"
     for family in ("iptables", "ip6tables"):

@@ -4,10 +4,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compiling a node's policy from nothing: how it grows with the endpoints of other nodes.
 
-The world of bench/policy.py: 500 policies with 30,000 rules and 1,000 workloads here, and 1,000, 3,000 or 10,000
-elsewhere, whom the rules name by labels. What is timed is all from Endpoint and Policy values to the texts of chains
-and the members of sets, in a running process that knows nothing yet; nothing is programmed. Each number of endpoints
-in turn, some rounds; the goal is of the medians. A second pass, of one that knows everything, is reported beside it.
+The world is that of bench/policy.py: 500 policies with 30,000 rules and 1,000 workloads here, and 1,000, 3,000 or
+10,000 elsewhere, which the rules select by label. Measured is the way from Endpoint and Policy values to the texts of
+chains and the members of sets, in a running process without any previous result. Nothing is programmed. Each number of
+endpoints has its turn in each round, and the goal is on the medians. A second pass, after a complete one, is reported
+beside it.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 from bench.policy import APPS, HERE, LOCAL, Node, endpoint, policies  # noqa: E402
 
 SIZES = (1000, 3000, 10000)
-GROWTH = 12.0  # of 10,000 against 1,000
+GROWTH = 12.0  # ratio of 10,000 to 1,000
 
 
 def compile_once(remote: int) -> tuple[float, float]:
-    """Seconds of compiling everything, and of doing so again."""
+    """Return the seconds of compiling everything, and of doing so again."""
     known = policies()
     endpoints = [endpoint(n, f"a{n % APPS:03}", HERE) for n in range(LOCAL)]
     endpoints += [endpoint(LOCAL + n, f"a{n % APPS:03}", f"node{2 + n % 40}") for n in range(remote)]
@@ -53,7 +54,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     arguments = parser.parse_args()
-    compile_once(SIZES[0])  # what Python does once
+    compile_once(SIZES[0])  # work that Python does once
     times: dict[int, list[tuple[float, float]]] = {size: [] for size in SIZES}
     for _round in range(arguments.rounds):
         for size in SIZES:

@@ -2,9 +2,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What policy costs the packets of two workloads, on a node with 1,000 endpoints and 500 policies of 60 rules.
+"""The cost of policy for packets between two workloads, on a node with 1,000 endpoints and 500 policies of 60 rules.
 
-Run as root; it makes network and mount namespaces of its own and touches nothing outside of them. Three nodes stand
+Run as root. It makes network and mount namespaces of its own and changes nothing outside of them. Three nodes stand
 side by side and are measured in turn, each with a pair of workloads attached as the agent does it:
 
   bare          forwards; no iptables, no conntrack
@@ -18,7 +18,7 @@ What is measured between the two, each for a moment, client and server on a proc
   packets       UDP datagrams of 64 bytes in one flow, sent as fast as can be, that arrived
   connections   TCP connections opened and closed, one after the other: the first packet of each meets all the rules
 
-On one processor whatever a packet costs on its way is missing at its ends, and nobody is woken up elsewhere: that is
+On one processor whatever a packet costs on its way is missing at its ends, and no other processor is woken up: that is
 the most that policy can cost. The other 998 endpoints have routes, and members in the sets and chains; links, which no
 packet here would pass, they have none. Ratios are medians of those within each round. Goals are of policy against
 natOutgoing, for throughput and round trip with a processor each.
@@ -67,14 +67,14 @@ KINDS = ("bare", "natOutgoing", "policy")
 OWN = "10.10.1.11"
 APPS, POLICIES, RULES = 100, 500, 30
 PORT = 5432
-PORTS = {APART: PORT, TOGETHER: PORT + 1}  # of the servers
+PORTS = {APART: PORT, TOGETHER: PORT + 1}  # ports of the servers
 SERVER, CLIENT = "bench-server", "bench-client"
 
 Resource = dict[str, t.Any]
 
 
 def policy(number: int) -> Resource:
-    """Its rules name workloads by their labels, each with a port, and none of them the pair's."""
+    """Return a policy whose rules select workloads by label, each with a port, and never the pair."""
     chance = random.Random(number)
 
     def rules(peer: str) -> list[Resource]:
@@ -96,7 +96,7 @@ def policy(number: int) -> Resource:
     }
 
 
-#: Of the pair, asked after all others: whatever the chance says, they reach each other.
+#: The pair's policy, evaluated after all others, so that they reach each other whatever the random policies are.
 PAIR = {
     "kind": "GlobalNetworkPolicy",
     "name": "pair",
@@ -109,7 +109,7 @@ PAIR = {
 
 
 def state_of(kind: str, endpoints: int) -> NodeState:
-    """node1 of a fleet, with all its workloads; the first two are the pair."""
+    """Return the state of node1 of a fleet with all its workloads; the first two are the pair."""
     workloads = [
         {"name": f"w{number}", "node": "node1", "labels": {"app": f"a{number % APPS:03}"}}
         for number in range(endpoints)
@@ -129,7 +129,7 @@ def state_of(kind: str, endpoints: int) -> NodeState:
 
 
 def throughput(connection: socket.socket, seconds: float) -> float:
-    """Bytes a second that the other end took out of its socket."""
+    """Return the bytes per second that the other end read from its socket."""
     handle = os.memfd_create("pages")
     size = 4 << 20
     os.ftruncate(handle, size)
@@ -159,7 +159,7 @@ def connections(address: tuple[str, int], seconds: float) -> float:
     count, began, now = 0, time.perf_counter(), 0.0
     while now < seconds:
         with socket.create_connection(address, 5) as made:
-            # Closed with a reset: no port waits for its time.
+            # Closed with a reset, so that no port stays in TIME_WAIT.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             made.send(b"c")
             made.recv(1)
@@ -169,7 +169,10 @@ def connections(address: tuple[str, int], seconds: float) -> float:
 
 
 def packets(address: tuple[str, int], seconds: float) -> float:
-    """Datagrams a second that arrived. Each batch waits for the server's word, so that no buffer overflows."""
+    """Return the datagrams per second that arrived.
+
+    Each batch waits for the server's answer, so that no buffer overflows.
+    """
     count, began, now = 0, time.perf_counter(), 0.0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
         made.settimeout(5)
@@ -194,7 +197,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def serve(port: int) -> t.NoReturn:
-    """Answers one client: a connection's first byte says what is wanted."""
+    """Serve one client at a time, forever; the first byte of a connection selects the measurement."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("0.0.0.0", port))
@@ -248,7 +251,7 @@ def measure(what: str, address: tuple[str, int], seconds: float) -> float:
 
 
 def stand(kind: str, endpoints: int) -> str:
-    """Makes the node in this network namespace. The server's address."""
+    """Set the node up in this network namespace; return the server's address."""
     kernel = LinuxKernel()
     pathlib.Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     kernel.link_add(NewLink("eth0", "veth", peer_name="wire0"))
@@ -278,10 +281,11 @@ def stand(kind: str, endpoints: int) -> str:
 
 
 def go_first() -> None:
-    """Before all others that want the processor, for the moments that are measured."""
+    """Raise this process's priority above all others."""
     with contextlib.suppress(OSError):
         os.nice(-20)
-    # Where the kernel shares processors between sessions first (sched(7), autogroup), the session has to go first too.
+    # Where the kernel first shares processors between sessions (sched(7), autogroup), raise the session's priority,
+    # too.
     with contextlib.suppress(OSError):
         os.setsid()
     with contextlib.suppress(OSError):
@@ -302,7 +306,7 @@ def _setns(handle: int) -> int:
 
 
 def inside(kind: str, endpoints: int, seconds: float) -> int:
-    """One node: measures what stdin says, line by line."""
+    """Run one node: carry out the measurements that stdin names, line by line."""
     address = stand(kind, endpoints)
     processors = sorted(os.sched_getaffinity(0))
     go_first()
@@ -321,8 +325,10 @@ def inside(kind: str, endpoints: int, seconds: float) -> int:
 
 
 def start(kind: str, options: t.Sequence[str]) -> subprocess.Popen[str]:
-    """Namespaces of its own, gone with its processes: of the network, of /run/netns with the names in it, of
-    processes, so that its servers end with it."""
+    """Start a node in namespaces of its own: network, mounts (for /run/netns) and processes.
+
+    The servers end with the process namespace.
+    """
     script = 'mkdir -p /run/netns && mount -t tmpfs none /run/netns && exec "$0" "$@"'
     command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
     words = [*command, "sh", "-c", script, sys.executable, __file__, "--inside", kind, *options]
@@ -359,7 +365,7 @@ def main() -> int:
         rounds: list[dict[str, dict[str, float]]] = []
         for number in range(arguments.rounds):
             found: dict[str, dict[str, float]] = {}
-            # Who is asked first changes: the machine is not the same from one moment to the next.
+            # The order changes, since the machine's load changes from one moment to the next.
             order = [KINDS[(number + turn) % len(KINDS)] for turn in range(len(KINDS))]
             for place in PORTS:
                 for what in MEASURES:

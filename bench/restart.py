@@ -2,9 +2,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent killed and started again beside 1,000 workloads and 10,000 routes of BIRD, against `ip -batch`; its memory.
+"""The agent killed and started again beside 1,000 workloads and 10,000 BIRD routes, against `ip -batch`; its memory.
 
-Run as root; it makes network and mount namespaces of its own and touches nothing outside of them. The agent is the real
+Run as root. It makes network and mount namespaces of its own and changes nothing outside of them. The agent is the real
 one: the engine from its bundle, a process in a network namespace that stands for a host. In each round, in turn:
 
   restart     kill -9; from the exec of the new process until `status` says in_sync: everything was read and compared,
@@ -54,8 +54,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine  # noqa: E402
 from tests.unit.dataplane.suites.drivers import underlay  # noqa: E402
 
-GOALS = {"ratio": 4.0, "memory_started_mib": 60.0, "memory_resynced_mib": 60.0}  # of ip -batch
-BIRD = 12  # the protocol number of its routes
+GOALS = {"ratio": 4.0, "memory_started_mib": 60.0, "memory_resynced_mib": 60.0}  # times of ip -batch
+BIRD = 12  # the protocol number of BIRD's routes
 MTU = 1450
 ASKED_EVERY = 0.005  # seconds
 FOLDER = "/run/netns"
@@ -64,7 +64,7 @@ CLONE_NEWNET = 0x40000000
 
 
 def state(workloads: int) -> NodeState:
-    """A node with room for so many, in blocks of 64."""
+    """Return the state of a node with room for `workloads`, in blocks of 64."""
     blocks = [f"10.244.{64 * n >> 8}.{64 * n & 255}/26" for n in range(-(-workloads // 64))]
     return NodeState(
         node="node1",
@@ -103,14 +103,14 @@ def prepare(daemon: Daemon, workloads: int, routes: int) -> None:
 
 
 class Watched(t.NamedTuple):
-    """`seconds` from the beginning until the agent was in sync, `longest` that an answer took meanwhile."""
+    """`seconds` until the agent was in sync, and `longest`, the longest time that an answer took meanwhile."""
 
     seconds: float
     longest: float
 
 
 def watch(daemon: Daemon, began: float, done: t.Callable[[dict[str, t.Any]], bool]) -> Watched:
-    """Asks for the status until it is `done`."""
+    """Ask for the status until it is `done`; return the times."""
     longest = 0.0
     with AgentClient(daemon.socket) as client:
         while True:
@@ -149,7 +149,7 @@ def resync(daemon: Daemon) -> Watched:
 
 
 class ByIproute2:
-    """One more host, with a namespace for each workload."""
+    """Another host, with a namespace for each workload."""
 
     def __init__(self, folder: pathlib.Path, workloads: int, routes: int) -> None:
         self._folders = {"netns_folder": FOLDER, "marker_folder": str(folder / "their-markers")}
@@ -177,7 +177,7 @@ class ByIproute2:
         self._routes = "".join(f"route add {to} via 10.10.1.1 dev eth0 proto bird\n" for to in destinations(routes))
 
     def make(self) -> dict[str, float]:
-        """{part: seconds}, from nothing."""
+        """Set everything up from nothing; return {part: seconds}."""
         maker = LinuxKernel(**self._folders)
         maker.netns_add(OTHER_HOST, "")
         for name in self._names:
@@ -185,8 +185,8 @@ class ByIproute2:
         host = LinuxKernel(OTHER_HOST, **self._folders)
         underlay(host)
         try:
-            # A thread may change namespaces without any effect on others, and its processes start where it is: `ip -n`
-            # would copy all mounts each time.
+            # A thread can change its namespaces without an effect on others, and its child processes start there. `ip
+            # -n` would copy all mounts each time.
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
                 seconds = pool.submit(self._timed).result()
             assert len(host.links()) == len(self._names) + 3  # lo, eth0 and its other end
@@ -220,7 +220,7 @@ class ByIproute2:
 
 
 def enter(netns: str) -> None:
-    """The calling thread."""
+    """Move the calling thread to a network namespace."""
     handle = os.open(f"{FOLDER}/{netns}", os.O_RDONLY)
     try:
         if ctypes.CDLL(None, use_errno=True).setns(handle, CLONE_NEWNET) != 0:
@@ -269,7 +269,7 @@ def measure(folder: pathlib.Path, workloads: int, routes: int, rounds: int) -> d
 
 
 def reached(figures: dict[str, t.Any]) -> dict[str, bool]:
-    """{figure: whether its goal is met}"""
+    """Return {figure: whether its goal is met}."""
     return {figure: figures[figure] <= goal for figure, goal in GOALS.items()}
 
 
@@ -302,7 +302,7 @@ def main() -> int:
         print("bench/restart.py makes network namespaces: run it as root.", file=sys.stderr)
         return 2
     if not os.environ.get("CALICO_BENCH_INSIDE"):
-        # Namespaces of its own, gone with the process: of the network, and of /run/netns with the names in it.
+        # The network, /run/netns and the names in it are namespaces of this process, and go away with it.
         script = 'mkdir -p /run/netns && mount -t tmpfs none /run/netns && exec "$0" "$@"'
         command = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script, sys.executable]
         inside = {**os.environ, "CALICO_BENCH_INSIDE": "1"}

@@ -2,7 +2,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""10,000 /32 routes: the route driver against `ip -batch`, and a pass that finds nothing to change.
+"""10,000 /32 routes: the route driver compared with `ip -batch`, and a pass that finds nothing to change.
 
 Run as root; it makes a network namespace of its own and touches nothing outside of it. Each round does, one after the
 other and from an empty table: `ip -batch`; the driver in this process; the driver once more, when there is nothing to
@@ -14,7 +14,7 @@ change; and the two driver runs again as processes of their own. What is timed:
   no change     the same call when all stand: dump, comparison, nothing written
   ... process   the same two as `python3 -I` from its start to its end, imports and the making of the values included
 
-Ratios are medians of the ratio within each round, so that a busy machine weighs on both sides.
+Ratios are medians of the ratio within each round, so that a busy machine affects both sides.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _present() -> int:
 
 
 def _child(count: int) -> None:
-    """One pass as a whole process."""
+    """Run one pass as a process of its own."""
     linux, route, node_state = _modules()
     print(_converge(linux.LinuxKernel(), route, _routes(node_state, count)))
 
@@ -133,7 +133,7 @@ def main() -> int:
         print("bench/routes.py writes routes in a network namespace of its own: run it as root.", file=sys.stderr)
         return 2
     if not os.environ.get("CALICO_BENCH_INSIDE"):
-        # A namespace of its own, gone with the process.
+        # A namespace of this process, which goes away with it.
         command = ["unshare", "--net", sys.executable, *sys.argv]
         return subprocess.run(command, env={**os.environ, "CALICO_BENCH_INSIDE": "1"}, check=False).returncode
     times = _measure(arguments.count, arguments.rounds)

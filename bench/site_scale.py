@@ -1,8 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the time of site.yml grows with the fleet: its first run, one with nothing to do, and --check, over
-simulated hosts of this machine. As root; nothing outlives the process.
+"""The growth of site.yml's time with the fleet, over simulated hosts of this machine.
+
+Its first run, one with nothing to do, and --check are measured. Run as root; nothing outlives the process.
 
     bench/site_scale.py [--hosts 50,100,200] [--agent] [--tasks]
 
@@ -42,8 +43,11 @@ RUNS: t.Mapping[str, t.Sequence[str]] = {"first run": (), "nothing to do": (), "
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """`seconds` by the clock, `processor` of Ansible and all that ran on the hosts for it; `memory` in MiB, the most
-    that one process had. `tasks`: seconds by the clock of each."""
+    """One run of a playbook.
+
+    `seconds` is wall-clock time. `processor` is processor time in seconds of Ansible and all that ran on the hosts for
+    it. `memory` is the peak of one process in MiB. `tasks` holds the wall-clock seconds of each task.
+    """
 
     seconds: float
     processor: float
@@ -52,14 +56,17 @@ class Run:
 
 
 def play(inventory: Path, *options: str) -> Run:
-    """Exits where the run fails or, but for the first, changes anything."""
+    """Run site.yml and return its figures.
+
+    Exit if the run fails or if any but the first run changes something.
+    """
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHON"))},
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
         "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection"),
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin",
         "LC_ALL": "C.UTF-8",
-        # Tasks are timed by their headings: at once, and before the first host answers.
+        # Tasks are timed by their headings, which appear at once and before the first host answers.
         "PYTHONUNBUFFERED": "1",
         "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true",
     }
@@ -96,7 +103,7 @@ def write_inventory(folder: Path, hosts: SimulatedHosts, agent: bool) -> None:
     (folder / "hosts.yml").write_text(json.dumps(inventory))
     variables = {
         "ansible_connection": "namespace",
-        "ansible_python_interpreter": sys.executable,  # of this clone, which has pyroute2
+        "ansible_python_interpreter": sys.executable,  # the interpreter of this clone, which has pyroute2
         "ansible_pipelining": True,
         "calico_node_agent": agent,
         "calico_node_install_packages": False,
@@ -118,7 +125,7 @@ def measure(count: int, agent: bool) -> dict[str, Run]:
 
 
 def growth(of: t.Mapping[int, float]) -> float:
-    """The exponent between the smallest and the largest fleet."""
+    """Return the exponent of growth between the smallest and the largest fleet."""
     few, many = min(of), max(of)
     return math.log(of[many] / of[few]) / math.log(many / few)
 

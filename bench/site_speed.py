@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Goal (a): a run of site.yml that has nothing to do, with 100 workloads on a host, against the same state as a loop of
-builtin tasks. Both on the same lab host over the same SSH, in turn; prints ratios of medians.
+"""The speed of a run of site.yml with nothing to do, with 100 workloads on a host.
+
+It is compared with a loop of builtin tasks for the same state, on the same lab host over the same SSH, in turn; the
+ratios of medians are printed.
 
     bench/site_speed.py [--workloads 100] [--rounds 3]
 """
@@ -27,7 +29,7 @@ from tests.lab import Lab  # noqa: E402
 
 
 def play(playbook: str, inventory: Path, environment: dict[str, str], *arguments: str) -> float:
-    """Seconds that ansible-playbook took."""
+    """Return the seconds that ansible-playbook took."""
     began = time.monotonic()
     command = ["ansible-playbook", "-i", str(inventory), playbook, *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -37,7 +39,7 @@ def play(playbook: str, inventory: Path, environment: dict[str, str], *arguments
 
 
 def task_seconds(folder: Path, name: str) -> float:
-    """How long the one task of this name took by the junit callback."""
+    """Return the seconds that the one task of this name took, as the junit callback reports it."""
     cases = [case for report in folder.glob("*.xml") for case in ElementTree.parse(report).iter("testcase")]
     found = [float(case.get("time", "0")) for case in cases if name in case.get("name", "")]
     if len(found) != 1:

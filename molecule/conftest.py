@@ -4,7 +4,7 @@
 """Fixtures of all scenarios: the converged hosts, each read once over SSH by testinfra.
 
 A command over SSH costs more than all assertions together, so one script gathers everything
-(tests/lab/observed_here.py).
+(tests/lab/measure/observed_here.py).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pytest
 import testinfra
 
 from tests.lab import Lab
-from tests.lab.checks import Fleet, outgoing, pings
 from tests.lab.handle import BaseLab
-from tests.lab.observed import Observed, Pong, Runner, observe, send
+from tests.lab.measure.checks import Fleet, outgoing, pings
+from tests.lab.measure.observed import Observed, Pong, Runner, observe, send
 
 # The scenarios import their tests from there.
 pytest.register_assert_rewrite("tests.lab.suite_converged")

@@ -1,11 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts for Ansible out of namespaces: a network, processes, and folders of their own, without systemd and SSH.
+"""Hosts for Ansible made of namespaces: a network, processes, and folders of their own, without systemd and SSH.
 
-All hang on one router, each in a subnet of its own, so that nobody needs to resolve more than the router's address: the
-kernel has one limit of neighbours for all namespaces together (gc_thresh3 of arp(7)). Hosts are gone when this process
-is.
+All are connected to one router, each in a subnet of its own, so that each resolves only the router's address: the
+kernel has one limit of neighbours for all namespaces together (gc_thresh3 of arp(7)). Hosts go away with this process.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import typing as t
 _HERE = pathlib.Path(__file__).resolve().parent
 _UNDERLAY = ipaddress.IPv4Network("172.20.0.0/16")
 _DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
-#: What a run of site.yml writes to; all else is this machine's.
+#: The folders that a run of site.yml writes to; all others are this machine's.
 _FOLDERS = ("etc", "opt", "usr/local", "var/lib")
 _BOOT = """
 mount -t tmpfs tmpfs "$1"
@@ -41,7 +40,7 @@ done
 
 
 class Space:
-    """A process that holds a network namespace and, where it is a host, all else that is a host's."""
+    """A process that holds a network namespace and, for a host, all other namespaces of the host."""
 
     def __init__(self, *options: str, command: t.Sequence[str] = ("sleep", "infinity")) -> None:
         unshare = ["unshare", "--net", "--fork", "--kill-child", *options, "--", *command]
@@ -58,16 +57,16 @@ class Space:
             time.sleep(0.005)
 
     def run(self, *command: str, lines: t.Iterable[str] = ()) -> None:
-        """In the network namespace alone, with these lines as its input."""
+        """Run a command in the network namespace only, with these lines as its input."""
         enter = ["nsenter", f"--target={self.pid}", "--net", "--", *command]
         subprocess.run(enter, input="\n".join(lines), text=True, check=True)
 
     def ip(self, lines: t.Iterable[str]) -> None:
-        """Commands of ip(8)."""
+        """Run commands of the program `ip`."""
         self.run("ip", "-batch", "-", lines=lines)
 
     def wait_for(self, path: str) -> None:
-        """Until a file is there."""
+        """Wait until a file exists."""
         while not pathlib.Path(f"/proc/{self.pid}/root/{path}").exists():
             assert self._holder.poll() is None, "a simulated host did not boot"
             time.sleep(0.005)
@@ -78,7 +77,7 @@ class Space:
 
 
 class SimulatedHosts:
-    """`count` hosts called host1 and so on, `addresses` with their prefixes."""
+    """`count` hosts called host1 and so on; `addresses` have their prefix lengths."""
 
     def __init__(self, count: int, folder: pathlib.Path) -> None:
         boot = _BOOT.format(folders=" ".join(_FOLDERS))

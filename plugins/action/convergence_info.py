@@ -12,8 +12,11 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.sta
 
 
 def _with(state: NodeState, hosts: t.Collection[str]) -> NodeState:
-    """What can be waited for while only these hosts take part: a host that is down, or left out by --limit, is not.
-    Policy is in force before the node module returns, and is not waited for."""
+    """Return the state with only what can converge while only `hosts` take part.
+
+    Sessions with and routes of a host that is down, or left out by --limit, are removed. So is policy, which is in
+    force before the node module returns.
+    """
     state = dataclasses.replace(state, policy=None)
     if state.bird is None:
         return state
@@ -23,7 +26,7 @@ def _with(state: NodeState, hosts: t.Collection[str]) -> NodeState:
 
 
 class ActionModule(StateAction):
-    """Fill in which sessions and routes to wait for; see the module of this name."""
+    """Fill in the sessions and routes to wait for; see the module of this name."""
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)

@@ -22,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 class ActionModule(GuardedAction):
-    """Work out what each node lacks of the others' workloads, on the controller; see the module of this name."""
+    """Determine, on the controller, which workloads of others each node lacks; see the module of this name."""
 
     _requires_connection = False
 

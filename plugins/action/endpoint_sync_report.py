@@ -12,7 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 
 
 class ActionModule(GuardedAction):
-    """Say in a few lines what an exchange of workloads brought; see the module of this name."""
+    """Report the result of an exchange of workloads in a few lines; see the module of this name."""
 
     _requires_connection = False
 

@@ -30,7 +30,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.top
 
 
 class ActionModule(GuardedAction):
-    """Compile the fleet once a run, on the controller; see the module of this name."""
+    """Compile the fleet once per run, on the controller; see the module of this name."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
@@ -157,7 +157,10 @@ class ActionModule(GuardedAction):
 
     @staticmethod
     def _same_routing(compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Optional[NodeState]]) -> None:
-        """Routes of BIRD and routes of ours for the same blocks stand in each other's way."""
+        """Raise FleetError if a node runs with BGP and the inventory is without, or the other way round.
+
+        BIRD's routes and the collection's own routes for the same blocks conflict.
+        """
         enabled = compiled.fleet.settings.bgp_enabled
         other = sorted(host for host, state in observed.items() if state and (state.bird is not None) != enabled)
         if other:
@@ -171,8 +174,11 @@ class ActionModule(GuardedAction):
 
     @staticmethod
     def _all_take_part(compiled: fleet_source.Compiled, observed: t.Collection[str]) -> None:
-        """A node that stays behind would send in a mode that the others no longer take, or lose sessions without any
-        routes in their place."""
+        """Raise FleetError if a node that the change concerns does not take part.
+
+        Such a node would go on to send in a mode that the others no longer accept, or lose sessions without routes to
+        replace them.
+        """
         nodes = compiled.fleet.nodes.values()
         concerned = [node.name for node in nodes if node.workload_node or compiled.targets.hold]
         absent = [name for name in concerned if name not in observed]
@@ -196,9 +202,9 @@ class ActionModule(GuardedAction):
         variable: str,
         answers: observed_nodes.ObservedNodes,
     ) -> dict[str, t.Any]:
-        """The states that the nodes stored as a generation, read by node_info into `variable`.
+        """Return the states that the nodes stored as a generation, which node_info read into `variable`.
 
-        Blocks that were granted since, and out of which addresses were given away, stay.
+        Blocks that were granted later, and from which addresses are in use, stay.
         """
         observed = answers.states
         states: dict[str, NodeState] = {}
@@ -252,7 +258,10 @@ class ActionModule(GuardedAction):
 
     @staticmethod
     def _restored(task_vars: dict[str, t.Any], states: t.Mapping[str, NodeState]) -> targets.Targets:
-        """With what to remember of the modes, if no node of the inventory is left out."""
+        """Return the targets for these states.
+
+        They include the modes to record, unless a node of the inventory is left out.
+        """
         restored = targets.Targets(states=states)
         groups = task_vars.get("groups", {})
         if set(groups.get(inventory_source.NODES_GROUP, ())) <= set(states):
@@ -266,5 +275,5 @@ class ActionModule(GuardedAction):
 
 
 def _generation(answer: t.Any) -> t.Any:
-    """Return what a node_info result has of a stored generation: it holds a `state`, as such a result itself does."""
+    """Return the stored generation of a node_info result, which has a `state` like the result itself."""
     return answer.get("generation") if isinstance(answer, t.Mapping) else None

@@ -12,7 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 class ActionModule(GuardedAction):
-    """Look for what does not work in an inventory, or is hardly meant; see the module of this name."""
+    """Find settings of an inventory that cannot work, or are probably a mistake; see the module of this name."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
@@ -28,7 +28,7 @@ class ActionModule(GuardedAction):
         document, lines = looked.document(args["strict"]), lint_lines.text(looked)
         answer.give(args, document, lines)
         if not document["good"]:
-            # What was printed is not printed once more with the failure.
+            # The failure does not repeat the lines that are printed above it.
             result.update(failed=True, msg=f"{lines[-1]}, see above.")
         else:
             result.update(changed=False, lines=lines, **document)

@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 class ActionModule(GuardedAction):
-    """Count what BGP costs in an inventory's fleet; see the module of this name."""
+    """Calculate the cost of BGP in an inventory's fleet; see the module of this name."""
 
     TRANSFERS_FILES = False
     _requires_connection = False

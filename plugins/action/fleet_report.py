@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 
 
 class ActionModule(GuardedAction):
-    """Say in a few lines what a run did to the fleet, or would do; see the module of this name."""
+    """Report in a few lines what a run has changed in the fleet, or would change; see the module of this name."""
 
     _requires_connection = False
 

@@ -13,7 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 
 
 class ActionModule(GuardedAction):
-    """Show how all nodes are doing, as one table; see the module of this name."""
+    """Show the status of all nodes as one table; see the module of this name."""
 
     _requires_connection = False
 
@@ -35,7 +35,7 @@ class ActionModule(GuardedAction):
             lines = status_lines.text(hosts, found)
         shown_lines.show(lines)
         if problems and args["strict"]:
-            # What was printed is not printed once more with the failure.
+            # The failure does not repeat the lines that are printed above it.
             count = "1 thing is" if len(problems) == 1 else f"{len(problems)} things are"
             result.update(failed=True, msg=f"{count} not well with the fleet, see above.")
             return result

@@ -11,7 +11,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.gua
 
 
 class ActionModule(GuardedAction):
-    """Pick the stored generation that a rollback means; see the module of this name."""
+    """Choose the stored generation for a rollback; see the module of this name."""
 
     _requires_connection = False
 
@@ -39,7 +39,11 @@ class ActionModule(GuardedAction):
 
 
 def choose(generations: t.Sequence[t.Mapping[str, t.Any]], plan: str) -> t.Optional[t.Mapping[str, t.Any]]:
-    """`generations`: oldest first. `plan`: previous, or the beginning of a plan's hash (the newest one counts)."""
+    """Return the generation that `plan` names, None if there is none.
+
+    `generations` are sorted from old to new. `plan` is "previous", or the beginning of a plan's hash; if several match,
+    the newest counts.
+    """
     if plan == "previous":
         return generations[-2] if len(generations) > 1 else None
     if not plan:

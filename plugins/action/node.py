@@ -27,12 +27,12 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 _COLLECTION = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _ROLE = os.path.join(_COLLECTION, "roles", "calico_node")
 
-# Ansible imports an action once a run, before it forks for each host.
+# Ansible imports an action once per run, before it forks for each host.
 bird_config.prepare()
 
 
 class ActionModule(StateAction):
-    """Work out the node's state, render its bird.cfg and send both in one call; see the module of this name."""
+    """Compile the node's state, render its bird.cfg and send both in one call; see the module of this name."""
 
     TRANSFERS_FILES = True
 
@@ -99,10 +99,14 @@ class ActionModule(StateAction):
         args: t.Mapping[str, t.Any],
         task_vars: dict[str, t.Any],
     ) -> None:
-        """Has the node keep what it became, by a new connection. Also where the module failed: what it left behind is
-        what failures leave, as long as the node can be reached."""
+        """Confirm the change by a new connection, so that the node keeps it.
+
+        This also happens after the module has failed: a failure may leave changes, which stay as long as the node can
+        be reached.
+        """
         kept = {name: args[name] for name in ("generations_kept", "lock_timeout") if name in args}
-        # Others have nothing that stands from one task to the next; `local` may itself be inside an SSH session.
+        # Other connections keep nothing open from one task to the next, and `local` may itself run inside an SSH
+        # session.
         renewable = type(self._connection).reset is not ConnectionBase.reset and self._connection.transport != "local"
 
         def reset() -> None:
@@ -118,11 +122,11 @@ class ActionModule(StateAction):
             )
 
         with contextlib.suppress(AnsibleError):
-            # Each attempt takes the time of one: that the host went back is heard as soon as it did.
+            # Each attempt has a time limit of its own, so that a node's return to its earlier state is noticed at once.
             self._connection.set_option("reconnection_retries", 0)
         answer = new_connection.confirm(reset, ask, seconds)
         if answer.get("unreachable"):
-            self._connection._shell.tmpdir = None  # nothing of it can be removed now
+            self._connection._shell.tmpdir = None  # it can no longer be removed
         problem = new_connection.problem(task_vars["inventory_hostname"], answer, seconds, result.get("cut", ()))
         result["confirmed"] = not problem
         if answer.get("generation") is not None:
@@ -133,7 +137,10 @@ class ActionModule(StateAction):
 
     @staticmethod
     def _content(state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
-        """`policy` is the node's part of the fleet's, which the state was loaded without."""
+        """Return the state as a dict, with `policy` as its policy if the state has any.
+
+        `policy` is the node's part of the fleet's policy, which is not loaded with the state.
+        """
         content = state.to_wire()
         return {**content, "policy": policy} if policy and state.policy is not None else content
 
@@ -144,7 +151,10 @@ class ActionModule(StateAction):
 
     @staticmethod
     def _file(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        """{path, content, mode} of an entry that may name its content by `src`, a file of the role."""
+        """Return path, content and mode of a file.
+
+        An entry may name its content by `src`, a file of the role.
+        """
         entry = dict(entry)
         source = entry.pop("src", None)
         if source is not None:
@@ -160,7 +170,7 @@ class ActionModule(StateAction):
         return entry
 
     def _add_engine(self, args: dict[str, t.Any], task_vars: dict[str, t.Any]) -> None:
-        """Sends the engine along when the node has another one than this controller."""
+        """Add the engine to `args` unless the node already has this controller's engine."""
         source = os.path.join(_COLLECTION, "plugins", "module_utils")
         digest = bundle.bundle_digest(source)
         args["engine_digest"] = digest

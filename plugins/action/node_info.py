@@ -11,8 +11,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 class ActionModule(GuardedAction):
-    """Send along the passwords of the inventory, for the node to say which of them are new to it; see the module of
-    this name."""
+    """Pass the inventory's passwords on, and have the node report the new ones; see the module of this name."""
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)

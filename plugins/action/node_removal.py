@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 class ActionModule(GuardedAction):
-    """Whether a fleet can do without a node, and what is to be deleted then; see the module of this name."""
+    """Check whether a fleet can do without a node, and list what to delete; see the module of this name."""
 
     TRANSFERS_FILES = False
     _requires_connection = False

@@ -15,7 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 class ActionModule(GuardedAction):
-    """Hold the fleet at a barrier and say in one line what the phase did; see the module of this name."""
+    """Hold the fleet at a barrier and report a phase in one line; see the module of this name."""
 
     _requires_connection = False
 
@@ -35,7 +35,8 @@ class ActionModule(GuardedAction):
         results = run_results.of_hosts(task_vars, args["results"], hosts, readers.any_phase)
         fleet = targets.load(args["fleet"])
         back = all(run_results.usable(results.get(host)) for host in hosts)
-        # The gate of the last phase comes after the soak: all live packets take the new mode, whoever failed to retire.
+        # The gate of the last phase comes after the soak: by then all packets take the new mode, even if a node failed
+        # to retire.
         if args["phase"] == Phase.RETIRE or (args["phase"] == "return" and back):
             self._remember(fleet, result)
         if args["phase"] == "return":
@@ -58,5 +59,5 @@ class ActionModule(GuardedAction):
         try:
             result["changed"] = lockfile_store.remember(fleet.lockfile, fleet.encapsulations)
         except FleetError as error:
-            # The next run over all nodes finds out by itself; the change is done either way.
+            # The change is done in either case, and the next run over all nodes finds the error again.
             result["warnings"] = shown_lines.texts([error])

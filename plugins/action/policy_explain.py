@@ -23,7 +23,7 @@ _OPTIONS = ("from", "to", "port")
 
 
 class ActionModule(GuardedAction):
-    """Ask what policy makes of a flow, of the inventory alone; see the module of this name."""
+    """Explain how policy judges a flow, from the inventory only; see the module of this name."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
@@ -50,7 +50,7 @@ class ActionModule(GuardedAction):
         answer.give(args, document, lines)
         verdict = document["verdict"]
         if args["expect"] not in (None, verdict):
-            # What was printed is not printed once more with the failure.
+            # The failure does not repeat the lines that are printed above it.
             result.update(failed=True, msg=f"expected {args['expect']}: {lines[0]}", verdict=verdict)
             return result
         result.update(changed=False, verdict=verdict, lines=lines, answer=document)
@@ -58,7 +58,7 @@ class ActionModule(GuardedAction):
 
 
 def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> FlowAnswer:
-    """Raises FleetError, CommandError."""
+    """Return policy's answer for the flow; raise FleetError or CommandError."""
     asked = Asked(*(args[option] for option in _OPTIONS), args["source_port"], _OPTIONS)
     asked.kind()
     compiled = fleet_source.compile_targets(task_vars, {}, copies_complete=False, may_be_new=True)

@@ -12,7 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 class ActionModule(GuardedAction):
-    """Say where the inventory has to change for a switched mode to last, or change it; see the module of this name."""
+    """Show how to write a switched mode into the inventory, or write it; see the module of this name."""
 
     _requires_connection = False
 

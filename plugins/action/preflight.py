@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines impor
 
 
 class ActionModule(StateAction):
-    """Judge, on the controller, whether the observed host can take its state; see the module of this name."""
+    """Check, on the controller, whether the observed host can take its state; see the module of this name."""
 
     _requires_connection = False
 
@@ -51,7 +51,8 @@ class ActionModule(StateAction):
         )
         result["missing_packages"] = missing
         if self._task.check_mode and result["missing_packages"]:
-            # Installing is left out of a plan (apt needs its own package for that); what it would do is not.
+            # In check mode, the installation of packages itself is left out, because apt needs its own package for
+            # that. The plan names the packages.
             lines = [f"  + package  {name}" for name in result["missing_packages"]]
             result["changed"] = True
             result["diff"] = {"prepared": "\n".join([f"{host}  packages to install", *lines]) + "\n"}

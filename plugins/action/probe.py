@@ -13,22 +13,22 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.sta
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
 _PROOF_COUNT = 3
-#: A path is proven by one round in which nothing is lost: the first may meet neighbours whose addresses are not known.
+#: A path is proven by one round without a loss. The first rounds may have to resolve neighbours' addresses.
 _PROOF_ATTEMPTS = 3
-#: Seconds by which a watch outlives the waits that it was told of: for the tasks from the proof to the soak, and for
-#: each batch of hosts that Ansible takes at a time.
+#: Seconds by which a watch outlives the given waits: for the tasks from the proof to the soak, and for each batch of
+#: hosts that Ansible runs at a time.
 _MARGIN, _BATCH_MARGIN = 60, 20
 
 
 def watch_limit(waits: int, task_vars: t.Mapping[str, t.Any]) -> int:
-    """Seconds after which a watch ends by itself, in a run whose waits add up to `waits`."""
+    """Return the seconds after which a watch ends by itself, in a run whose waits add up to `waits` seconds."""
     hosts = len(task_vars.get("ansible_play_hosts_all", ()))
     batches = -(-hosts // max(1, int(task_vars.get("ansible_forks", 1))))
     return waits + _MARGIN + _BATCH_MARGIN * batches
 
 
 class ActionModule(StateAction):
-    """Work out what to probe from the fleet; see the module of this name."""
+    """Determine from the fleet what to probe; see the module of this name."""
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)

@@ -10,7 +10,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 
 
 class ActionModule(GuardedAction):
-    """Send a node what it is told of the others; see the module of this name."""
+    """Send a node the endpoints of other nodes; see the module of this name."""
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
@@ -26,6 +26,6 @@ class ActionModule(GuardedAction):
         answer = self._execute_module(
             module_name="baremetal.host_routing.remote_endpoints", module_args=args, task_vars=task_vars
         )
-        answer.pop("invocation", None)  # all workloads of the fleet, maybe, for each host
+        answer.pop("invocation", None)  # for each host, possibly all workloads of the fleet
         result.update(answer)
         return result

@@ -15,7 +15,7 @@ class ModuleDocFragment:
 options:
   fleet:
     description:
-      - Folder on the controller that M(baremetal.host_routing.fleet) returned. Read there.
+      - Folder on the controller that M(baremetal.host_routing.fleet) returned. Used on the controller.
     type: str
 """
 
@@ -23,7 +23,7 @@ options:
 options:
   observed:
     description:
-      - Name of the variable in which M(baremetal.host_routing.node_info) was registered. Read on the controller.
+      - Name of the variable in which M(baremetal.host_routing.node_info) was registered. Used on the controller.
     type: str
 """
 
@@ -31,9 +31,9 @@ options:
 options:
   phase:
     description:
-      - Which step on the way to the state is meant, when a pool changes its mode. Read on the controller.
-      - V(converge) is the state itself; V(prepare), V(links), V(divert), V(flip) and V(retire) are taken by all nodes
-        together.
+      - The step on the way to the state, when a pool changes its mode. Used on the controller.
+      - V(converge) is the state itself; V(prepare), V(links), V(divert), V(flip) and V(retire) are phases for
+        all nodes in step.
     type: str
     choices: [converge, prepare, links, divert, flip, retire]
     default: converge
@@ -43,11 +43,11 @@ options:
 options:
   pool:
     description:
-      - Pool whose mode is to be other than in the inventory, in this run. Needs O(mode). Read on the controller.
+      - Pool whose mode differs from the inventory in this run. Needs O(mode). Used on the controller.
     type: str
   mode:
     description:
-      - The mode of O(pool). Read on the controller.
+      - The mode of O(pool). Used on the controller.
     type: str
     choices: [ipip, ipip-crosssubnet, vxlan, vxlan-crosssubnet, direct]
 """

@@ -8,7 +8,7 @@ module: bgp_session_info
 short_description: Read the BGP sessions of a node
 version_added: 0.1.0
 description:
-  - Returns what the node's BIRD says of its BGP sessions.
+  - Returns the BGP sessions of the node as its BIRD reports them.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -35,17 +35,17 @@ running:
   returned: always
   type: bool
 version:
-  description: Version of BIRD, V(null) when it does not answer.
+  description: Version of BIRD, V(null) when BIRD does not answer.
   returned: always
   type: str
   sample: 2.0.12
 router_id:
-  description: Router id of BIRD, V(null) when it does not answer.
+  description: Router ID of BIRD, V(null) when BIRD does not answer.
   returned: always
   type: str
   sample: 10.10.1.11
 error:
-  description: Why BIRD does not answer, V(null) when it does.
+  description: Reason why BIRD does not answer, V(null) when it does.
   returned: always
   type: str
 sessions:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: convergence_info
-short_description: Wait until a node's sessions and routes stand
+short_description: Wait until a node's sessions and routes are in place
 version_added: 0.1.0
 description:
   - Waits, on the node, until all of its BGP sessions are Established and all routes that BIRD shall write are in the
-    kernel exactly as planned, with gateway, device and C(onlink). Looks every fraction of a second; one call instead of
-    many.
-  - Fails with what is missing when the time is over.
+    kernel exactly as planned, with gateway, device and C(onlink). Checks several times per second in a single call.
+  - Fails when the time is over, and names what is missing.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -24,12 +23,12 @@ extends_documentation_fragment:
 options:
   state:
     description:
-      - The NodeState whose sessions and routes are to stand. Without it the state stored on the node counts.
-      - The action takes it from O(fleet) when that is given.
+      - The NodeState whose sessions and routes to wait for. By default the state stored on the node.
+      - The action takes it from O(fleet) if that is given.
     type: dict
   timeout:
     description:
-      - Seconds to wait; V(0) looks once.
+      - Seconds to wait; V(0) checks once.
     type: int
     default: 60
   fail:
@@ -43,11 +42,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Wait until everything stands
+- name: Wait until everything is in place
   baremetal.host_routing.convergence_info:
     timeout: 30
 
-- name: Look once and go on
+- name: Check once and go on
   baremetal.host_routing.convergence_info:
     timeout: 0
     fail: false
@@ -60,17 +59,17 @@ converged:
   returned: always
   type: bool
 sessions:
-  description: How many BGP sessions there shall be, and how many are Established.
+  description: Number of BGP sessions that shall exist, and number that are Established.
   returned: always
   type: dict
   sample: {expected: 3, established: 3}
 routes:
-  description: How many routes BIRD shall write, and how many are in the kernel as they shall be.
+  description: Number of routes that BIRD shall write, and number that are in the kernel as planned.
   returned: always
   type: dict
   sample: {expected: 3, present: 3}
 missing:
-  description: What is not as it shall be, in words.
+  description: Each missing or wrong session or route, in words.
   returned: always
   type: list
   elements: str
@@ -89,12 +88,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 
-#: How many missing things a message names; all are in `missing`.
+# Number of missing things that a message names; all are in `missing`.
 _NAMED = 5
 
 
 def state_of(params: t.Mapping[str, t.Any], here: machine.Machine) -> NodeState:
-    """Raises ValueError or StoreError."""
+    """Return the state to wait for; raise ValueError or StoreError."""
     if params["state"] is not None:
         return NodeState.from_dict(params["state"])
     stored = Store(here.store).load()

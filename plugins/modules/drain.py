@@ -5,10 +5,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: drain
-short_description: Have a node take no new workloads
+short_description: Stop a node from accepting new workloads
 version_added: 0.3.0
 description:
-  - From then on the node's agent refuses to add workloads, also after a restart. Those that run go on.
+  - The node's agent refuses to add workloads from then on, also after a restart. Present workloads keep running.
   - M(baremetal.host_routing.node), and so C(playbooks/site.yml), takes the node back into service.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
@@ -19,7 +19,7 @@ extends_documentation_fragment:
 options:
   who:
     description:
-      - Who does it, for those whose workloads are refused.
+      - Name of the person or tool that drains the node. A refused workload's error shows it.
     type: str
     default: ansible
 seealso:
@@ -28,11 +28,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Take no new workloads
+- name: Accept no new workloads
   baremetal.host_routing.drain:
   register: drained
 
-- name: Wait until the last one is gone
+- name: Wait until no workload is left
   baremetal.host_routing.drain:
   register: drained
   until: drained.workloads | length == 0
@@ -42,7 +42,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 workloads:
-  description: Ids of the workloads that run here and came between runs, which no other node has.
+  description: IDs of the present workloads that came between runs and that no other node has.
   returned: always
   type: list
   elements: str

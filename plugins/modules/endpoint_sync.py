@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: endpoint_sync
-short_description: Work out what each node is to be told of other nodes' workloads
+short_description: Determine which workloads of other nodes each node lacks
 version_added: 0.2.0
 description:
-  - Takes what all hosts of the play registered from M(baremetal.host_routing.remote_endpoints_info), and keeps for each
-    what it does not know yet in a folder that lasts as long as the run. Run it once.
-  - About its own addresses alone is a node believed. Workloads with an address outside of the blocks that the lockfile
-    gives to their node, or with a name, label or port that Calico does not take, are left out with a warning.
-  - Nodes of the inventory that are not in the play, or did not answer, are left as the others know them.
+  - Takes what all hosts of the play registered from M(baremetal.host_routing.remote_endpoints_info), and stores the
+    endpoints that each node does not know yet in a folder that exists until the end of the run. Run it once.
+  - A node can report only its own addresses. Workloads with an address outside of the blocks that the lockfile gives to
+    their node, or with a name, label or port that Calico does not accept, are left out with a warning.
+  - Other nodes keep what they know of nodes that are not in the play or did not answer.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -39,13 +39,13 @@ EXAMPLES = r"""
   baremetal.host_routing.remote_endpoints_info:
   register: asked
 
-- name: Work out what each lacks
+- name: Determine what each node lacks
   baremetal.host_routing.endpoint_sync:
     asked: asked
   register: exchange
   run_once: true
 
-- name: Tell each node
+- name: Send each node what it lacks
   baremetal.host_routing.remote_endpoints:
     exchange: "{{ exchange.path }}"
 """
@@ -61,7 +61,7 @@ answered:
   type: list
   elements: str
 left_out:
-  description: Workloads that nodes told of and that are not passed on, and why, in words.
+  description: Workloads that nodes reported and that are not passed on, with the reasons, in words.
   returned: success
   type: list
   elements: str

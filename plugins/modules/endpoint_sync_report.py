@@ -7,10 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: endpoint_sync_report
-short_description: Say what an exchange of workloads between nodes brought
+short_description: Report the result of an exchange of workloads between nodes
 version_added: 0.2.0
 description:
-  - Prints which nodes could not be asked or told, and one line for the fleet.
+  - Prints which nodes could not be read or updated, and one line for the fleet.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -31,7 +31,7 @@ options:
     required: true
   strict:
     description:
-      - Whether it is a failure when a node could not be asked or told.
+      - Whether the task fails when a node could not be read or updated.
     type: bool
     default: false
 seealso:
@@ -48,12 +48,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 lines:
-  description: What was printed.
+  description: The printed lines.
   returned: success
   type: list
   elements: str
 problems:
-  description: Which nodes could not be asked or told, and why, in words.
+  description: Nodes that could not be read or updated, with the reasons, in words.
   returned: success
   type: list
   elements: str

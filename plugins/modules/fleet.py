@@ -10,11 +10,11 @@ module: fleet
 short_description: Compile the inventory into one state per node
 version_added: 0.1.0
 description:
-  - Checks the variables of all nodes of the inventory, plans their blocks on from the lockfile, and keeps the result
+  - Checks the variables of all nodes of the inventory, extends the plan of blocks in the lockfile, and keeps the result
     on the controller for the other actions of the run.
-  - Runs on the controller only and once a run. All nodes of the inventory are planned for, whatever C(--limit) says.
-  - An inventory that cannot be compiled ends in one error that names variable, value, rule and way out; no host is
-    touched.
+  - Runs on the controller only, and once per run. It plans for all nodes of the inventory, whatever C(--limit) selects.
+  - An inventory that cannot be compiled causes one error that names the variable, its value, the rule and the remedy.
+    No host is changed.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -31,32 +31,32 @@ options:
     required: true
   as_observed:
     description:
-      - Compile with the modes and BGP sessions that the nodes have, not with those of the inventory.
+      - Compile with the modes and BGP sessions that the nodes have, instead of those of the inventory.
     type: bool
     default: false
   restore:
     description:
-      - Name of the variable in which a stored generation of each host was registered; its states become the targets.
+      - Name of the variable in which each host registered a stored generation. Its states become the targets.
     type: str
   without:
     description:
-      - Name of a node that is to leave the fleet. It is planned as if the inventory did not have it any more.
+      - Name of a node that leaves the fleet. The plan ignores it, as if the inventory did not contain it.
     type: str
   hold:
     description:
-      - Whether backup routes hold traffic in the phases, also where this run finds no session that asks for them.
+      - Whether backup routes hold traffic in the phases even if this run finds no session that needs them.
     type: bool
     default: false
   topology:
     description:
-      - BGP as the inventory says (V(inventory)), or as a mesh or with reflectors in place of that. Pools keep the modes
-        that the nodes have.
+      - BGP as in the inventory (V(inventory)), or a mesh or reflectors instead. Pools keep the modes that the nodes
+        have.
     type: str
     choices: ["", inventory, mesh, reflectors]
     default: ""
   limits:
     description:
-      - How much the run may interrupt before it is refused; -1 is no limit. What it interrupts is printed.
+      - How much the run may interrupt before it is refused; V(-1) is no limit. The interruptions are printed.
     type: dict
     suboptions:
       session_resets:
@@ -64,20 +64,20 @@ options:
         type: int
         default: -1
       external_resets:
-        description: Those of them with routers outside the fleet.
+        description: The sessions among these that are with routers outside the fleet.
         type: int
         default: -1
       hosts_changed:
-        description: Hosts that change, policy aside.
+        description: Hosts that change, other than by policy.
         type: int
         default: -1
       routes_withdrawn:
-        description: Blocks that are announced and will not be.
+        description: Announced blocks that will no longer be announced.
         type: int
         default: -1
   approve:
     description:
-      - RV(approval) of a plan that may go further than O(limits).
+      - The RV(approval) of a plan that may exceed O(limits).
     type: str
     default: ""
 """
@@ -92,7 +92,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: Private folder on the controller from which the other actions read what each node shall have.
+  description: Private folder on the controller from which the other actions read the states of the nodes.
   returned: success
   type: str
   sample: /root/.ansible/tmp/ansible-local-1/host_routing-abc
@@ -112,11 +112,11 @@ generation:
   type: int
   sample: 3
 change:
-  description: Whether some node can get to its state only through the phases of a change.
+  description: Whether a node can reach its state only through the phases of a change.
   returned: success
   type: bool
 hold:
-  description: Whether backup routes hold traffic in the phases, since BGP sessions are interrupted.
+  description: Whether backup routes hold traffic in the phases, because BGP sessions are interrupted.
   returned: success
   type: bool
 divert:
@@ -124,7 +124,7 @@ divert:
   returned: success
   type: bool
 fresh:
-  description: Hosts that have nothing yet.
+  description: Hosts that have no state yet.
   returned: success
   type: list
   elements: str

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fleet_lint
-short_description: Look for what does not work in an inventory, or is hardly meant
+short_description: Find settings of an inventory that cannot work or are probably a mistake
 version_added: 0.3.0
 description:
-  - Reads the whole inventory and says of all that is wrong with it, not only of the first thing, what it is, where it
-    is written and how to go on.
-  - What cannot be at all is refused by every run as well; then nothing else is told. Else the rules are asked, which
-    docs/validate.md lists. An error does not work, a warning works and breaks easily or is hardly meant.
-  - No host is touched. Of facts only those that are cached are known.
+  - Reads the whole inventory and reports all problems, not only the first one, each with its place in the inventory and
+    the remedy.
+  - Impossible settings, which every run refuses, are reported alone. Otherwise the module applies the rules in
+    docs/validate.md. An error is a setting that does not work. A warning is a setting that works but breaks easily or
+    is probably a mistake.
+  - Connects to no host, and uses only facts that are cached.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -29,16 +30,16 @@ options:
     default: false
   output:
     description:
-      - How to print what was found.
+      - How to print the findings.
     type: str
     choices: [text, json, none]
     default: text
   answer_file:
     description:
-      - File on the controller into which it is written as well, as JSON. RV(lines), and an C(answer) with the rest.
+      - File on the controller to write the findings to as JSON, with RV(lines), and the rest in an C(answer).
     type: path
 notes:
-  - Rules whose findings are meant can be left out with the fleet variable C(calico_lint_ignore).
+  - The fleet variable C(calico_lint_ignore) switches rules off whose findings are intended.
 seealso:
   - module: baremetal.host_routing.fleet
 """
@@ -56,27 +57,27 @@ good:
   returned: success
   type: bool
 errors:
-  description: How many errors there are.
+  description: Number of errors.
   returned: success
   type: int
 warnings_found:
-  description: How many warnings there are.
+  description: Number of warnings.
   returned: success
   type: int
 findings:
-  description: All of them, errors first.
+  description: All findings, errors first.
   returned: success
   type: list
   elements: dict
   contains:
     severity: {description: V(error) or V(warning)., type: str}
-    rule: {description: Its name; V(refused) for what cannot be at all., type: str}
-    variable: {description: What it is about., type: str}
-    origin: {description: 'File and line, empty where they are not known.', type: str}
-    what: {description: What is odd., type: str}
-    remedy: {description: How to go on., type: str}
+    rule: {description: Name of the rule; V(refused) for an impossible setting., type: str}
+    variable: {description: The variable concerned., type: str}
+    origin: {description: 'File and line, empty if unknown.', type: str}
+    what: {description: The problem., type: str}
+    remedy: {description: The remedy., type: str}
 lines:
-  description: The same as it is printed for people.
+  description: The findings as printed for people.
   returned: success
   type: list
   elements: str

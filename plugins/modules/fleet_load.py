@@ -7,14 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fleet_load
-short_description: Count what BGP costs in an inventory's fleet
+short_description: Calculate the cost of BGP in an inventory's fleet
 version_added: 0.3.0
 description:
-  - Says of each node of an inventory how many BGP sessions, paths and routes it will have, how much it announces, and
-    how much memory BIRD takes. Nodes for which that is the same are told together.
-  - Counted are the sessions that a run would configure, and the blocks of the lockfile with those that a run would
-    plan. docs/scaling.md says what is not known of routers outside the fleet, and how exact memory is.
-  - No host is touched.
+  - Reports for each node of an inventory the number of its BGP sessions, paths and routes, of its announcements, and
+    the memory of its BIRD. Nodes with equal figures are reported together.
+  - The figures are for the sessions that a run would configure, and for the blocks of the lockfile together with those
+    that a run would add. docs/scaling.md says what is unknown of routers outside the fleet, and how accurate the memory
+    is.
+  - Connects to no host.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -25,39 +26,39 @@ extends_documentation_fragment:
 options:
   output:
     description:
-      - How to print what was counted.
+      - How to print the figures.
     type: str
     choices: [text, json, none]
     default: text
   answer_file:
     description:
-      - File on the controller into which it is written as well, as JSON. RV(lines), and an C(answer) with the rest.
+      - File on the controller to write the figures to as JSON, with RV(lines), and the rest in an C(answer).
     type: path
 seealso:
   - module: baremetal.host_routing.fleet_lint
 """
 
 EXAMPLES = r"""
-- name: Tell what BGP will cost
+- name: Calculate the cost of BGP
   baremetal.host_routing.fleet_load:
   run_once: true
 """
 
 RETURN = r"""
 sessions:
-  description: Sessions of the whole fleet, each counted once, those with routers outside among them.
+  description: Sessions of the whole fleet, each counted once, including those with routers outside.
   returned: success
   type: int
 blocks:
-  description: Blocks that nodes tell each other of.
+  description: Blocks that nodes announce to each other.
   returned: success
   type: int
 told_at_start:
-  description: Routes that are announced when the whole fleet starts from nothing. It is a least.
+  description: Minimum number of routes that are announced when the whole fleet starts from nothing.
   returned: success
   type: int
 nodes:
-  description: Nodes that BGP costs the same, what takes the most memory first.
+  description: Groups of nodes with equal figures, sorted by memory, the largest first.
   returned: success
   type: list
   elements: dict
@@ -65,21 +66,21 @@ nodes:
     nodes: {description: Their names., type: list, elements: str}
     role: {description: 'V(node), V(node that reflects) or V(reflector).', type: str}
     sessions: {description: Sessions of each., type: int}
-    paths: {description: Routes that peers told it and that it keeps., type: int}
-    routes: {description: Different blocks of others among these., type: int}
+    paths: {description: Routes that it keeps from its peers., type: int}
+    routes: {description: Different blocks of other nodes among these., type: int}
     sent: {description: Routes that it announces when the whole fleet starts from nothing., type: int}
-    received: {description: Those that it is told then., type: int}
+    received: {description: Routes that it receives then., type: int}
     told_of_a_block: {description: UPDATEs in the whole fleet for one more block of one of them., type: int}
-    memory: {description: MiB that a BIRD has resident., type: float}
+    memory: {description: Resident memory of a BIRD in MiB., type: float}
 uniform:
   description:
-    - The same of as many nodes that are all alike, as C(calicoctl scale -o json) has it; in a mesh and behind two
-      reflectors.
+    - The same figures for a fleet of as many equal nodes, in a mesh and behind two reflectors, as C(calicoctl scale -o
+      json) prints them.
   returned: success
   type: list
   elements: dict
 lines:
-  description: The same as it is printed for people.
+  description: The figures as printed for people.
   returned: success
   type: list
   elements: str

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fleet_report
-short_description: Say in a few lines what a run did to the fleet
+short_description: Report in a few lines what a run has changed in the fleet
 version_added: 0.1.0
 description:
-  - Sums up what all hosts of the play registered; in check mode what a run would do. Names the hosts that could not
-    be reached.
+  - Sums up what all hosts of the play registered; in check mode, what a run would change. Names the hosts that could
+    not be reached.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -35,7 +35,7 @@ options:
     type: str
   started:
     description:
-      - When the run began, in seconds since the epoch.
+      - Start of the run, in seconds since the epoch.
     type: float
 """
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fleet_status
-short_description: Show how all nodes are doing, as one table
+short_description: Show the status of all nodes as one table
 version_added: 0.2.0
 description:
-  - Prints what all hosts of the play registered as a table, a row for each, also for one that cannot be reached, and
-    beneath it, in words, what is not as it shall be.
+  - Prints a table with a row for each host of the play, also for hosts that cannot be reached, and below it, in words,
+    everything that is wrong.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -27,13 +27,13 @@ options:
     required: true
   output:
     description:
-      - How to print it.
+      - How to print the status.
     type: str
     choices: [text, json]
     default: text
   strict:
     description:
-      - Whether it is a failure when something is not as it shall be.
+      - Whether the task fails when something is wrong.
     type: bool
     default: false
 seealso:
@@ -41,12 +41,12 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at each node
+- name: Read the status of each node
   baremetal.host_routing.node_status_info:
   register: calico_node_status
   ignore_unreachable: true
 
-- name: Show them all
+- name: Show the status of all nodes
   baremetal.host_routing.fleet_status:
     status: calico_node_status
   run_once: true
@@ -59,16 +59,16 @@ lines:
   type: list
   elements: str
 good:
-  description: Whether everything is as it shall be.
+  description: Whether everything is as planned.
   returned: success
   type: bool
 problems:
-  description: What is not, in words.
+  description: Everything that is wrong, in words.
   returned: success
   type: list
   elements: str
 nodes:
-  description: By host, what it registered; V(null) for one that could not be read.
+  description: The status that each host registered, by host; V(null) for a host that could not be read.
   returned: success
   type: dict
 """

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: generation_choice
-short_description: Pick the stored generation that a rollback means
+short_description: Choose the stored generation for a rollback
 version_added: 0.1.0
 description:
-  - Runs on the controller. Without a plan it fails with the table of what the host can return to.
+  - Runs on the controller. Without a plan it fails and prints the generations that the host can return to.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -30,7 +30,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Choose the generation before this one
+- name: Choose the previous generation
   baremetal.host_routing.generation_choice:
     observed: calico_node_observed
     plan: previous

@@ -8,9 +8,9 @@ module: interface_sysctl
 short_description: Routing settings of an interface
 version_added: 0.1.0
 description:
-  - Sets what routing for workloads takes of an interface, in an order that is safe. C(proxy_delay) comes before
-    C(proxy_arp), whatever the order of the options; and what a change of forwarding resets is put right behind it.
-  - Settings that are not named stay as they are. They last until the interface goes or the host restarts.
+  - Sets what an interface needs for routing to workloads, in a safe order. C(proxy_delay) comes before C(proxy_arp),
+    whatever the order of the options. Settings that a change of forwarding resets are restored after it.
+  - Settings that are not named stay as they are. They last until the interface is deleted or the host restarts.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -25,28 +25,28 @@ options:
     required: true
   forwarding:
     description:
-      - Whether packets that come in by it are forwarded.
+      - Whether packets that arrive on it are forwarded.
     type: bool
   proxy_arp:
     description:
-      - Whether the host answers ARP requests on it for addresses that it has a route to by another interface.
+      - Whether the host answers ARP requests on it for addresses to which it has a route through another interface.
     type: bool
   proxy_delay:
     description:
-      - For how long such an answer may be delayed, in hundredths of a second.
+      - Maximum delay of such an answer, in hundredths of a second.
     type: int
   rp_filter:
     description:
-      - How the source of a packet is checked, V(0) not at all, V(1) strictly, V(2) loosely.
+      - Check of packets' source addresses, V(0) none, V(1) strict, V(2) loose.
     type: int
     choices: [0, 1, 2]
   accept_local:
     description:
-      - Whether packets with a source address of the host itself are taken.
+      - Whether packets with a source address of the host itself are accepted.
     type: bool
   send_redirects:
     description:
-      - Whether senders are told of a better router.
+      - Whether the host tells senders of a better router (ICMP redirects).
     type: bool
 seealso:
   - module: baremetal.host_routing.interface_sysctl_info
@@ -60,7 +60,7 @@ EXAMPLES = r"""
     proxy_arp: true
     forwarding: true
 
-- name: Forward at all
+- name: Switch forwarding on
   baremetal.host_routing.interface_sysctl:
     interface: all
     forwarding: true
@@ -68,7 +68,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plan:
-  description: What differed, one line each.
+  description: The differences, one line each.
   returned: always
   type: list
   elements: str
@@ -87,7 +87,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 
 
 def wanted(params: t.Mapping[str, t.Any]) -> list[Sysctl]:
-    """Raises ValueError for what the interface does not have."""
+    """Return the settings to make; raise ValueError for a setting that the interface does not have."""
     if params["interface"] == "all" and params["proxy_delay"] is not None:
         raise ValueError("interface all has no proxy_delay. Set it on default, or on each interface.")
     return [

@@ -8,7 +8,7 @@ module: interface_sysctl_info
 short_description: Read routing settings of an interface
 version_added: 0.1.0
 description:
-  - Returns the settings that M(baremetal.host_routing.interface_sysctl) knows.
+  - Returns the settings that M(baremetal.host_routing.interface_sysctl) manages.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:

@@ -8,9 +8,9 @@ module: iptables_table
 short_description: The collection's chains of an iptables table
 version_added: 0.1.0
 description:
-  - Has exactly the given chains C(cali-*) in a table, and the given rules first in chains of others, all of it in one
+  - Makes a table contain exactly the given chains C(cali-*), and the given rules at the top of other chains, in one
     transaction of C(iptables-restore --noflush).
-  - Each rule carries a hash in its comment, by which it is known again. Rules without it are never changed.
+  - Each rule has a hash in its comment, which identifies it. Rules without one are never changed.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -26,19 +26,19 @@ options:
     default: filter
   family:
     description:
-      - IP version whose table it is.
+      - IP version of the table.
     type: int
     choices: [4, 6]
     default: 4
   chains:
     description:
-      - Rules of each chain, as C(iptables) takes them behind C(-A) and the chain's name.
+      - Rules of each chain, as the arguments that C(iptables) takes after C(-A) and the chain's name.
       - Chains C(cali-*) of the collection that are not named are removed.
     type: dict
     default: {}
   hooks:
     description:
-      - Rules to be kept first in chains of others.
+      - Rules to keep at the top of chains that are not the collection's.
     type: list
     elements: dict
     default: []
@@ -48,7 +48,7 @@ options:
         type: str
         required: true
       rule:
-        description: The rule, mostly a jump.
+        description: The rule, usually a jump.
         type: str
         required: true
   state:
@@ -62,7 +62,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Hide workloads behind the host towards the rest of the world
+- name: Masquerade traffic of workloads to the outside
   baremetal.host_routing.iptables_table:
     table: nat
     chains:
@@ -75,7 +75,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plan:
-  description: What differed, one line each.
+  description: The differences, one line each.
   returned: always
   type: list
   elements: str
@@ -94,7 +94,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 
 
 def wanted(params: t.Mapping[str, t.Any]) -> IptablesTable:
-    """Raises ValueError for a chain that is not ours to have, and for rules that are no list."""
+    """Return the table to make.
+
+    Raise ValueError for a chain that cannot belong to the collection, and for rules that are not a list.
+    """
     chains: dict[str, tuple[str, ...]] = {}
     for name, rules in params["chains"].items():
         if not name.startswith(iptables.PREFIX) or len(name) > 28:

@@ -8,7 +8,7 @@ module: iptables_table_info
 short_description: Read the collection's iptables rules
 version_added: 0.1.0
 description:
-  - Returns the chains C(cali-*) of the collection and its rules in chains of others.
+  - Returns the collection's chains C(cali-*) and its rules in other chains.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -23,7 +23,7 @@ options:
     choices: [filter, nat, mangle, raw]
   family:
     description:
-      - IP version whose tables are returned.
+      - IP version of the tables.
     type: int
     choices: [4, 6]
     default: 4
@@ -32,7 +32,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Read the rules that hide workloads behind the host
+- name: Read the rules that masquerade traffic of workloads
   baremetal.host_routing.iptables_table_info:
     table: nat
 """

@@ -8,16 +8,17 @@ module: node
 short_description: Bring a whole node to its state
 version_added: 0.1.0
 description:
-  - Brings devices, addresses, workloads, routes, rules, sysctls, IP sets, iptables, bird.cfg and files of a node to
-    one NodeState, in one call and in an order that cuts nothing off. BIRD reads a changed bird.cfg again, it is not
-    restarted.
-  - Where the node's agent runs it is the agent that changes the kernel, and the module tells it what the node shall
-    have. Workloads that came between runs stay as they are, with and without an agent.
-  - What is not marked as the collection's own is never changed. Where it stands in the way nothing is changed at all.
-  - The state is stored on the node, where the boot unit applies it after a restart, and kept as a generation to
-    return to.
-  - Given no O(state), its action compiles the inventory on the controller and works out the state of this host. Where
-    O(observed) is not given either it asks the host for what it has.
+  - Changes devices, addresses, workloads, routes, rules, sysctls, IP sets, iptables, bird.cfg and files of a node so
+    that they match one NodeState, in one call and in an order that interrupts nothing. BIRD reloads a changed bird.cfg
+    without a restart.
+  - If the node's agent runs, the module sends the state to the agent, which changes the kernel. Workloads that were
+    added between runs stay, with and without an agent.
+  - Objects that are not marked as the collection's own are never changed. If one of them conflicts with the state,
+    nothing is changed.
+  - The state is stored on the node, where the boot unit applies it after a restart. It is also kept as a generation for
+    rollbacks.
+  - Without O(state), the action compiles the inventory on the controller and determines the state of this host. Without
+    O(observed), it first reads what the host has.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -34,69 +35,69 @@ options:
   state:
     description:
       - The NodeState, as M(baremetal.host_routing.node_info) returns it.
-      - Without it the action takes the host's state from O(fleet), or compiles the inventory.
+      - By default the action takes the host's state from O(fleet), or compiles the inventory.
     type: dict
   by_phase:
     description:
-      - In check mode, plan each phase of the change that leads to the state as well. Read by the action.
+      - In check mode, plan each phase of the change that leads to the state as well. Used by the action.
     type: bool
     default: false
   phases:
     description:
-      - The phases on the way to the state, for their plans in check mode. Filled in by the action.
+      - The phases that lead to the state, for their plans in check mode. Filled in by the action.
     type: list
     elements: dict
     suboptions:
       phase:
-        description: Its name.
+        description: Name of the phase.
         type: str
         required: true
       state:
-        description: The NodeState in it.
+        description: The NodeState of the phase.
         type: dict
         required: true
       bird_config:
-        description: The content of bird.cfg in it.
+        description: Content of bird.cfg in the phase.
         type: str
   bird_config:
     description:
-      - Content of bird.cfg. It is checked by BIRD before anything is changed. Without it BIRD is left alone.
+      - Content of bird.cfg. BIRD checks it before anything is changed. Without it BIRD is not touched.
     type: str
   bgp_passwords:
     description:
-      - Passwords of the BGP sessions that O(state) names, packed. Filled in by the action from C(calico_bgp_secrets).
-      - They are written to a file of their own beside bird.cfg, which only root and the group of BIRD can read, and
-        nowhere else. Those that the node has already need not be given.
+      - Passwords of the BGP sessions in O(state), packed. Filled in by the action from C(calico_bgp_secrets).
+      - They are written only to a separate file beside bird.cfg, which only root and the group of BIRD can read.
+        Passwords that the node already has can be left out.
     type: str
   files:
     description:
-      - Files that belong to the node. Those that an earlier call had and this one has not are removed.
+      - Files that belong to the node. Files of an earlier call that are not in this list are removed.
       - Without this option they stay as they are.
     type: list
     elements: dict
     suboptions:
       path:
-        description: Where the file is on the node.
+        description: Path of the file on the node.
         type: str
         required: true
       content:
-        description: What it says.
+        description: Content of the file.
         type: str
       src:
-        description: A file of the role calico_node with its content. Read by the action.
+        description: A file of the role calico_node with the content. Used by the action.
         type: str
       mode:
-        description: Its permissions, octal.
+        description: Permissions of the file, octal.
         type: str
         default: "0644"
       last:
-        description: That it tells others of the node being ready. It is written when all else stands and removed first.
+        description: Whether the file shows that the node is ready. It is written last and removed first.
         type: bool
         default: false
   units:
     description:
-      - Units of systemd that the node needs, in the order in which they are seen to, when all else stands.
-      - Systemd reads its units again before, where files of them changed.
+      - Systemd units that the node needs, in the order of their start, after all other changes.
+      - Systemd reloads its units first if their files have changed.
     type: list
     elements: dict
     suboptions:
@@ -105,44 +106,44 @@ options:
         type: str
         required: true
       enabled:
-        description: Whether it starts with the host. Without it that stays as it is.
+        description: Whether it starts with the host. By default this stays as it is.
         type: bool
       started:
-        description: Whether it runs. Without it that stays as it is.
+        description: Whether it runs. By default this stays as it is.
         type: bool
       masked:
-        description: Whether it is to be kept from ever starting. Nothing is unmasked.
+        description: Whether it is masked, so that it never starts. Units are never unmasked.
         type: bool
         default: false
       bgp:
         description:
-          - That the unit is enabled and runs where the state has BGP, and does neither elsewhere. Read by the action.
+          - Enable and start the unit if the state has BGP, disable and stop it otherwise. Used by the action.
         type: bool
   engine:
     description:
-      - Path, on the node, of the engine that the boot unit runs, as a bundle. Sent by the action when it differs.
+      - Path on the node of the bundle with the engine that the boot unit runs. The action sends it if it differs.
     type: path
   engine_digest:
     description:
-      - Which engine the node shall have.
+      - Digest of the engine that the node shall have.
     type: str
   who:
     description:
-      - Who brings the node to this state, for the list of generations.
+      - Name of the person or tool that applies this state, for the list of generations.
     type: str
     default: ansible
   confirm_timeout:
     description:
-      - Seconds after which the node goes back by itself to what it had before, unless the change is confirmed by a new
-        connection. The action does that for each host as soon as the host is changed; V(0) is off.
-      - What goes back is what O(state) and O(bird_config) say; files, units and the engine stay. A node that had
-        nothing yet goes back to the same state without policy.
-      - Where a run fails for another reason, and the node can be reached, it stays as the failure left it.
+      - Seconds after which the node reverts the change by itself, unless a new connection confirms it. The action
+        confirms it for each host as soon as the host is changed; V(0) switches this off.
+      - Only the changes of O(state) and O(bird_config) are reverted; files, units and the engine stay. A node that had
+        no state before reverts to the same state without policy.
+      - If a run fails for another reason and the node can be reached, the node stays as the failure left it.
     type: int
     default: 0
   change:
     description:
-      - Name of this change, by which it is confirmed. Filled in by the action.
+      - Name of this change, with which it is confirmed. Filled in by the action.
     type: str
 seealso:
   - module: baremetal.host_routing.node_confirm
@@ -151,10 +152,10 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Bring the host to what the inventory says of it
+- name: Apply the inventory to the host
   baremetal.host_routing.node:
 
-- name: Show what that would change
+- name: Show what this would change
   baremetal.host_routing.node:
   check_mode: true
   diff: true
@@ -167,28 +168,28 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plan:
-  description: What differed, one line each; what breaks comes first, then what changes, then what is added.
+  description: The differences, one line each. Interruptions come first, then changes, then additions.
   returned: always
   type: list
   elements: str
   sample: ["+ route    10.244.12.64/26  blackhole    own block"]
 changes:
-  description: The same as data.
+  description: The differences as data.
   returned: always
   type: list
   elements: dict
   contains:
-    kind: {description: "What it is: device, address, route, sysctl, file, bird, session...", type: str, sample: route}
+    kind: {description: "Kind: device, address, route, sysctl, file, bird, session...", type: str, sample: route}
     action:
       description: V(+) added, V(~) changed, V(-) removed, V(=) kept on purpose, V(!) in the way, or interrupted.
       type: str
-    subject: {description: Which one., type: str, sample: 10.244.12.64/26}
-    before: {description: What it was., type: str}
-    after: {description: What it is now., type: str, sample: blackhole}
-    note: {description: Why., type: str, sample: own block}
-    by: {description: "Who makes it so, V(node) or V(bird).", type: str, sample: node}
+    subject: {description: The object., type: str, sample: 10.244.12.64/26}
+    before: {description: Its value before., type: str}
+    after: {description: Its value after., type: str, sample: blackhole}
+    note: {description: The reason., type: str, sample: own block}
+    by: {description: "Which program makes the change, V(node) or V(bird).", type: str, sample: node}
 phases:
-  description: For each phase of a change, in their order, what it will change when the one before is done.
+  description: For each phase of a change, in order, what it will change after the phase before it.
   returned: in check mode, with O(by_phase)
   type: list
   elements: dict
@@ -201,41 +202,41 @@ new:
   returned: always
   type: bool
 sessions_begun:
-  description: Number of BGP sessions that are new with this.
+  description: Number of BGP sessions that this change adds.
   returned: always
   type: int
 sessions_reset:
-  description: Number of BGP sessions that this ends or restarts.
+  description: Number of BGP sessions that this change ends or restarts.
   returned: always
   type: int
 routes_withdrawn:
-  description: Number of routes of this node that go.
+  description: Number of routes that this node loses.
   returned: always
   type: int
 kept:
-  description: What stays although nothing asks for it any more, and why.
+  description: Objects that stay although nothing needs them any more, and the reasons.
   returned: always
   type: list
   elements: str
   sample: ["10.244.3.0/32 kept: 2 open sockets use it"]
 units_changed:
-  description: Whether systemd has to read its units again.
+  description: Whether systemd has to reload its units.
   returned: always
   type: bool
 generation:
-  description: Number of the generation that was recorded, V(null) where the state is the newest one already.
+  description: Number of the recorded generation, V(null) if the state is already the newest one.
   returned: always
   type: int
 cut:
   description:
-    - SSH connections to this host like which a new one would not come about under the new policy, and why.
+    - SSH connections to this host that could not be opened again under the new policy, and the reasons.
   returned: always
   type: list
   elements: str
   sample: ["a new connection like ssh from 10.10.1.1 to 10.10.1.11 port 22 would be cut by no-ssh#1 (ingress,
            HostEndpoint node1-eth0)"]
 unconfirmed:
-  description: The change that waits for being confirmed, V("") if none does. Read by the action.
+  description: The change that waits for a confirmation, V("") if none does. Used by the action.
   returned: always
   type: str
 confirmed:
@@ -318,7 +319,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 
 
 def target_of(params: t.Mapping[str, t.Any]) -> Stored:
-    """Raises ValueError for a state that this release cannot read."""
+    """Return the state, bird.cfg and files to apply; raise ValueError for a state that this release cannot read."""
     if params["state"] is None:
         raise ValueError("state is missing. It is worked out by the module's action, on the controller.")
     files = None
@@ -331,7 +332,7 @@ def target_of(params: t.Mapping[str, t.Any]) -> Stored:
 
 
 def units_of(params: t.Mapping[str, t.Any]) -> tuple[units.WantedUnit, ...]:
-    """Without those of which nothing is asked."""
+    """Return the units that have something to be set."""
     wanted = [
         units.WantedUnit(entry["name"], entry["enabled"], entry["started"], entry["masked"])
         for entry in params["units"] or ()
@@ -357,7 +358,7 @@ def confirm_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> t.Option
 
 
 def waiting_change(here: machine.Machine) -> str:
-    """The change that waits for being confirmed, also where making it failed."""
+    """Return the name of the change that waits for its confirmation, even if the change failed; "" if none waits."""
     try:
         pending = unconfirmed.UnconfirmedStore(here.store).load()
     except StoreError:
@@ -366,7 +367,7 @@ def waiting_change(here: machine.Machine) -> str:
 
 
 def phases_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """What each phase will change, as data and in lines."""
+    """Return what each phase will change, as data and in lines."""
     plans = []
     for entry in params["phases"] or ():
         state = NodeState.from_dict(entry["state"])
@@ -383,7 +384,7 @@ def phases_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> list[dict
 
 
 def prepared_diff(plan: ChangePlan, steps: t.Sequence[t.Mapping[str, t.Any]] = ()) -> str:
-    """The plan as people read it, then the texts that change. What the phases do on the way goes first."""
+    """Return the plan for people: the phases on the way, the plan's lines, then the differences of texts."""
     node, lines = plan.target.state.node, []
     for step in steps:
         lines.append(
@@ -398,7 +399,10 @@ def prepared_diff(plan: ChangePlan, steps: t.Sequence[t.Mapping[str, t.Any]] = (
 
 
 def _count(changes: t.Iterable[tuple[str, str]]) -> str:
-    """Of (kind, action). A session that restarts comes of another change."""
+    """Return the number of changes in words, from pairs (kind, action).
+
+    A session that restarts is not counted, since another change causes it.
+    """
     count = sum(action != "=" and kind != "session" for kind, action in changes)
     return f"{count} change{'' if count == 1 else 's'}"
 

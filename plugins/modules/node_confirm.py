@@ -5,13 +5,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_confirm
-short_description: Confirm a change of a node, which goes back from it otherwise
+short_description: Confirm a change of a node, which reverts it otherwise
 version_added: 0.2.0
 description:
-  - Tells a node that it can be reached since it was changed with O(baremetal.host_routing.node#module:confirm_timeout).
-  - M(baremetal.host_routing.node) does this by itself, by a new connection. Called by hand it keeps a change whose
-    controller went away, as long as the node has not gone back from it.
-  - The state that is confirmed becomes a generation.
+  - Confirms that a node can be reached since it was changed with O(baremetal.host_routing.node#module:confirm_timeout).
+  - M(baremetal.host_routing.node) does this by itself through a new connection. Used by hand, this module keeps a
+    change whose controller has failed, as long as the node has not reverted it.
+  - The confirmed state becomes a generation.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -26,12 +26,13 @@ attributes:
 options:
   change:
     description:
-      - The change, as M(baremetal.host_routing.node) names it. Without it the one that waits, whichever that is.
+      - The change, as named by M(baremetal.host_routing.node). By default, any change that waits.
     type: str
   same_connection:
     description:
-      - Whether the confirmation may come by the SSH connection of the change, for want of another one. It proves
-        nothing then. Set by the action of M(baremetal.host_routing.node) where Ansible opens none anew (local).
+      - Whether to accept a confirmation through the SSH connection of the change, if there is no other. It proves
+        nothing. The action of M(baremetal.host_routing.node) sets it for connections that Ansible cannot reopen
+        (local).
     type: bool
     default: false
 seealso:
@@ -39,21 +40,21 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Keep what a run changed that was cut short
+- name: Keep the changes of a run that was interrupted
   baremetal.host_routing.node_confirm:
 """
 
 RETURN = r"""
 outcome:
   description:
-    - V(confirmed) where the change stays, V(went_back) where the node went back from it before, V(replaced) where a
-      later change waits for a confirmation of its own, V(same_connection) where this came by the connection of the
-      change, V(nothing) where none waits.
+    - V(confirmed) if the change stays, V(went_back) if the node has reverted it already, V(replaced) if a later change
+      waits for its own confirmation, V(same_connection) if this came through the connection of the change, V(nothing)
+      if no change waits.
   returned: always
   type: str
   sample: confirmed
 news:
-  description: What the node says of having gone back, V("") if it did not.
+  description: What the node reports on having reverted a change, V("") if it did not.
   returned: always
   type: str
 generation:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_info
-short_description: Read what a node has
+short_description: Read the state of a node
 version_added: 0.1.0
 description:
-  - Returns what the host is like, the state that it stores, and what its kernel and its BIRD have.
-  - Changes nothing and needs nothing but Python on the host, so that it works before anything was installed.
+  - Returns facts on the host, its stored state, and the objects in its kernel and its BIRD.
+  - Changes nothing and needs only Python on the host, so it works before anything is installed.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -19,7 +19,7 @@ extends_documentation_fragment:
 options:
   gather:
     description:
-      - What to return, see the return values of these names. V(generation) is returned when O(generation) is given.
+      - What to return, see the return values of these names. V(generation) is returned if O(generation) is given.
     type: list
     elements: str
     choices:
@@ -47,17 +47,17 @@ options:
       - bgp
   generation:
     description:
-      - Number of the stored generation whose content is to be returned.
+      - Number of the stored generation to return.
     type: int
   policy:
     description:
-      - Whether RV(state) has the policy of the node, as one packed text. It may be large, and what plans the next run
+      - Whether RV(state) includes the node's policy, as one packed text. It may be large, and planning the next run
         does not need it.
     type: bool
     default: true
   bgp_passwords:
     description:
-      - Passwords of BGP sessions, packed, that RV(passwords_changed) is about. Filled in by the action from
+      - Passwords of BGP sessions, packed, for RV(passwords_changed). Filled in by the action from
         C(calico_bgp_secrets).
     type: str
 seealso:
@@ -66,11 +66,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: See what a node has
+- name: Read all of a node
   baremetal.host_routing.node_info:
   register: node
 
-- name: Read no more than its routes and sessions
+- name: Read only the node's routes and sessions
   baremetal.host_routing.node_info:
     gather: [routes, bgp]
 
@@ -82,7 +82,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 preflight:
-  description: What the host is like, for M(baremetal.host_routing.preflight) to judge.
+  description: Facts on the host, for M(baremetal.host_routing.preflight) to check.
   returned: when V(preflight) is gathered
   type: dict
   sample: {uid: 0, daemons: {docker: [dockerd]}, link_local_route: eth0}
@@ -99,7 +99,7 @@ state:
   sample: {version: 1, node: node1, address: 10.10.1.11/24, phase: converge}
 passwords_changed:
   description:
-    - Names of the secrets for which C(calico_bgp_secrets) has other values than the node. Their sessions will restart.
+    - Names of the secrets whose values in C(calico_bgp_secrets) differ from the node's. Their sessions will restart.
   returned: when V(state) is gathered
   type: list
   elements: str
@@ -109,7 +109,7 @@ complete:
   returned: when V(state) is gathered
   type: bool
 engine_digest:
-  description: Which engine the boot unit runs, V(null) where there is none that is as it was installed.
+  description: Digest of the engine that the boot unit runs, V(null) if there is none or if it was altered.
   returned: when V(engine) is gathered
   type: str
   sample: 6cd0c2f4b9f3a1d8
@@ -136,7 +136,7 @@ blocks:
   elements: dict
   sample: [{cidr: 10.244.3.0/26, pool: default-ipv4-ippool, spare: false}]
 ipam:
-  description: What the node gave away by itself since its blocks were planned. It is read from the disk of the node.
+  description: Addresses that the node assigned by itself since its blocks were planned, read from the node's disk.
   returned: when V(ipam) is gathered
   type: dict
   contains:
@@ -145,7 +145,7 @@ ipam:
       type: dict
       sample: {10.244.3.9: podman.3f2a}
     opened:
-      description: Blocks, spare ones once, from which such addresses are taken.
+      description: Formerly spare blocks from which such addresses are assigned.
       type: list
       elements: str
       sample: [10.244.9.64/26]

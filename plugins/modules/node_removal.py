@@ -10,10 +10,10 @@ module: node_removal
 short_description: Check that a fleet can do without a node
 version_added: 0.3.0
 description:
-  - Fails where the node is the last one or the only route reflector, or where the inventory places a workload, a peer
-    or a HostEndpoint on it.
-  - Says in which files the inventory has the node, which are to be edited when it is gone.
-  - Runs on the controller only. No host is touched.
+  - Fails if the node is the last one or the only route reflector, or if the inventory has a workload, a peer or a
+    HostEndpoint on it.
+  - Names the files in which the inventory has the node, which have to be edited after its removal.
+  - Runs on the controller only and connects to no host.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -24,12 +24,12 @@ extends_documentation_fragment:
 options:
   node:
     description:
-      - The node that is to go, by its name in the inventory.
+      - Name in the inventory of the node to remove.
     type: str
     required: true
   done:
     description:
-      - Whether it is gone. Then what is left to do is printed.
+      - Whether the node is already removed. Then the remaining work is printed.
     type: bool
     default: false
 seealso:
@@ -38,7 +38,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Check that the others can do without it
+- name: Check that the fleet can do without node7
   baremetal.host_routing.node_removal:
     node: node7
   run_once: true

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_status_info
-short_description: Read how a node is doing
+short_description: Read the status of a node
 version_added: 0.2.0
 description:
-  - Returns, in one call, what an operator wants to know of a node. Its BGP sessions and the routes that BIRD writes,
-    its blocks and workloads, its agent and what that had to repair.
-  - Changes nothing, and waits for nothing but an agent that is just repairing, for a few seconds; and where sessions
-    are down and BIRD does not know why, as long again for what the kernel drops of them.
-  - What cannot be read is said in RV(problems); it is no failure.
+  - Returns the status of a node in one call, with its BGP sessions, the routes that BIRD writes, its blocks and
+    workloads, its agent and the agent's repairs.
+  - Changes nothing. It waits a few seconds if the agent is repairing something. If sessions are down and BIRD does not
+    know why, it waits as long again, to see which of their packets the kernel drops.
+  - Parts that cannot be read are listed in RV(problems) and do not fail the task.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -25,7 +25,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: See how a node is doing
+- name: Read the status of a node
   baremetal.host_routing.node_status_info:
   register: node
 """
@@ -42,7 +42,7 @@ plan:
   type: str
   sample: 7f3a91
 complete:
-  description: Whether all of that state was applied. V(false) after a run that was cut short.
+  description: Whether all of that state was applied. V(false) after an interrupted run.
   returned: when there is a state
   type: bool
 bgp:
@@ -60,29 +60,29 @@ bgp:
                 since: "14:02:11", error: Hold timer expired, reason: nothing was heard of the peer for 90 s...,
                 routes_kept: true}]
 routes:
-  description: How many routes BIRD shall write, how many are in the kernel as they shall be, and which are not.
+  description: Number of routes that BIRD shall write, number that are in the kernel as planned, and the others.
   returned: when there is a state
   type: dict
   sample: {expected: 11, present: 10, missing: [route 10.244.7.0/26 of node2 is missing]}
 blocks:
-  description: How the addresses of each block of the node are used.
+  description: Number of used and free addresses of each block of the node.
   returned: when there is a state
   type: list
   elements: dict
   sample: [{cidr: 10.244.9.64/26, pool: default-ipv4-ippool, size: 64, in_use: 12, reserved: 0, free: 52, spare: false}]
 workloads:
-  description: How many workloads the node has, the inventory's included.
+  description: Number of workloads on the node, including the inventory's.
   returned: when there is a state
   type: int
 agent:
   description:
-    - Whether the node is to have an agent, what that says of itself, and for how many seconds it has been running.
+    - Whether the node shall have an agent, the status that the agent reports, and the seconds since its start.
   returned: always
   type: dict
   sample: {wanted: true, running: true, version: 0.2.0, uptime: 777600, in_sync: true, problems: [],
            drift: {total: 9, day: 3, kinds: {route: 3}}}
 problems:
-  description: What could not be read, and that the node went back from a change by itself or is about to, in words.
+  description: Parts that could not be read, and a change that the node has reverted or is about to revert, in words.
   returned: always
   type: list
   elements: str
@@ -115,7 +115,7 @@ _NOT_READ = "BIRD has not read its last bird.cfg. Run playbooks/site.yml, which 
 
 def gather(here: machine.Machine, now: datetime.datetime) -> Data:
     problems: list[str] = []
-    # That the agent does not run is said once, by `agent`.
+    # `agent` alone reports that the agent does not run.
     with Sources(here, lambda dummy: None) as sources:
         found: Data = {"node": None, "agent": agent(sources, now, problems)}
         problems += engine(here)
@@ -180,7 +180,10 @@ def agent(sources: Sources, now: datetime.datetime, problems: list[str]) -> Data
 
 
 def wants_agent(root: str) -> bool:
-    """Whether it starts with the host: the unit is on every node, and enabled where calico_node_agent is set."""
+    """Return whether the agent starts with the host.
+
+    The unit is on every node, and enabled where calico_node_agent is set.
+    """
     return bool(glob.glob(os.path.join(root, "etc/systemd/system/*.wants/calico-agent.service")))
 
 
@@ -218,7 +221,7 @@ def bgp(here: machine.Machine, state: NodeState, problems: list[str]) -> Data:
 def routes(here: machine.Machine, state: NodeState, problems: list[str]) -> Data:
     owners = {route.destination: route.node for route in state.bird_routes}
     try:
-        # A route that is there and should not be goes by itself, a graceful restart later.
+        # A surplus route goes away by itself after the graceful restart.
         absent = [change for change in bird_changes(here.kernel, state) if change.action != "-"]
     except KernelError as error:
         problems.append(str(error))

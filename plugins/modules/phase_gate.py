@@ -10,9 +10,9 @@ module: phase_gate
 short_description: Hold the fleet at a barrier between two phases
 version_added: 0.1.0
 description:
-  - Looks at what all hosts of the play registered for a phase, says it in one line and returns whether the next
-    phase may begin.
-  - The last gate of a change writes the modes that the fleet runs now into the lockfile.
+  - Checks what all hosts of the play registered for a phase, prints it in one line and returns whether the next phase
+    may begin.
+  - The last gate of a change writes the fleet's new modes to the lockfile.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -26,7 +26,7 @@ options:
     required: true
   phase:
     description:
-      - Name of the phase. V(return) ends a change that did not go through and fails with the reasons.
+      - Name of the phase. V(return) ends a change that failed, and fails with the reasons.
     type: str
     required: true
   results:
@@ -36,7 +36,7 @@ options:
     required: true
   failed:
     description:
-      - For V(return), names of the variables in which the reasons are looked for.
+      - For V(return), names of the variables that may hold the reasons.
     type: list
     elements: str
     default: []
@@ -48,19 +48,19 @@ options:
     default: []
   without:
     description:
-      - Hosts of the play that do not count.
+      - Hosts of the play to ignore.
     type: list
     elements: str
     default: []
   max_lost_probes:
     description:
-      - For V(soak), how many lost probes of all hosts together leave the gate open.
+      - For V(soak), the number of lost probes of all hosts together up to which the gate opens.
     type: int
     default: 0
 """
 
 EXAMPLES = r"""
-- name: Gate after preparing
+- name: Gate after the phase prepare
   baremetal.host_routing.phase_gate:
     fleet: "{{ calico_node_fleet.path }}"
     phase: prepare

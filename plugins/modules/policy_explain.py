@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: policy_explain
-short_description: Tell if policy lets a flow pass, from the inventory alone
+short_description: Explain whether policy allows a flow, from the inventory only
 version_added: 0.2.0
 description:
-  - Says of one flow if it is allowed, which tier, policy and rule decides, what was tried before that and why it did
-    not match, and by which way the packet goes.
-  - Everything is worked out on the controller from the inventory and its lockfile. No host is touched, so that it
-    answers while hosts are down, and before the policy that it is asked about is rolled out.
-  - What agents attached between runs is not in the inventory. C(calicoctl policy explain) on a node knows the workloads
-    of that node as they are.
+  - Reports for one flow whether it is allowed, which tier, policy and rule decides, which rules were tried before and
+    why they did not match, and which way the packet takes.
+  - Everything is computed on the controller from the inventory and its lockfile. It connects to no host, so it answers
+    while hosts are down, and before the policy is rolled out.
+  - Workloads that agents attached between runs are not in the inventory. C(calicoctl policy explain) on a node knows
+    the present workloads of that node.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -25,13 +25,13 @@ extends_documentation_fragment:
 options:
   from:
     description:
-      - Who sends. A workload (V(web), or V(default/web) where there are several of that name), a node, a HostEndpoint,
-        or an address.
+      - The source. A workload (V(web), or V(default/web) if there are several of that name), a node, a HostEndpoint, or
+        an address.
     type: str
     required: true
   to:
     description:
-      - Who receives, as in O(from).
+      - The destination, as in O(from).
     type: str
     required: true
   port:
@@ -41,12 +41,12 @@ options:
     required: true
   source_port:
     description:
-      - Port that it is sent from.
+      - Source port.
     type: int
     default: 40000
   verbose:
     description:
-      - Whether policies that do not apply are named as well, with the reason.
+      - Whether to list policies that do not apply as well, with the reason.
     type: bool
     default: false
   output:
@@ -57,29 +57,29 @@ options:
     default: text
   expect:
     description:
-      - The verdict without which the task fails. By default a denied flow is an answer like any other.
+      - The expected verdict; the task fails on another one. By default any verdict is a success.
     type: str
     choices: [allow, deny]
   answer_file:
     description:
-      - File on the controller into which the answer is written as well, as JSON. RV(lines) and RV(answer), or
-        C(error) where there is none.
+      - File on the controller to write the answer to as JSON, with RV(lines) and RV(answer), or C(error) if there is no
+        answer.
     type: path
 notes:
-  - A question that has no answer fails the task, for example one about a workload that is not there.
+  - A question without an answer fails the task, for example one about a workload that does not exist.
 seealso:
   - module: baremetal.host_routing.fleet
 """
 
 EXAMPLES = r"""
-- name: See who may reach the database
+- name: Check whether web reaches the database
   baremetal.host_routing.policy_explain:
     from: web
     to: db
     port: 5432/tcp
   run_once: true
 
-- name: Hold the policy to what was agreed, before it is rolled out
+- name: Check the policy against agreed flows before it is rolled out
   baremetal.host_routing.policy_explain:
     from: "{{ item.from }}"
     to: "{{ item.to }}"
@@ -99,28 +99,28 @@ verdict:
   type: str
   sample: deny
 lines:
-  description: The answer as it is printed for people.
+  description: The answer as printed for people.
   returned: success
   type: list
   elements: str
 answer:
-  description: The same for programs, as C(calicoctl policy explain -o json) prints it.
+  description: The answer as data, as C(calicoctl policy explain -o json) prints it.
   returned: success
   type: dict
   contains:
     policy: {description: Whether any policy is in force., type: bool}
     verdict: {description: V(allow) or V(deny)., type: str}
-    from: {description: 'Address, node and workload of the end that sends.', type: dict}
-    to: {description: The same of the end that receives., type: dict}
+    from: {description: 'Address, node and workload of the sending end.', type: dict}
+    to: {description: The same for the receiving end., type: dict}
     flow: {description: The first packet of the flow., type: dict}
     stages:
-      description: Who was asked, in order, and every rule that was tried.
+      description: The tiers and policies in the order of evaluation, and every rule that was tried.
       type: list
       elements: dict
-    path: {description: 'The way of the packet, and the smallest MTU on it.', type: dict}
-    known: {description: Since when workloads and HostEndpoints are known to be as they are., type: dict}
+    path: {description: 'The path of the packet, and the smallest MTU on it.', type: dict}
+    known: {description: Time at which workloads and HostEndpoints were last read., type: dict}
     notes:
-      description: What does not follow from policy.
+      description: Remarks on things other than policy.
       type: list
       elements: str
 """

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: pool_mode_in_inventory
-short_description: Make a switched mode last
+short_description: Write a switched mode into the inventory
 version_added: 0.1.0
 description:
-  - Says which lines of the inventory give a pool its new mode, or changes them.
-  - Only the lines of the mode are changed; an entry that is not written line by line is left alone.
+  - Prints which lines of the inventory have to change to give a pool its new mode, or changes them.
+  - Only the lines of the mode are changed. An entry that is not written line by line is not changed.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -30,7 +30,7 @@ options:
     required: true
   mode:
     description:
-      - The mode that the pool has now.
+      - The pool's present mode.
     required: true
   write:
     description:
@@ -40,7 +40,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Say what to change in the inventory
+- name: Print what to change in the inventory
   baremetal.host_routing.pool_mode_in_inventory:
     pool: default-ipv4-ippool
     mode: direct

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: preflight
-short_description: Say whether a host can be used
+short_description: Check whether a host can be used
 version_added: 0.1.0
 description:
-  - Judges, on the controller, what M(baremetal.host_routing.node_info) found on the host against the state that it
+  - Compares, on the controller, what M(baremetal.host_routing.node_info) found on the host with the state that the host
     shall have.
-  - Fails with one sentence for each thing that stands in the way, before anything is changed.
+  - Fails with one sentence for each obstacle, before anything is changed.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -28,7 +28,7 @@ options:
     required: true
   cni:
     description:
-      - Whether packages that the CNI plugin works best with are needed as well.
+      - Whether packages that the CNI plugin recommends are required as well.
     type: bool
     default: false
 """
@@ -42,7 +42,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 findings:
-  description: Everything that was found, errors and warnings, in words.
+  description: All findings, errors and warnings, in words.
   returned: always
   type: list
   elements: str

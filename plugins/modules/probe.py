@@ -8,15 +8,15 @@ module: probe
 short_description: Send probes to many addresses at once
 version_added: 0.1.0
 description:
-  - Sends ICMP echo requests to all targets at the same time, from one process, and counts what comes back. It takes
-    O(count) times O(interval) plus O(timeout) at most, however many targets there are.
-  - Probes are never fragmented. With O(mark) a routing rule can send them another way than live packets, so that a path
-    is proven before it is used.
-  - Lost probes are no failure of the module; look at RV(targets).
-  - With O(watch) a process on the host goes on probing when the module is done, so that what is lost while routes are
-    replaced is counted as well. It sends packets of 84 bytes without a mark, 20 a second to each target, but no more
-    than 200 a second to all of them together, so that each of more than ten targets gets fewer. Where that would take
-    more than a fiftieth of a processor it sends less often.
+  - Sends ICMP echo requests to all targets at the same time, from one process, and counts the answers. It takes at most
+    O(count) times O(interval) plus O(timeout), whatever the number of targets.
+  - Probes are never fragmented. With O(mark), a routing rule can give them another route than live packets, so that a
+    path is proven before it is used.
+  - Lost probes do not fail the module; see RV(targets).
+  - With O(watch), a process on the host continues to probe after the module has ended, so that losses while routes are
+    replaced are counted as well. It sends packets of 84 bytes without a mark, 20 per second to each target, but at most
+    200 per second in all, so that each of more than ten targets gets fewer. If that takes more than a fiftieth of a
+    processor, it sends less often.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -28,7 +28,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Sends packets in check mode as well, but starts and ends no watch; it changes nothing.
+      - Sends packets in check mode as well, but neither starts nor ends a watch. It changes nothing.
   diff_mode:
     support: N/A
     details:
@@ -38,17 +38,17 @@ attributes:
 options:
   targets:
     description:
-      - Whom to probe. When O(fleet) is given the action fills in all other nodes, at an address in one of their blocks
-        and with the largest packet that the path has to carry.
+      - The addresses to probe. If O(fleet) is given, the action fills in all other nodes, with an address in one of
+        their blocks and the largest packet that the path has to carry.
     type: list
     elements: dict
     suboptions:
       address:
-        description: Address that is to answer.
+        description: Address to probe.
         type: str
         required: true
       name:
-        description: Whose it is, for the report.
+        description: Name of the target, for the report.
         type: str
         default: ""
       size:
@@ -57,32 +57,32 @@ options:
         default: 84
   proof:
     description:
-      - Send a few marked probes, that take a pool's next mode. Read by the action.
+      - Send a few marked probes, which use a pool's next mode. Used by the action.
     type: bool
     default: false
   sample:
     description:
-      - How many other nodes to probe, V(0) for all. Read by the action.
+      - Number of other nodes to probe, V(0) for all. Used by the action.
     type: int
     default: 0
   seconds:
     description:
-      - For how long to probe. O(count) and O(interval) come of it.
+      - Seconds to probe. O(count) and O(interval) are computed from it.
     type: int
     default: 0
   watch:
     description:
-      - V(start) leaves a watch of the targets behind when all of them answered. There is one on a host; it replaces
-        the one before.
-      - V(collect) probes for O(seconds), then ends the watch and returns what both found. Without a watch that was
-        running until then it probes ten times a second, and RV(watch.complete) is false.
-      - V(stop) ends the watch and does nothing else.
+      - V(start) leaves a watch of the targets running if all of them answered. A host has at most one watch; a new one
+        replaces it.
+      - V(collect) probes for O(seconds), then ends the watch and returns the results of both. If no watch has been
+        running until then, it probes ten times per second, and RV(watch.complete) is false.
+      - V(stop) only ends the watch.
     type: str
     choices: [start, collect, stop]
   limit:
     description:
-      - Seconds after which a watch ends by itself, whatever became of the controller. The action adds what the tasks
-        of a large fleet take when O(fleet) is given.
+      - Seconds after which a watch ends by itself, even if the controller has failed. If O(fleet) is given, the action
+        adds the time that the tasks of a large fleet take.
     type: int
     default: 600
   count:
@@ -102,8 +102,8 @@ options:
     default: 1000
   attempts:
     description:
-      - How often to probe a target of which an answer is missing; its last attempt is what is returned.
-      - The first packets of a path may have to wait for a neighbour's address.
+      - How often to probe a target until all of its answers arrive; the last attempt is returned.
+      - The first packets of a path may have to wait for a neighbour's address to be resolved.
     type: int
     default: 1
   mark:
@@ -113,20 +113,20 @@ options:
     default: 0
   source:
     description:
-      - Source address, one of the host's. The kernel chooses when there is none.
+      - Source address, one of the host's. By default the kernel chooses.
     type: str
     default: ""
 """
 
 EXAMPLES = r"""
-- name: See whether two workloads answer to full-size packets
+- name: Check whether two workloads answer to full-size packets
   baremetal.host_routing.probe:
     count: 10
     targets:
       - {name: web-1, address: 10.244.3.1, size: 1480}
       - {name: db-1, address: 10.244.7.1, size: 1480}
 
-- name: Count what two workloads miss from now on, for ten minutes at most
+- name: Count the losses of two workloads from now on, for ten minutes at most
   baremetal.host_routing.probe:
     watch: start
     limit: 600
@@ -134,7 +134,7 @@ EXAMPLES = r"""
       - {name: web-1, address: 10.244.3.1}
       - {name: db-1, address: 10.244.7.1}
 
-- name: Go on for ten seconds, then say what was lost since
+- name: Continue for ten seconds, then report the losses
   baremetal.host_routing.probe:
     watch: collect
     seconds: 10
@@ -143,7 +143,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 targets:
-  description: What came back, in the order of the targets.
+  description: The results, in the order of the targets.
   returned: always
   type: list
   elements: dict
@@ -160,8 +160,8 @@ targets:
     reason: {description: "Why probes were lost, as far as that is known.", type: str, sample: no answer}
     silent:
       description:
-        - Milliseconds that a watch sent before the first answer came, V(0.0) when that was less than a second. What was
-          sent in them is not counted. The path was down before.
+        - Milliseconds for which a watch sent before the first answer arrived, V(0.0) if less than a second. Probes of
+          this time are not counted, since the path was down before.
       returned: with O(watch=collect)
       type: float
       sample: 0.0
@@ -174,20 +174,20 @@ lost:
   returned: always
   type: int
 watch:
-  description: What is known of the watch.
+  description: The state of the watch.
   returned: with O(watch)
   type: dict
   contains:
     running: {description: Whether it is running now., type: bool, sample: false}
     complete:
-      description: Whether the counts are those from its start until now. Only with O(watch=collect).
+      description: Whether the counts cover the time from its start until now. Only with O(watch=collect).
       type: bool
       sample: true
     reason: {description: "Why it is not running, or not complete.", type: str, sample: ""}
     seconds: {description: How long it counted., type: float, sample: 24.6}
     interval: {description: Milliseconds between two probes to one target as planned., type: float, sample: 50.0}
     resolution:
-      description: The most milliseconds that in fact lay between two probes to one target. Shorter gaps can go unseen.
+      description: Longest actual milliseconds between two probes to a target. Shorter gaps may be missed.
       type: float
       sample: 51.3
 """
@@ -200,14 +200,18 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe 
 
 Found = dict[str, t.Any]
 
-#: Probes a second to each target, and to all of them together, while a change soaks.
+# Probes per second to each target, and to all of them together, while a change soaks.
 _ALONE = 10
 _BESIDE_A_WATCH = 1
 _TOGETHER = 200
 
 
 def send(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], a_second: int) -> list[Found]:
-    """Probes for `seconds` at a rate, or `count` times; targets with a loss again, in `attempts` rounds altogether."""
+    """Probe the targets and return what was found.
+
+    Probe for `seconds` at `a_second` probes per second, or `count` times. Targets with a loss are probed again, in up
+    to `attempts` rounds.
+    """
     count, interval = params["count"], params["interval"] / 1000
     if params["seconds"] and targets:
         count = max(1, int(params["seconds"] * min(a_second, _TOGETHER / len(targets))))
@@ -228,7 +232,7 @@ def send(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], a_s
 def start(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], found: t.Sequence[Found]) -> Found:
     if not found or any(entry["lost"] for entry in found):
         return {"running": False, "reason": "not all targets answered" if found else "there is nothing to watch"}
-    # Small ones: before and after the routes are replaced another size is the largest that passes.
+    # Small probes: before and after the routes are replaced, the largest size that passes differs.
     watch.start([probing.Target(target.address, name=target.name) for target in targets], params["limit"])
     return {"running": True, "reason": "", "interval": round(watch.interval(len(targets)) * 1000, 1)}
 
@@ -241,7 +245,7 @@ def collect(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target]) 
     report = watch.collect(running)
     state = report["state"] if report else None
     if state == "stopped" and running is None:
-        state = None  # what an earlier collection left
+        state = None  # left by an earlier collection
     reasons = {
         None: "no watch was running",
         "running": "the watch was killed",
@@ -256,7 +260,7 @@ def collect(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target]) 
 
 
 def together(sent: Found, watched: t.Optional[Found]) -> Found:
-    """One entry of two for the same target: the probes of the full size and those of the watch."""
+    """Return one entry for a target, from the probes of full size and those of the watch."""
     if watched is None:
         return {**sent, "silent": 0.0}
     both: Found = {key: sent[key] + watched[key] for key in ("sent", "received", "lost")}

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: remote_endpoints
-short_description: What a node knows of other nodes' workloads
+short_description: Set what a node knows of other nodes' workloads
 version_added: 0.2.0
 description:
-  - Tells a node of the workloads that came to other nodes between runs, so that selectors in rules find them. Policy
-    is in force with them when the module returns, by the agent where one runs.
-  - The node keeps what it was told, also over a reboot, and forgets nodes that left the fleet. Of nodes that it is told
-    nothing of it keeps what it knew.
-  - That a node was asked again, and is as it was, is written down and is no change.
+  - Sends a node the workloads that came to other nodes between runs, so that selectors in rules match them. When the
+    module returns, policy with them is in force, through the agent if one runs.
+  - The node keeps these workloads, also over a reboot, and forgets nodes that have left the fleet. For nodes that are
+    not in O(told), it keeps what it knows.
+  - A newer timestamp alone is stored, not reported as a change.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -24,13 +24,13 @@ extends_documentation_fragment:
 options:
   exchange:
     description:
-      - The folder that M(baremetal.host_routing.endpoint_sync) returned, in which stands what this node is told.
+      - The folder returned by M(baremetal.host_routing.endpoint_sync), which contains the data for this node.
     type: str
   told:
     description:
-      - By the name of a node, when it was asked (C(collected)), and its workloads (C(endpoints)) as
-        M(baremetal.host_routing.remote_endpoints_info) returns them. Without C(endpoints) they are as they were.
-      - C(blocks) are the node's blocks by the lockfile. Addresses outside of them are left out, with a warning.
+      - By the name of a node, the time at which it was read (C(collected)), and its workloads (C(endpoints)) as
+        M(baremetal.host_routing.remote_endpoints_info) returns them. Without C(endpoints) they have not changed.
+      - C(blocks) are the node's blocks in the lockfile. Addresses outside of them are left out, with a warning.
     type: dict
   nodes:
     description:
@@ -43,11 +43,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Tell the node of the others
+- name: Send the node the workloads of the others
   baremetal.host_routing.remote_endpoints:
     exchange: "{{ exchange.path }}"
 
-- name: Tell it of one workload, by hand
+- name: Send it one workload, by hand
   baremetal.host_routing.remote_endpoints:
     nodes: [node1, node2]
     told:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: remote_endpoints_info
-short_description: Read what a node tells others of its workloads, and what it knows of theirs
+short_description: Read the workloads that a node reports to others, and those that it knows of others
 version_added: 0.2.0
 description:
-  - Returns the workloads that came to the node between runs, as policy knows them, and of which other nodes it knows
-    such workloads. Inventory workloads are not among them, for every node knows those by its plan.
-  - It is read from the disk of the node, whether an agent runs there or not.
+  - Returns the workloads that came to the node between runs, as policy knows them, and the other nodes
+    whose workloads it knows. Inventory workloads are not included, since every node knows them from its plan.
+  - The data is read from the node's disk, whether an agent runs or not.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -23,7 +23,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Read what the node knows
+- name: Read the endpoints that the node knows
   baremetal.host_routing.remote_endpoints_info:
   register: node
 """
@@ -41,12 +41,12 @@ endpoints:
   elements: dict
   sample: [{kind: WorkloadEndpoint, name: default/web-1, node: node1, addresses: [10.244.3.2], labels: {app: web}}]
 digest:
-  description: Hash that names them.
+  description: Hash of these workloads.
   returned: always
   type: str
   sample: 6cd0c2f4b9f3a1d8
 known:
-  description: By the name of another node, when it was last asked, how many workloads it told of, and their hash.
+  description: By the name of another node, the time of its last reading, its number of workloads, and their hash.
   returned: always
   type: dict
   sample: {node2: {collected: "2026-11-22T06:00:00Z", endpoints: 3, digest: 1f2e3d4c5b6a7988}}

@@ -9,8 +9,9 @@ short_description: Routes with the collection's protocol number
 version_added: 0.1.0
 description:
   - Adds, replaces in place and removes routes with protocol number 179 (C(proto calico)), any number in one call.
-  - Routes of other protocols are never changed. One for the same destination stands in the way and is an error.
-  - On a node with a state of M(baremetal.host_routing.node) a run of that removes what the state does not have.
+  - Routes of other protocols are never changed. If one has the same destination, the module fails.
+  - On a node with a state of M(baremetal.host_routing.node), a run of that module removes routes that the state does
+    not have.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -25,26 +26,26 @@ options:
     elements: dict
     suboptions:
       destination:
-        description: CIDR of either IP version, or an address, which stands for its /32 or /128.
+        description: CIDR of either IP version, or an address, which means its /32 or /128.
         type: str
         required: true
       type:
-        description: V(blackhole) drops what no longer route takes.
+        description: V(blackhole) drops packets that match no longer prefix.
         type: str
         choices: [unicast, blackhole]
         default: unicast
       device:
-        description: Interface through which it leads.
+        description: Outgoing interface.
         type: str
       gateway:
         description: Next hop, of the same IP version. Without it the destination is on the link itself.
         type: str
       onlink:
-        description: Take the gateway as being on the link, whatever addresses the device has. For tunnel devices.
+        description: Treat the gateway as on the link, whatever addresses the device has. For tunnel devices.
         type: bool
         default: false
       mtu:
-        description: Largest packet in bytes, without it that of the device.
+        description: Largest packet in bytes. By default the device's MTU.
         type: int
       table:
         description: Routing table.
@@ -52,17 +53,17 @@ options:
         default: 254
   destination:
     description:
-      - CIDR of either IP version, or an address, which stands for its /32 or /128.
+      - CIDR of either IP version, or an address, which means its /32 or /128.
     type: str
   type:
     description:
-      - V(blackhole) drops what no longer route takes.
+      - V(blackhole) drops packets that match no longer prefix.
     type: str
     choices: [unicast, blackhole]
     default: unicast
   device:
     description:
-      - Interface through which it leads.
+      - Outgoing interface.
     type: str
   gateway:
     description:
@@ -70,12 +71,12 @@ options:
     type: str
   onlink:
     description:
-      - Take the gateway as being on the link, whatever addresses the device has. For tunnel devices.
+      - Treat the gateway as on the link, whatever addresses the device has. For tunnel devices.
     type: bool
     default: false
   mtu:
     description:
-      - Largest packet in bytes, without it that of the device.
+      - Largest packet in bytes. By default the device's MTU.
     type: int
   table:
     description:
@@ -84,7 +85,7 @@ options:
     default: 254
   state:
     description:
-      - Whether they shall be there.
+      - Whether the routes shall exist.
     type: str
     choices: [present, absent]
     default: present
@@ -98,20 +99,20 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Lead another host's workloads to it
+- name: Route to the workloads of another host
   baremetal.host_routing.route:
     destination: 172.19.2.0/24
     gateway: 10.65.132.188
     device: ens18
 
-- name: The same through a tunnel
+- name: Route to them through a tunnel
   baremetal.host_routing.route:
     destination: 172.19.2.0/24
     gateway: 10.65.132.188
     device: tunl0
     onlink: true
 
-- name: Have exactly these
+- name: Have exactly these routes
   baremetal.host_routing.route:
     purge: true
     routes:
@@ -153,7 +154,7 @@ FIELDS: dict[str, t.Any] = {
 
 
 def wanted(params: t.Mapping[str, t.Any]) -> list[Route]:
-    """Raises ValueError for what is no destination, or a route that leads nowhere."""
+    """Return the routes to make; raise ValueError for an invalid destination, or a route without device and gateway."""
     entries = params["routes"]
     if entries is None:
         entries = [{name: params[name] for name in FIELDS}]

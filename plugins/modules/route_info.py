@@ -18,11 +18,11 @@ extends_documentation_fragment:
 options:
   prefix:
     description:
-      - Return routes for this network, of either IP version, or inside it only.
+      - Return only routes for this network, of either IP version, or for networks inside it.
     type: str
   protocol:
     description:
-      - Whose routes to return.
+      - Return routes of these protocols.
     type: list
     elements: str
     choices: [calico, bird]
@@ -37,7 +37,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: See how a block is reached
+- name: Show how a block is reached
   baremetal.host_routing.route_info:
     prefix: 10.244.7.0/26
 """

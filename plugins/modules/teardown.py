@@ -5,15 +5,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: teardown
-short_description: Take everything of the collection off a node
+short_description: Remove everything of the collection from a node
 version_added: 0.2.0
 description:
-  - Removes all that the collection made on the host, workloads that came between runs included, in this order. The
-    configuration of the CNI network, the units (BIRD tells its peers before), workloads, routes, tunnel devices, rules,
-    neighbours, chains and sets of the kernel, files, stored states and addresses, the engine.
-  - What is not marked as the collection's own stays, and so do settings of the kernel such as C(ip_forward).
-  - The blocks of the node stay its own in the lockfile on the controller. To give them up remove the host from the
-    inventory.
+  - Removes all that the collection has made on the host, including workloads that came between runs. The order is the
+    configuration of the CNI network, the units (BIRD first closes its sessions), workloads, routes, tunnel devices,
+    rules, neighbours, chains and sets of the kernel, files, stored states and addresses, the engine.
+  - Objects that are not marked as the collection's own stay, and so do kernel settings such as C(ip_forward).
+  - The node keeps its blocks in the lockfile on the controller. To release them, remove the host from the inventory.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -28,7 +27,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: See what would go
+- name: Show what would be removed
   baremetal.host_routing.teardown:
   check_mode: true
   diff: true
@@ -39,13 +38,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plan:
-  description: What was there and went, one line each.
+  description: What has been removed, one line each.
   returned: always
   type: list
   elements: str
   sample: ["- workload default/web-1    host end cali0123456789a"]
 kept:
-  description: What stays, and why.
+  description: What stays, and the reasons.
   returned: always
   type: list
   elements: str

@@ -8,10 +8,10 @@ module: tunnel_device
 short_description: The device of an IPIP or VXLAN tunnel
 version_added: 0.1.0
 description:
-  - Makes C(tunl0), C(vxlan.calico) or C(vxlan-v6.calico) as a node has it, up and with its address, and for VXLAN tells
-    it where the other nodes are, by permanent neighbour and forwarding entries instead of multicast or learning.
-  - The kernel does not let C(tunl0) be deleted. Absent means down and without the address that was given here.
-  - Addresses that others put on C(tunl0) and devices that others made are never changed.
+  - Creates C(tunl0), C(vxlan.calico) or C(vxlan-v6.calico) as a node has it, up and with its address. For VXLAN it adds
+    the other nodes as permanent neighbour and forwarding entries, in place of multicast or learning.
+  - The kernel cannot delete C(tunl0). Absent means that it is down and has no address from this module.
+  - Addresses on C(tunl0) and devices that the collection has not made are never changed.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -28,20 +28,20 @@ options:
     required: true
   local:
     description:
-      - The node's own address, from which the tunnel's packets are sent. Needed for V(vxlan), and an IPv6 address for
-        V(vxlan6).
+      - The node's own address, which is the source of the tunnel's packets. Required for V(vxlan), and for V(vxlan6) as
+        an IPv6 address.
     type: str
   address:
     description:
-      - Address of the node in the tunnel, put on the device as /32, or as /128 for V(vxlan6).
+      - Address of the node in the tunnel, set on the device as /32, or as /128 for V(vxlan6).
     type: str
   mtu:
     description:
-      - MTU of the device. By default that of the interface with O(local), or 1500, less what the encapsulation adds.
+      - MTU of the device. By default that of the interface with O(local), or 1500, minus the encapsulation.
     type: int
   node:
     description:
-      - Name of the node, of which the MAC of a VXLAN device is a hash. By default the name of the host.
+      - Name of the node. The MAC of a VXLAN device is a hash of it. By default the name of the host.
     type: str
   vni:
     description:
@@ -55,16 +55,16 @@ options:
     default: 4789
   remotes:
     description:
-      - The other ends of a VXLAN device. All that are not in the list are removed; without this option they stay.
+      - The other ends of a VXLAN device. Others are removed; without this option all stay.
     type: list
     elements: dict
     suboptions:
       address:
-        description: Address of the other node, to which the tunnel's packets go.
+        description: Address of the other node, which is the destination of the tunnel's packets.
         type: str
         required: true
       node:
-        description: Name of the other node, of which its MAC is a hash. This or O(remotes[].mac) is needed.
+        description: Name of the other node. Its MAC is a hash of it. This or O(remotes[].mac) is required.
         type: str
       mac:
         description: MAC of the other node's VXLAN device.
@@ -72,11 +72,11 @@ options:
       gateway:
         description:
           - Gateway of the routes through it. By default O(remotes[].address); for V(vxlan6) the link-local address that
-            its MAC makes, because the kernel takes no other.
+            its MAC implies, because the kernel accepts no other.
         type: str
   state:
     description:
-      - Whether it shall be there.
+      - Whether the device shall exist.
     type: str
     choices: [present, absent]
     default: present
@@ -85,7 +85,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: An IPIP tunnel to whoever a route leads to
+- name: An IPIP tunnel to the gateway of any route
   baremetal.host_routing.tunnel_device:
     kind: ipip
     local: 10.65.132.187
@@ -98,14 +98,14 @@ EXAMPLES = r"""
     remotes:
       - {node: host2, address: 10.65.132.188}
 
-- name: The same for IPv6, and the route to a block of the other node
+- name: A tunnel for IPv6, and the route to a block of the other node
   baremetal.host_routing.tunnel_device:
     kind: vxlan6
     local: fd00:10:10:1::11
     remotes:
       - {node: host2, address: "fd00:10:10:1::12"}
 
-- name: By the address that the MAC of the other end makes
+- name: The route, with the address that the other end's MAC implies
   baremetal.host_routing.route:
     destination: fd00:10:244::40/122
     device: vxlan-v6.calico
@@ -148,7 +148,7 @@ OVERHEADS = {"ipip": OVERHEAD["IPIP"], "vxlan": OVERHEAD["VXLAN"], "vxlan6": OVE
 
 
 def device_of(params: t.Mapping[str, t.Any], kernel: Kernel) -> TunnelDevice:
-    """Raises ValueError for an address that is not of the kind's IP version."""
+    """Return the device to make; raise ValueError for an address of the wrong IP version."""
     kind = params["kind"]
     name = NAMES[kind]
     local = _address(kind, "local", params["local"]) or ""
@@ -161,7 +161,7 @@ def device_of(params: t.Mapping[str, t.Any], kernel: Kernel) -> TunnelDevice:
 
 
 def _address(kind: str, option: str, text: t.Optional[str]) -> t.Optional[str]:
-    """As the kernel writes it."""
+    """Return the address as the kernel writes it, None without one; raise ValueError for an invalid one."""
     if text is None:
         return None
     version = 6 if kind == "vxlan6" else 4
@@ -182,7 +182,10 @@ def _mtu(kernel: Kernel, local: str) -> int:
 
 
 def entries_of(params: t.Mapping[str, t.Any]) -> list[neighbor.Entry]:
-    """Raises ValueError for a remote end without MAC and node, or with an address of the other IP version."""
+    """Return the neighbour entries of the remote ends.
+
+    Raise ValueError for an end without MAC and node, or with an address of the wrong IP version.
+    """
     kind = params["kind"]
     entries: list[neighbor.Entry] = []
     for remote in params["remotes"] or ():

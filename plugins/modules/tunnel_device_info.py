@@ -8,7 +8,7 @@ module: tunnel_device_info
 short_description: Read the tunnel devices
 version_added: 0.1.0
 description:
-  - Returns C(tunl0) and C(vxlan.calico) with their addresses, and where the latter finds the other nodes.
+  - Returns C(tunl0) and C(vxlan.calico) with their addresses, and the latter's entries for other nodes.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: workload
-short_description: A workload that comes and goes between runs
+short_description: Attach a workload between runs, or detach it
 version_added: 0.2.0
 description:
-  - Joins a network namespace to the fleet's network, or takes it off, through the agent of the node. The agent chooses
-    the address, keeps it in its books and repairs what others break.
-  - Inventory workloads (C(calico_workloads), C(calico_node_workloads)) are not for this module.
+  - Attaches a network namespace to the fleet's network, or detaches it, through the agent of the node. The agent
+    chooses the address, records it, and repairs changes that other programs make.
+  - Inventory workloads (C(calico_workloads), C(calico_node_workloads)) cannot be changed with this module.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -25,71 +25,71 @@ options:
     required: true
   namespace:
     description:
-      - Calico's namespace. Together with O(name) it says which workload is meant.
+      - Calico's namespace. Together with O(name) it identifies the workload.
     type: str
     default: default
   netns:
     description:
-      - Network namespace. A name, as C(ip netns) knows it, is made if it is missing and then goes with the workload.
-        An absolute path is somebody else's namespace.
-      - By default named as the workload.
+      - Network namespace. A name as in C(ip netns) is created if it is missing, and then deleted with the workload. An
+        absolute path is a namespace that the collection never deletes.
+      - By default the name of the workload.
     type: str
   pid:
     description:
-      - The network namespace of this process, for instance of a container.
+      - Use the network namespace of this process, for instance of a container.
     type: int
   peer_interface:
     description:
-      - The end inside.
+      - Name of the interface inside.
     type: str
     default: eth0
   address:
     description:
-      - IPv4 address to take. It has to lie in a block of the node. By default the agent chooses.
+      - IPv4 address of the workload, which has to lie in a block of the node. By default the agent chooses.
     type: str
   address6:
     description:
-      - IPv6 address to take. It has to lie in a block of the node. By default the agent chooses.
+      - IPv6 address of the workload, which has to lie in a block of the node. By default the agent chooses.
     type: str
   families:
     description:
-      - IP versions of which it has an address.
-      - By default those of O(pools), or without any those of which the node has blocks.
+      - IP versions of its addresses.
+      - By default those of O(pools), or without O(pools) those of the node's blocks.
     type: list
     elements: int
     choices: [4, 6]
     default: []
   pools:
     description:
-      - Names of the IP pools, of both IP versions, out of which the agent may choose. By default all that the node has
-        blocks of.
+      - Names of the IP pools, of both IP versions, from which the agent may choose. By default all pools in which the
+        node has blocks.
     type: list
     elements: str
     default: []
   labels:
     description:
-      - Labels of the workload. Values are texts.
+      - Labels of the workload. Values are strings.
     type: dict
     default: {}
   mac:
     description:
-      - MAC address of the end inside. By default any.
+      - MAC address of the interface inside. By default any.
     type: str
   mtu:
     description:
-      - MTU of both ends, if smaller than that of the pool.
+      - MTU of both ends, if smaller than the pool's.
     type: int
   state:
     description:
-      - Whether it shall be there.
-      - One that is there in another way is detached and attached again; it keeps its address where that fits.
+      - Whether the workload shall exist.
+      - A workload with other settings is detached and attached again; it keeps its address if that fits.
     type: str
     choices: [present, absent]
     default: present
 seealso:
   - module: baremetal.host_routing.workload_info
   - module: baremetal.host_routing.workload_endpoint
-    description: The same plumbing without the agent.
+    description: Attaches a network namespace without the agent.
 """
 
 EXAMPLES = r"""
@@ -99,13 +99,13 @@ EXAMPLES = r"""
     labels: {app: web}
   register: web
 
-- name: A container that runs already, at an address of its own
+- name: A running container, at a given address
   baremetal.host_routing.workload:
     name: db
     pid: "{{ container.State.Pid }}"
     address: 10.244.3.9
 
-- name: Take it away and free its address
+- name: Detach it and release its address
   baremetal.host_routing.workload:
     name: web-1
     state: absent
@@ -124,7 +124,7 @@ plan:
   elements: str
   sample: ["+ workload default/web-1  eth0 in web-1  labels app=web"]
 workload:
-  description: The workload as the agent has it. Not there when it is absent, or would be made in check mode.
+  description: The workload as the agent has it. Missing when it is absent, or would be created in check mode.
   returned: when there is one
   type: dict
   contains:
@@ -138,7 +138,7 @@ workload:
     netns_owned: {description: Whether the namespace goes with the workload., type: bool}
     peer_interface: {description: The end inside., type: str, sample: eth0}
     labels: {description: Its labels., type: dict, sample: {app: web}}
-    since: {description: "Since when it is attached, UTC.", type: str, sample: "2026-11-21T07:00:00Z"}
+    since: {description: "Time of its attachment, UTC.", type: str, sample: "2026-11-21T07:00:00Z"}
 """
 
 import typing as t
@@ -156,7 +156,7 @@ Data = dict[str, t.Any]
 
 
 def texts(labels: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """YAML's 1 and true are texts as labels."""
+    """Return labels with string values: YAML's 1 and true become "1" and "true"."""
     return {str(key): str(value).lower() if isinstance(value, bool) else str(value) for key, value in labels.items()}
 
 
@@ -202,7 +202,7 @@ def bring_about(agent: AgentClient, change: Change, wanted: Data, have: t.Option
         agent.call("workload.delete", id=have["id"])
     if change.action == "-":
         return None
-    # Others know it by its address: it is asked for again where nothing speaks against it.
+    # Others know the workload by its address, so it keeps the address if possible.
     if have is not None and wanted["address"] is None and (not wanted["pools"] or have["pool"] in wanted["pools"]):
         wanted = {**wanted, "address": next(iter(have["addresses"]), None)}
     return t.cast(Data, agent.call("workload.add", **wanted)["workload"])

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: workload_endpoint
-short_description: A network namespace joined to the host
+short_description: Attach a network namespace to the host
 version_added: 0.1.0
 description:
-  - Joins a network namespace to the host by a veth pair, as Calico does. The host end C(cali...) has the MAC
-    ee:ee:ee:ee:ee:ee and no address; inside there is the workload's address as /32 and a default route by 169.254.1.1,
-    for which the host answers by proxy ARP. An IPv6 address is there as /128, with a default route by
+  - Connects a network namespace with the host by a veth pair, as Calico does. The host end C(cali...) has the MAC
+    ee:ee:ee:ee:ee:ee and no address. Inside are the workload's address as /32 and a default route through 169.254.1.1,
+    for which the host answers by proxy ARP. An IPv6 address is set as /128, with a default route through
     fe80::ecee:eeff:feee:eeee, the host end's link-local address.
-  - The namespace is made if it is missing, and removed with the workload if it was made here.
+  - The namespace is created if it is missing, and deleted with the workload if it was created here.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -27,12 +27,12 @@ options:
     required: true
   namespace:
     description:
-      - Calico's namespace, a part of the interface's name.
+      - Calico's namespace, which is part of the interface's name.
     type: str
     default: default
   address:
     description:
-      - The workload's IPv4 address. This or O(address_ipv6) is needed when O(state=present).
+      - The workload's IPv4 address. This or O(address_ipv6) is required when O(state=present).
     type: str
   address_ipv6:
     description:
@@ -40,15 +40,16 @@ options:
     type: str
   netns:
     description:
-      - Network namespace, as C(ip netns) knows it. By default named as the workload.
+      - Network namespace, as in C(ip netns). By default the name of the workload.
     type: str
   interface:
     description:
-      - The host end. By default C(cali) and 11 digits of a hash of O(namespace) and O(name), as Calico names it.
+      - Name of the host end. By default C(cali) and 11 digits of a hash of O(namespace) and O(name), as Calico names
+        it.
     type: str
   peer_interface:
     description:
-      - The end inside.
+      - Name of the interface inside.
     type: str
     default: eth0
   mtu:
@@ -58,13 +59,13 @@ options:
     default: 1500
   routed:
     description:
-      - Whether to set proxy ARP and forwarding on the host end and to lead the addresses to it. Without that there is
-        nothing but the pair, for M(baremetal.host_routing.interface_sysctl) and M(baremetal.host_routing.route).
+      - Whether to set proxy ARP and forwarding on the host end and to route the addresses to it. Without it only the
+        pair is created, for M(baremetal.host_routing.interface_sysctl) and M(baremetal.host_routing.route).
     type: bool
     default: true
   state:
     description:
-      - Whether it shall be there.
+      - Whether the workload shall exist.
     type: str
     choices: [present, absent]
     default: present
@@ -78,13 +79,13 @@ EXAMPLES = r"""
     name: net1
     address: 172.19.1.2
 
-- name: One with both IP versions
+- name: A workload with both IP versions
   baremetal.host_routing.workload_endpoint:
     name: net2
     address: 172.19.1.3
     address_ipv6: fd00:19::3
 
-- name: Take it away with all that belongs to it
+- name: Remove it with all that belongs to it
   baremetal.host_routing.workload_endpoint:
     name: net1
     state: absent
@@ -137,7 +138,7 @@ def endpoint_of(params: t.Mapping[str, t.Any]) -> WorkloadEndpoint:
 
 
 def _address(params: t.Mapping[str, t.Any], option: str, read: t.Callable[[str], t.Any], example: str) -> str:
-    """As the kernel writes it; "" without. Raises ValueError."""
+    """Return the address as the kernel writes it, "" without one; raise ValueError for an invalid one."""
     try:
         return str(read(params[option])) if params[option] else ""
     except ValueError:
@@ -158,10 +159,10 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
     made = [Part(workload, pairs)]
     anew = workload.recreated(pairs)
     settings = endpoint_sysctls(endpoint)
-    if not params["routed"]:  # what guards the host is there all the same
+    if not params["routed"]:  # what protects the host is there in either case
         settings = tuple(setting for setting in settings if setting.key.endswith("/rp_filter"))
     have = dict.fromkeys((setting.key for setting in settings), None) if anew else sysctl.observe(kernel, settings)
-    # Without settings too: the host end is set up after this step.
+    # Also without settings, since the host end is set up after this step.
     made.append(Part(sysctl, sysctl.diff(settings, have)))
     if params["routed"]:
         wanted = list(endpoint_routes(endpoint))

@@ -8,7 +8,7 @@ module: workload_endpoint_info
 short_description: Read the workloads of a host
 version_added: 0.1.0
 description:
-  - Returns the workload endpoints that are on the host, whoever asked for them.
+  - Returns all workload endpoints on the host.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:

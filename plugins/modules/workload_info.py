@@ -8,8 +8,8 @@ module: workload_info
 short_description: Read the workloads of a node
 version_added: 0.2.0
 description:
-  - Returns the workloads of a node, the inventory's and those that come and go between runs.
-  - Asks the agent; where that does not run, reads what it keeps on the node, and warns.
+  - Returns the workloads of a node, both the inventory's and those added between runs.
+  - Asks the agent. If the agent does not run, it reads the agent's records on the node and warns.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -27,7 +27,7 @@ options:
     type: str
   selector:
     description:
-      - Return workloads only that this selector chooses by their labels, in Calico's language.
+      - Return only workloads whose labels match this selector, in Calico's language.
     type: str
 seealso:
   - module: baremetal.host_routing.workload
@@ -53,7 +53,7 @@ workloads:
     id: {description: What it is known by., type: str, sample: default/web-1}
     name: {description: Its name., type: str, sample: web-1}
     namespace: {description: Calico's namespace., type: str, sample: default}
-    by: {description: "Who asked for it: V(inventory), V(cni) or V(api).", type: str, sample: api}
+    by: {description: "Its origin: V(inventory), V(cni) or V(api).", type: str, sample: api}
     addresses: {description: Its addresses., type: list, elements: str, sample: [10.244.3.2]}
     pool: {description: The IP pool of its address., type: str, sample: default-ipv4-ippool}
     interface: {description: The host end., type: str, sample: cali1f2e3d4c5b6}
@@ -62,7 +62,7 @@ workloads:
     labels: {description: Its labels., type: dict, sample: {app: web}}
     network: {description: The network that the container runtime named., type: str, sample: podman}
     container: {description: The container's id., type: str}
-    since: {description: "Since when it is attached, UTC.", type: str, sample: "2026-11-21T07:00:00Z"}
+    since: {description: "Time of its attachment, UTC.", type: str, sample: "2026-11-21T07:00:00Z"}
 agent_running:
   description: Whether the agent answered.
   returned: always
@@ -80,7 +80,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node import
 
 
 def chosen(found: t.Sequence[dict[str, t.Any]], params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """Raises selectors.SelectorError."""
+    """Raise selectors.SelectorError."""
     selector = selectors.parse(params["selector"] or "all()")
     return [
         entry

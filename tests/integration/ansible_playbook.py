@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ansible-playbook as people run it in this repository, in a process of its own."""
+"""ansible-playbook as users run it in this repository, in a process of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def play(
     timeout: float = 120,
     environment: t.Optional[t.Mapping[str, str]] = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Without colours. `playbook` is a path from the repository's root, `timeout` in seconds."""
+    """Run a playbook without colours; return the finished process.
+
+    `playbook` is a path from the repository's root, `timeout` is in seconds.
+    """
     return subprocess.run(
         [BIN / "ansible-playbook", playbook, "-i", inventory, *options],
         cwd=ROOT,
@@ -38,7 +41,7 @@ def play(
 
 
 def play_on_simulated_hosts(playbook: str, inventory: pathlib.Path, *options: str) -> str:
-    """All that one of the playbooks (`site`) prints, without how it is broken into lines; it has to end well."""
+    """Run one of the playbooks (such as `site`) and return its output without line breaks; check that it succeeds."""
     connection = {"ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection")}
     environment = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), **connection}
     done = play(f"playbooks/{playbook}.yml", inventory, *options, timeout=300, environment=environment)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packages of Debian, fetched and unpacked beside the machine instead of installed on it: no service is started."""
+"""Debian packages, fetched and unpacked beside the machine instead of installed, so that no service starts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ def unpacked(
     dependencies: t.Sequence[str] = (),
     finish: t.Optional[t.Callable[[pathlib.Path], None]] = None,
 ) -> pathlib.Path:
-    """The folder below `tree` that holds the files of a package, from the first use on.
+    """Return the folder below `tree` that holds the files of a package; fetch it at the first use.
 
-    `dependencies` are patterns of the names of packages that it needs and that are to be unpacked too; without them it
-    has to do with what the machine has. `finish` is called with `tree` after unpacking. Raises RuntimeError with apt's
-    words.
+    `dependencies` are patterns of the names of required packages to unpack as well; without them the package has to
+    work with the machine's own. `finish` is called with `tree` after unpacking. Raise RuntimeError with apt's error.
     """
     tree.mkdir(parents=True, exist_ok=True)
     with open(f"{tree}.lock", "w") as lock:
@@ -66,7 +65,7 @@ def _unpack(tree: pathlib.Path, release: str, package: str, dependencies: t.Sequ
 
 
 def _mirror() -> str:
-    """The archive that this machine uses itself, where it says so."""
+    """Return the URL of the archive that this machine uses, or Debian's if it is unknown."""
     listed = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(ORIGIN) $(COMPONENT) $(REPO_URI)"],
         capture_output=True,

@@ -27,7 +27,7 @@ _Kernel = t.TypeVar("_Kernel", bound=HostKernel)
 
 @contextlib.contextmanager
 def host_under_test(folder: pathlib.Path, kind: type[_Kernel]) -> t.Iterator[_Kernel]:
-    """A kernel of this kind, with its namespaces below `folder`; all of them are gone afterwards."""
+    """Yield a kernel of this kind, with its namespaces below `folder`; remove all of them at the end."""
     folders = {"netns_folder": str(folder / "netns"), "marker_folder": str(folder / "markers")}
     maker = LinuxKernel(**folders)
     maker.netns_add(HOST, "test")

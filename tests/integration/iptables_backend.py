@@ -13,7 +13,7 @@ import pytest
 
 
 def choose(backend: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """nft or legacy, for this process and those that it starts; `folder` is the test's own."""
+    """Make `iptables` nft or legacy, for this process and its children; `folder` is the test's own."""
     programs = shutil.which(f"xtables-{backend}-multi", path="/usr/sbin:/sbin")
     assert programs, "install iptables to run these tests"
     alternatives = folder / "alternatives"

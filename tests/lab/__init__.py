@@ -12,20 +12,23 @@ __all__ = ["NODES", "BaseLab", "Capture", "CommandFailed", "Lab", "LabError", "N
 
 
 def Lab(name: str = DEFAULT_NAME, machine: str | None = None) -> BaseLab:
-    """The lab called ``name``. ``machine`` is "native" or "qemu"; without it, that of the running lab, else native."""
+    """Return the lab called ``name``.
+
+    ``machine`` is "native" or "qemu"; by default the machine of the running lab, or native if none runs.
+    """
     if machine is None:
         machine = "qemu" if (Places(name).state / "machine").is_dir() else "native"
     if machine == "native":
-        from .native import NativeLab
+        from .machines.native import NativeLab
 
         return NativeLab(name)
     if machine == "qemu":
-        from .machine import MachineLab
+        from .machines.machine import MachineLab
 
         return MachineLab(name)
     raise LabError(f"There is no machine {machine!r}: native or qemu.")
 
 
 def names() -> list[str]:
-    """Labs that are up, or left something behind."""
+    """Return the names of the labs that are up or have left files behind, sorted."""
     return sorted(path.name for path in STATE_ROOT.iterdir() if path.is_dir()) if STATE_ROOT.is_dir() else []

@@ -105,7 +105,7 @@ def _exec(name: str, where: str, argv: list[str], netns: str | None) -> int:
     if not argv:
         raise LabError("What is to run? tests/lab/lab exec node1 -- ip route")
     lab = Lab(name)
-    words = argv if len(argv) > 1 else argv[0]  # one word is a line for the shell
+    words = argv if len(argv) > 1 else argv[0]  # one word is a command line for the shell
     return subprocess.run(lab._command(where, words, netns), check=False).returncode
 
 
@@ -123,17 +123,17 @@ def _destroy(cache: bool) -> int:
     for name in names():
         Lab(name).down()
     if cache:
-        from .images import CACHE_ROOT
+        from .machines.images import CACHE_ROOT
 
         subprocess.run(["rm", "-rf", "--one-file-system", str(CACHE_ROOT)], check=True)
     return 0
 
 
 def _image(machine: str, prune: bool) -> int:
-    from . import images
+    from .machines import images
 
     images.build()
-    from . import machine as emulated
+    from .machines import machine as emulated
 
     if machine == "qemu":
         emulated.build_image()
@@ -175,7 +175,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    # Whatever PATH the caller has, the administrator's programs are found.
+    # Find the administrator's programs whatever PATH the caller has.
     os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
     options = _parser().parse_args(arguments)
     try:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Containers of podman on the lab's hosts, attached to the node's network in the way that each release of podman knows.
+"""Podman containers on the lab's hosts, attached to the node's network.
 
-Debian 12's podman calls the CNI plugin itself. Debian 13's has no CNI backend any more: there the namespace is made
-first, attached with calicoctl, and podman is told to use it (docs/cni.md).
+Debian 12's podman calls the CNI plugin itself. Debian 13's podman has no CNI backend: there the tests first create the
+namespace, attach it with calicoctl, and have podman use it (docs/cni.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REST = ("--rootfs", "/srv/box", "/bin/sleep", "100000")
 
 @dataclass(frozen=True)
 class Container:
-    """`netns` is the name of its namespace below /run/netns."""
+    """A container; `netns` is the name of its namespace below /run/netns."""
 
     node: str
     name: str
@@ -33,7 +33,7 @@ def has_cni(lab: BaseLab, node: str) -> bool:
 
 
 def run(lab: BaseLab, node: str, name: str) -> Container:
-    """Starts a container that sleeps."""
+    """Start a container that sleeps, and return it."""
     if has_cni(lab, node):
         lab.exec(node, ["podman", "run", "-d", "--name", name, "--network", NETWORK, *_REST])
         return inspect(lab, node, name)
@@ -44,7 +44,10 @@ def run(lab: BaseLab, node: str, name: str) -> Container:
 
 
 def inspect(lab: BaseLab, node: str, name: str) -> Container:
-    """The container as podman and the kernel know it. Its address is read inside, not taken from what was answered."""
+    """Return the container as podman and the kernel know it.
+
+    The address is read inside the container, not taken from the answer to ADD.
+    """
     [found] = lab.json(node, ["podman", "inspect", name])
     netns = found["NetworkSettings"]["SandboxKey"].rpartition("/")[2] if has_cni(lab, node) else name
     [link] = lab.json(node, ["ip", "-n", netns, "-j", "-4", "address", "show", "dev", "eth0"])
@@ -60,12 +63,12 @@ def remove(lab: BaseLab, container: Container) -> None:
 
 
 def ping(lab: BaseLab, source: Container, address: str) -> bool:
-    """By the program in the container itself."""
+    """Return whether `address` answers one ping of the program inside the container."""
     words = ["podman", "exec", source.name, "/bin/ping", "-c", "1", "-W", "2", address]
     return lab.exec(source.node, words, check=False).returncode == 0
 
 
 def workload_addresses(lab: BaseLab, node: str) -> dict[str, str]:
-    """{name: address} of the workloads that the agent of a node knows."""
+    """Return {name: address} of the workloads that a node's agent knows."""
     listed = json.loads(lab.exec(node, ["calicoctl", "workload", "list", "-o", "json"]).stdout)
     return {entry["name"]: entry["addresses"][0] for entry in listed["workloads"]}

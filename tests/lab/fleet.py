@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tests and the demo want to know of a converged lab: its workloads, and traffic between all of them."""
+"""The workloads of a converged lab, and traffic between all of them, for tests and the demo."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import subprocess
 from dataclasses import dataclass
 
 from .handle import BaseLab
-from .streams import Stream, Transfer
+from .measure.streams import Stream, Transfer
 
 POOL = "default-ipv4-ippool"
-#: Packets a second of a stream where a test goes through many runs, which on two processors have to share with them.
+#: Packets per second of a stream in tests with many runs, which share two processors with the streams.
 SPARING = 200
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A network namespace ``name`` on ``node``; ``address`` is what others reach it by."""
+    """A network namespace ``name`` on ``node``; others reach it at ``address``."""
 
     name: str
     node: str
@@ -28,7 +28,7 @@ class Workload:
 
 
 def workloads(lab: BaseLab) -> list[Workload]:
-    """As the nodes themselves have stored them."""
+    """Return the workloads that the nodes have stored in their state."""
     found = []
     for node in lab.nodes:
         state = json.loads(lab.exec(node.name, ["cat", "/var/lib/calico/state.json"]).stdout)
@@ -38,11 +38,14 @@ def workloads(lab: BaseLab) -> list[Workload]:
 
 
 def mesh_of_streams(lab: BaseLab, found: list[Workload], pps: float = 500) -> list[Stream | Transfer]:
-    """Small and full-size packets both ways between workloads of all pairs of nodes and from hosts to workloads, and
-    TCP between nodes of one subnet and of two.
+    """Return streams that cover all kinds of paths between `found`.
 
-    In the emulated machine a stream of 500 packets a second takes a quarter of one of its processors: it gets one of
-    each kind, between two subnets in both directions and from a neighbour's host, these two of a fifth of the rate.
+    UDP with small and full-size packets runs both ways between workloads of all pairs of nodes, and from hosts to
+    workloads. TCP runs between nodes of one subnet and of two. `pps` is packets per second and stream.
+
+    In the emulated machine a stream of 500 packets per second takes a quarter of a processor. That machine gets one
+    stream of each kind: between two subnets in both directions, and from a neighbour's host, the latter at a fifth of
+    the rate.
     """
     first: dict[str, Workload] = {}
     for workload in found:
@@ -73,24 +76,33 @@ def _one_of_each_kind(one: Workload, neighbour: Workload, far: Workload, pps: fl
 
 
 def _stream(source: Workload, target: Workload, size: int | str, pps: float, host: bool = False) -> Stream:
-    """From the workload itself, or from its host."""
+    """Return a UDP stream from the workload `source`, or from its host if `host` is true."""
     return Stream(source.node, None if host else source.name, target.node, target.name, target.address, size, pps)
 
 
 def no_way_around(lab: BaseLab, state: str = "replace") -> None:
-    """Packets to a block without a route of its own are dropped by every node. Without this the default route would
-    take them to the lab's router, which knows all blocks: a route missing for a moment would not be seen."""
+    """Make every node drop packets to a block for which it has no route.
+
+    Without this, the default route takes such packets to the lab's router, which knows all blocks, and a route that is
+    missing for a moment is not seen. `state` is a verb of `ip route`: "del" undoes it.
+    """
     for node in lab.nodes:
         lab.exec(node.name, ["ip", "route", state, "unreachable", "10.244.0.0/16", "proto", "static"])
 
 
 def ping(lab: BaseLab, where: str, address: str, netns: str | None = None, size: int = 56) -> bool:
-    """Whether `address` answers one of two pings; a first one may wait for a neighbour's address."""
+    """Return whether `address` answers one of two pings.
+
+    The first ping may wait for a neighbour's address to be resolved. `size` is the payload in bytes.
+    """
     command = ["ping", "-q", "-c", "2", "-i", "0.2", "-W", "2", "-s", str(size), address]
     return lab.exec(where, command, netns=netns, check=False).returncode == 0
 
 
 def kernel_has_ipip() -> bool:
-    """Tried in a network namespace that is gone afterwards."""
+    """Return whether this kernel can create IPIP devices.
+
+    It is tried in a network namespace that goes away afterwards.
+    """
     command = ["unshare", "--net", "ip", "link", "add", "probe0", "type", "ipip", "remote", "192.0.2.1"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tests do with a running lab, whichever machine carries it: run commands, copy files, capture packets."""
+"""What tests do with a running lab, on any machine: run commands, copy files, capture packets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Command = str | Sequence[str | Path]
 
 
 class CommandFailed(LabError):
-    """A command inside the lab ended with another status than 0; ``done`` is its CompletedProcess."""
+    """A command inside the lab ended with a status other than 0; ``done`` is its CompletedProcess."""
 
     def __init__(self, where: str, done: subprocess.CompletedProcess) -> None:
         self.done = done
@@ -32,7 +32,10 @@ class CommandFailed(LabError):
 
 
 class Program:
-    """A program that runs inside until ``stop``; made by ``Lab.background``. Its output is read all the time."""
+    """A program that runs inside the lab until ``stop``.
+
+    ``Lab.background`` starts one. A thread reads its output all the time.
+    """
 
     def __init__(self, lab: BaseLab, where: str, command: Command, netns: str | None = None) -> None:
         self.stdout = b""
@@ -40,8 +43,8 @@ class Program:
         words = ["sh", "-c", command] if isinstance(command, str) else [str(word) for word in command]
         if netns:
             words = ["ip", "netns", "exec", netns, *words]
-        # The shell says which process it is there before it becomes the program: signals do not travel through
-        # nsenter, nor through a shared SSH connection.
+        # The shell prints its process id before it becomes the program, because signals do not travel through nsenter
+        # or through a shared SSH connection.
         script = 'echo "$$" >&2; exec "$@"'
         self._process = lab.popen(where, ["sh", "-c", script, "sh", *words], stderr=subprocess.PIPE)
         assert self._process.stderr
@@ -56,7 +59,7 @@ class Program:
         self.stdout = self._process.stdout.read()
 
     def wait_for(self, text: bytes) -> None:
-        """Return when a line of stderr contains ``text``."""
+        """Return as soon as a line of stderr contains ``text``; raise LabError if the program ends first."""
         said = b""
         assert self._process.stderr
         while text not in said:
@@ -66,12 +69,12 @@ class Program:
             said += line
 
     def join(self, seconds: float) -> bool:
-        """Wait until it ends by itself; False when it has not."""
+        """Wait at most `seconds` for the program to end; return whether it has."""
         self._reader.join(seconds)
         return not self._reader.is_alive()
 
     def stop(self, name: str = "TERM") -> bytes:
-        """Send it a signal unless it has ended, and return all it wrote to stdout."""
+        """Send the program a signal unless it has ended, and return all that it wrote to stdout."""
         if not self.join(0):
             self._lab.exec(self._where, f"kill -{name} {self.pid}", check=False)
             if not self.join(15):
@@ -85,12 +88,15 @@ class Program:
 
 
 class Capture:
-    """Packets seen on a link of the underlay; made by ``Lab.capturing``. Read it after the with block."""
+    """Packets seen on a link of the underlay.
+
+    ``Lab.capturing`` makes one. Read it after the with block.
+    """
 
     def __init__(self, lab: BaseLab, where: str, expression: str, count: int | None) -> None:
         self._lab = lab
         interface = {"rack1": "br1", "rack2": "br2"}.get(where, where)
-        # -U and --immediate-mode: what was seen is written at once, so that stopping loses nothing.
+        # -U and --immediate-mode write each packet at once, so that stopping loses none.
         argv = ["tcpdump", "-i", interface, "-n", "-U", "--immediate-mode", "-s", "256", "-w", "-"]
         argv += ["-c", str(count)] if count else []
         self._program = lab.background("router", [*argv, *shlex.split(expression)])
@@ -104,11 +110,14 @@ class Capture:
         self._program.stop()
 
     def wait(self, seconds: float) -> None:
-        """Wait until ``count`` packets were seen, at most ``seconds``."""
+        """Wait until ``count`` packets have been seen, at most ``seconds``."""
         self._program.join(seconds)
 
     def text(self, *options: str) -> str:
-        """The packets as tcpdump prints them, one a line (``-e`` and ``-v`` may be given)."""
+        """Return the packets as tcpdump prints them, one per line.
+
+        `options` are tcpdump's, such as ``-e`` and ``-v``.
+        """
         done = self._lab.exec("router", ["tcpdump", "-n", *options, "-r", "-"], input=self.pcap, text=False)
         return done.stdout.decode(errors="replace")
 
@@ -118,16 +127,19 @@ class Capture:
 
 
 class BaseLab(abc.ABC):
-    """A lab by name. ``exec`` and its like work while it is up; see README.md beside this file."""
+    """A lab by name.
+
+    ``exec`` and the like work while it is up; see README.md beside this file.
+    """
 
     machine = ""
-    patience = 1  # by which the time limits of commands are multiplied
+    patience = 1  # factor for the time limits of commands
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.places = Places(name)
 
-    # What each kind of machine does in its own way.
+    # Each kind of machine implements these.
 
     @abc.abstractmethod
     def up(
@@ -138,40 +150,43 @@ class BaseLab(abc.ABC):
         switches: bool = False,
         ipv6: bool = False,
     ) -> None:
-        """Start the lab, or what of it is not running; returns when SSH answers on all hosts.
+        """Start what is not running of the lab; return when SSH answers on all hosts.
 
-        `podman`: hosts started now have it, and /srv/box to run; on the machine's own kernel only.
-        `switches`: there are top-of-rack switches (tors.py), natively too. `ipv6`: both subnets have it, natively.
+        `podman`: hosts that are started now have podman, and /srv/box to run. `switches`: start top-of-rack switches
+        (machines/tors.py). `ipv6`: both subnets have IPv6. These three exist only on the machine's own kernel.
         """
 
     @abc.abstractmethod
     def down(self) -> None:
-        """Remove everything this lab put on the machine, whatever state it is in."""
+        """Remove all that this lab has put on the machine, whatever state it is in."""
 
     @abc.abstractmethod
     def argv(self, where: str, command: Sequence[str]) -> list[str]:
-        """The outer command line that runs ``command`` in a node, ``router``, ``outside`` or ``control``."""
+        """Return the outer command line that runs ``command`` in a node, ``router``, ``outside`` or ``control``."""
 
     @abc.abstractmethod
     def reboot(self, node: str, wait: bool = True) -> None:
-        """``systemctl reboot`` inside; returns when SSH answers again."""
+        """Run ``systemctl reboot`` inside; return when SSH answers again, if `wait` is true."""
 
     @abc.abstractmethod
     def power_cut(self, node: str) -> None:
-        """The host, or the switch, is gone at once, without a word on the wire. A host's disk stays."""
+        """Cut the power of a host or a switch without a last packet on the wire.
+
+        A host keeps its disk.
+        """
 
     @abc.abstractmethod
     def start(self, node: str, wait: bool = True) -> None:
-        """Power a host, or a switch, on."""
+        """Start a host or a switch that is off; return when SSH answers, if `wait` is true."""
 
     @abc.abstractmethod
     def is_running(self, node: str) -> bool: ...
 
-    # The same for all.
+    # Common to all machines.
 
     @property
     def state(self) -> dict:
-        """What ``up`` wrote down: machine, hosts, baked; empty when the lab is not up."""
+        """Return what ``up`` has stored (machine, hosts, baked), empty if the lab is not up."""
         try:
             return json.loads((self.places.state / "lab.json").read_text())
         except (OSError, ValueError):
@@ -184,7 +199,7 @@ class BaseLab(abc.ABC):
 
     @property
     def nodes(self) -> list[Node]:
-        """The hosts of this lab, each with name, address, rack, gateway, release, mac."""
+        """Return the hosts of this lab."""
         return pick(self.state.get("hosts") or [])
 
     @property
@@ -209,9 +224,10 @@ class BaseLab(abc.ABC):
         input: str | bytes | None = None,
         text: bool = True,
     ) -> subprocess.CompletedProcess:
-        """Run a command (list, or text for sh) in a host, in one of its named namespaces when ``netns`` is given.
+        """Run a command in a host, or in its named namespace `netns`, and return its CompletedProcess.
 
-        Returns the CompletedProcess; CommandFailed on another status than 0 unless ``check`` is false.
+        The command is a list of words, or one text for sh. `timeout` is in seconds. Raise CommandFailed on a status
+        other than 0 unless ``check`` is false, and LabError when the time is over.
         """
         argv = self._command(where, command, netns)
         source = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
@@ -227,7 +243,10 @@ class BaseLab(abc.ABC):
         return done
 
     def popen(self, where: str, command: Command, netns: str | None = None, **more: object) -> subprocess.Popen:
-        """Start a program that ends with its stdin; stdin and stdout are pipes unless told otherwise. Bytes."""
+        """Start a program that ends when its stdin is closed.
+
+        stdin and stdout are pipes of bytes unless `more` says otherwise.
+        """
         options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **more}
         return subprocess.Popen(self._command(where, command, netns), **options)  # type: ignore[call-overload]
 
@@ -242,7 +261,7 @@ class BaseLab(abc.ABC):
         return self.exec("outside", command, **more)  # type: ignore[arg-type]
 
     def put(self, node: str, local: str | Path, remote: str, mode: str = "644") -> None:
-        """Copy a file into a host (or the router)."""
+        """Copy a file into a host or the router, replacing it atomically."""
         target = shlex.quote(remote)
         script = f'set -e; mkdir -p "$(dirname {target})"; cat > {target}.new; '
         script += f"chmod {mode} {target}.new; mv {target}.new {target}"
@@ -252,7 +271,7 @@ class BaseLab(abc.ABC):
         return self.exec(node, ["cat", remote], text=False).stdout
 
     def json(self, where: str, command: Command, netns: str | None = None) -> list | dict:
-        """The parsed output of a command that prints JSON, such as ``ip -j route``."""
+        """Return the parsed output of a command that prints JSON, such as ``ip -j route``."""
         return json.loads(self.exec(where, command, netns=netns).stdout or "[]")
 
     @contextlib.contextmanager
@@ -265,17 +284,17 @@ class BaseLab(abc.ABC):
             capture.stop()
 
     def capture(self, where: str, seconds: float, expression: str = "", count: int | None = None) -> Capture:
-        """Capture for a time, or until ``count`` packets were seen."""
+        """Capture for some seconds, or until ``count`` packets have been seen."""
         with self.capturing(where, expression, count) as capture:
             capture.wait(seconds)
         return capture
 
     def link(self, node: str, up: bool) -> None:
-        """Plug or pull the cable of a host's eth0, at the router's end."""
+        """Connect or disconnect the cable of a host's eth0, at the router's end."""
         self.exec("router", ["ip", "link", "set", node, "up" if up else "down"])
 
     def wait_booted(self, node: str) -> None:
-        """Wait until systemd has done all it does at boot."""
+        """Wait until systemd has finished booting."""
         self.exec(node, ["systemctl", "is-system-running", "--wait"], check=False, timeout=120)
 
     def say(self, text: str) -> None:

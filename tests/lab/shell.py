@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run programs of the machine that carries the lab, and say on stderr what is going on."""
+"""Run programs of the machine that carries the lab, and report progress on stderr."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _began = time.monotonic()
 
 
 def progress(text: str) -> None:
-    """One line for the person who waits."""
+    """Print one line of progress to stderr unless HOST_ROUTING_LAB_QUIET is set."""
     if not os.environ.get("HOST_ROUTING_LAB_QUIET"):
         print(f"lab {time.monotonic() - _began:6.1f}s  {text}", file=sys.stderr, flush=True)
 
@@ -29,7 +29,10 @@ def progress(text: str) -> None:
 def run(
     argv: Sequence[str | os.PathLike[str]], check: bool = True, timeout: float = 600, **more: Any
 ) -> subprocess.CompletedProcess:
-    """``subprocess.run`` with captured text; a failure becomes a LabError that shows what was said last."""
+    """Run a program and return its CompletedProcess with captured text.
+
+    A failure becomes a LabError that shows the end of the program's output. `timeout` is in seconds.
+    """
     if "input" not in more:
         more.setdefault("stdin", subprocess.DEVNULL)
     words = [str(word) for word in argv]
@@ -51,7 +54,7 @@ def run(
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock file; says so when somebody else has it."""
+    """Hold an exclusive lock on a file; report when another process has it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         try:
@@ -63,7 +66,10 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def wait_until(what: str, question: Any, timeout: float, step: float = 0.1) -> Any:
-    """Ask ``question()`` until its answer is true; LabError after ``timeout`` seconds."""
+    """Call ``question()`` every `step` seconds until its answer is true; return the answer.
+
+    Raise LabError after ``timeout`` seconds.
+    """
     end = time.monotonic() + timeout
     while True:
         answer = question()

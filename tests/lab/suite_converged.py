@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tests that every converged fleet has to pass, whatever its pools and its peerings.
+"""The tests that every converged fleet passes, whatever its pools and peerings.
 
-A scenario of molecule imports them all, names its POOLS and its WORKLOADS, and adds what holds for it alone. The
-fixtures are those of molecule/conftest.py.
+A scenario of molecule imports all of them, defines its POOLS and WORKLOADS, and adds its own tests. The fixtures are
+those of molecule/conftest.py.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from . import checks
-from .checks import Fleet
-from .observed import Pong
+from .measure import checks
+from .measure.checks import Fleet
+from .measure.observed import Pong
 
 NAMES = ("node1", "node2", "node3", "node4")  # the nodes with workloads
 
@@ -82,7 +82,7 @@ def test_blocks_alone_are_learned(fleet: Fleet, name: str) -> None:
 def test_everybody_reaches_everybody_at_full_size(
     fleet: Fleet, pongs: list[Pong], workloads: Mapping[str, tuple[str, str]]
 ) -> None:
-    # Each workload was asked by each other one and by each host.
+    # Each workload is pinged by each other workload and by each host.
     assert len(pongs) == len(workloads) * (len(workloads) - 1 + len(NAMES))
     checks.check_pings(fleet, pongs)
 

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab itself: hosts that boot, reboot and die as real ones do, a router that routes, traffic that is counted truly.
+"""Tests of the lab itself: real boots, reboots and power cuts, a router that routes, and exact packet counts.
 
-Run with `pytest tests/lab/test_lab.py`; HOST_ROUTING_LAB_MACHINE=qemu does the same in the emulated machine.
+Run them with `pytest tests/lab/test_lab.py`; HOST_ROUTING_LAB_MACHINE=qemu runs them in the emulated machine.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import pytest
 
 from tests.lab import Lab, LabError, names
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Stream, Streams, Transfer
+from tests.lab.measure.streams import Stream, Streams, Transfer
 from tests.lab.topology import CACHE_ROOT
 
 pytestmark = pytest.mark.lab
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MACHINE = os.environ.get("HOST_ROUTING_LAB_MACHINE", "native")
-# Everything takes some ten times as long under software emulation.
+# Everything takes about ten times as long under software emulation.
 SLOW = 1 if MACHINE == "native" else 10
 
 STATIC_BIRD = """
@@ -89,7 +89,7 @@ def test_ansible_reaches_the_hosts_by_the_inventory(lab: BaseLab) -> None:
 
 
 def test_hosts_keep_the_byte_code_of_modules(lab: BaseLab) -> None:
-    """Of the call before: lines of its sources' names are those of the archive that it came in."""
+    """A host reuses the byte code of an earlier call, and tracebacks name the archive of the present call."""
     kept = lab.exec("node1", "ls /run/zip-byte-code").stdout.split()
     assert len(kept) > 10 and all(re.fullmatch(r"[0-9a-f]{16}-\d+-cpython-\d+-0", name) for name in kept), kept
     program = """
@@ -243,7 +243,7 @@ def test_two_labs_at_once_and_nothing_left_of_the_second() -> None:
         assert other.exec("node4", "bird --version", check=False).returncode == 127
         ssh(other, "node4", "apt-get update -qq && apt-get install -y -qq ipset >/dev/null && ipset --version")
         (other.places.work / "node1/upper").stat()
-        # As after a crash: a host whose supervisor is gone, and a lab that forgot that it is up.
+        # Like a crash: a host whose supervisor is gone, and a lab that has forgotten that it is up.
         os.kill(int((other.places.state / "node1/supervisor").read_text()), 9)
         (other.places.state / "lab.json").unlink()
     finally:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who is who in the lab: names, addresses, namespaces and folders. Pure data, nothing is touched here."""
+"""Names, addresses, namespaces and folders of the lab. Pure data: no I/O."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ CONTROL_NET = (
 OUTSIDE_ADDRESS = "192.0.2.10"
 OUTSIDE_ROUTER = "192.0.2.1"
 RACKS = {1: "10.10.1", 2: "10.10.2"}
-# Where a lab has IPv6, each host's address ends as that of IPv4 does.
+# Where a lab has IPv6, the last number of a host's address is the same as in IPv4.
 RACKS_IPV6 = {rack: f"fd00:10:10:{rack}::" for rack in RACKS}
 OUTSIDE_NET_IPV6 = "fd00:192:0:2::"
 ROUTER_AS = 65000
-# Between the top-of-rack switches, where a lab has them.
+# The network between the top-of-rack switches, in a lab that has them.
 SPINE_NET = "10.10.255"
 
 
 @dataclass(frozen=True)
 class Node:
-    """One host: ``number`` gives its MAC and management address, ``rack`` its subnet."""
+    """One host: ``number`` determines its MAC and management address, ``rack`` its subnet."""
 
     name: str
     number: int
@@ -79,9 +79,10 @@ DEFAULT_HOSTS = ("node1", "node2", "node3", "node4")
 
 @dataclass(frozen=True)
 class Tor:
-    """A top-of-rack switch: two stand in each rack and speak BGP (FRR) with its hosts and with the other racks' ones.
+    """A top-of-rack switch, one of two in a rack.
 
-    The two of one rack have one AS number, and no session with each other.
+    It speaks BGP (FRR) with the hosts of its rack and the switches of other racks. The two switches of a rack share an
+    AS number and have no session with each other.
     """
 
     name: str
@@ -90,7 +91,7 @@ class Tor:
 
     @property
     def address(self) -> str:
-        """In the rack's subnet."""
+        """Return the switch's address in the rack's subnet."""
         return f"{RACKS[self.rack]}.{1 + self.number}"
 
     @property
@@ -106,7 +107,7 @@ TORS = {tor.name: tor for tor in (Tor("tor1a", 1, 1), Tor("tor1b", 1, 2), Tor("t
 
 
 class LabError(Exception):
-    """Something the person at the keyboard has to know; the text is a whole sentence."""
+    """An error for the person at the keyboard; the text is a whole sentence."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +122,12 @@ class Places:
 
     @property
     def state(self) -> Path:
-        """Keys, ssh_config, process ids, logs."""
+        """Return the folder of keys, ssh_config, process ids and logs."""
         return STATE_ROOT / self.name
 
     @property
     def work(self) -> Path:
-        """What the hosts write: the upper halves of their overlays."""
+        """Return the folder of what the hosts write: the upper halves of their overlays."""
         return CACHE_ROOT / "labs" / self.name
 
     def netns(self, who: str) -> str:
@@ -138,14 +139,17 @@ class Places:
 
     @property
     def cgroups(self) -> list[Path]:
-        """One folder per mounted cgroup hierarchy that systemd needs (two on a hybrid machine)."""
+        """Return one folder for each mounted cgroup hierarchy that systemd needs (two on a hybrid machine)."""
         top = Path("/sys/fs/cgroup")
         roots = [top] if (top / "cgroup.controllers").exists() else [top / "systemd", top / "unified"]
         return [root / "host-routing-lab" / self.name for root in roots if root.is_dir()]
 
 
 def pick(names: str | list[str] | tuple[str, ...] | None) -> list[Node]:
-    """The nodes called ``names`` (a list, or one string with commas), in the lab's order; None is the usual four."""
+    """Return the nodes called ``names``, in the lab's order.
+
+    `names` is a list, or one string with commas; None means the usual four. Raise LabError for an unknown name.
+    """
     wanted = list(DEFAULT_HOSTS) if not names else names.split(",") if isinstance(names, str) else list(names)
     unknown = [name for name in wanted if name not in NODES]
     if unknown:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.lab import Lab
 from tests.lab.fleet import Workload, kernel_has_ipip, mesh_of_streams, no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Streams
+from tests.lab.measure.streams import Streams
 from tests.lab.topology import LabError
 
 ROOT = Path(__file__).resolve().parents[2]

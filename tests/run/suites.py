@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All test suites, in the order in which their lane runs them. A new one is one more entry in SUITES.
+"""All test suites, in the order in which their lane runs them. A new suite is one more entry in SUITES.
 
-The two lanes run beside each other. The second one begins with an emulated machine, which goes before the first lane's
-suites where processors are short (tests/lab/machine.py). Suites of either lane have labs of their own: a lane that has
-done its own suites takes the next one of them, so that both end at about the same time on any machine.
+The two lanes run side by side. The second lane begins with an emulated machine, which has priority over the first
+lane's suites where processors are scarce (tests/lab/machines/machine.py). Each suite has a lab of its own. A lane that
+has finished its own suites takes the next suite that either lane may run, so that both end at about the same time.
 """
 
 from __future__ import annotations

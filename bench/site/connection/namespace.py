@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""To a host that is a set of namespaces on this machine: nsenter(1) in the place of ssh(1)."""
+"""A connection plugin to a host made of namespaces on this machine: nsenter(1) in the place of ssh(1)."""
 
 from __future__ import annotations
 
@@ -44,4 +44,4 @@ class Connection(Local):
         return super().exec_command(shlex.join(enter), in_data=in_data, sudoable=sudoable)
 
     def reset(self) -> None:
-        """Each command is a connection of its own."""
+        """Do nothing, since each command is a connection of its own."""

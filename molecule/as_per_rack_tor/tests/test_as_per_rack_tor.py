@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.lab.checks import Fleet, Pool
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Stream, Streams
+from tests.lab.measure.checks import Fleet, Pool
+from tests.lab.measure.streams import Stream, Streams
 from tests.lab.suite_converged import *  # noqa: F403
 from tests.lab.suite_converged import NAMES, every_node
 from tests.lab.topology import NODES, TORS

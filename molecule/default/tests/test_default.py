@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from tests.lab.checks import Fleet, Pool
 from tests.lab.handle import BaseLab
+from tests.lab.measure.checks import Fleet, Pool
 from tests.lab.suite_converged import *  # noqa: F403
 from tests.lab.suite_converged import NAMES
 from tests.lab.topology import NODES

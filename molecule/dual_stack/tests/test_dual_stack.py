@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.lab import checks
-from tests.lab.checks import Fleet
 from tests.lab.handle import BaseLab
-from tests.lab.observed import Observed
+from tests.lab.measure import checks
+from tests.lab.measure.checks import Fleet
+from tests.lab.measure.observed import Observed
 from tests.lab.suite_converged import NAMES, every_node
 from tests.lab.topology import NODES, OUTSIDE_ADDRESS, OUTSIDE_NET_IPV6, UNDERLAY_MTU
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.checks import Fleet, Pool
 from tests.lab.handle import BaseLab
+from tests.lab.measure.checks import Fleet, Pool
 from tests.lab.suite_converged import *  # noqa: F403
 
 POOLS = (

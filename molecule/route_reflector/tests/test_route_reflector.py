@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from tests.lab import checks
-from tests.lab.checks import Fleet, Pool
-from tests.lab.observed import Runner, observe, send
+from tests.lab.measure import checks
+from tests.lab.measure.checks import Fleet, Pool
+from tests.lab.measure.observed import Runner, observe, send
 from tests.lab.suite_converged import *  # noqa: F403
 from tests.lab.suite_converged import NAMES, every_node
 

@@ -1,8 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent as nodes run it: the engine unpacked from its bundle, a process of its own with the environment that its
-unit gives it, the kernel of this machine.
+"""The agent as nodes run it: the engine from its bundle, in a process of its own, on this machine's kernel.
+
+It has the environment that its unit gives it.
 
 def test_something(daemon):           # fixture of conftest.py: running, in a namespace that stands for a host
     daemon.add("web")
@@ -39,14 +40,17 @@ _PATIENCE = 30.0  # seconds; nothing here takes one, but the machine may be busy
 
 
 def install_engine(folder: pathlib.Path) -> pathlib.Path:
-    """What `python3 -I PATH agent` runs. Takes a second or two: once for many tests."""
+    """Return the folder of an installed engine, which `python3 -I PATH agent` runs.
+
+    It takes one or two seconds, so install it once for many tests.
+    """
     source = str(ROOT / "plugins" / "module_utils")
     bundle.install(bundle.build(source), bundle.bundle_digest(source), str(folder))
     return folder / "current"
 
 
 class Daemon:
-    """`folder` holds all that the agent reads and writes; `kernel` looks at the host's namespace from outside."""
+    """The agent; `folder` holds all its files, and `kernel` is the host's namespace seen from outside."""
 
     def __init__(self, engine: pathlib.Path, folder: pathlib.Path, kernel: HostKernel) -> None:
         self.folder = folder
@@ -80,7 +84,7 @@ class Daemon:
     # ---- what it is given
 
     def settings(self, **settings: t.Any) -> None:
-        """For the next start."""
+        """Write the settings for the next start."""
         (self.folder / "agent.json").write_text(json.dumps({"metrics_port": 0, **settings}))
 
     def desire(self, state: NodeState, complete: bool = True) -> None:
@@ -94,7 +98,10 @@ class Daemon:
         return self.process.pid
 
     def start(self, fault: str = "", wait: bool = True) -> None:
-        """Returns when it answers. `fault` names the point at which it is to be killed."""
+        """Start the agent; return when it answers.
+
+        `fault` names the failpoint at which it is killed.
+        """
         netns = self.folder / "netns" / HOST
         command = [
             *("nsenter", f"--net={netns}", sys.executable, "-I", str(self._engine), "agent"),
@@ -117,13 +124,13 @@ class Daemon:
         return True
 
     def kill(self) -> None:
-        """-9"""
+        """Kill the agent with SIGKILL."""
         assert self.process is not None
         self.process.kill()
         self.process.wait(_PATIENCE)
 
     def stop(self) -> int:
-        """As systemd does. The exit status."""
+        """Stop the agent as systemd does; return its exit status."""
         assert self.process is not None
         self.process.terminate()
         return self.process.wait(_PATIENCE)
@@ -150,13 +157,13 @@ class Daemon:
             return client.call(method, **params)
 
     def netns(self, name: str) -> str:
-        """The path of a namespace of that name, made if it is not there."""
+        """Return the path of the namespace `name`, which is created if it is missing."""
         if name not in self.kernel.netns_list():
             self.kernel.netns_add(name, "")
         return str(self.folder / "netns" / name)
 
     def add(self, name: str, **more: t.Any) -> dict[str, t.Any]:
-        """The workload."""
+        """Add a workload, and return it."""
         params = {"name": name, **({} if more.get("netns_owned") else {"netns": self.netns(name)}), **more}
         return t.cast("dict[str, t.Any]", self.call("workload.add", **params)["workload"])
 
@@ -164,18 +171,18 @@ class Daemon:
         return bool(self.call("workload.delete", id=f"default/{name}")["deleted"])
 
     def in_sync(self) -> None:
-        """Waits for it."""
+        """Wait until the agent is in sync."""
         self.until(lambda: self.call("status")["in_sync"], "the agent is in sync")
 
     def settled(self) -> None:
-        """Waits until no deletion is under way."""
+        """Wait until no deletion is under way."""
         self.until(lambda: self.call("status")["deleting"] == 0, "all links of deleted workloads are gone")
 
     # ---- what there is
 
     @property
     def routes(self) -> list[KernelRoute]:
-        """Ours."""
+        """Return the collection's routes."""
         return self.kernel.routes(protocol=179)
 
     @property
@@ -192,18 +199,18 @@ class Daemon:
         return {str(path.relative_to(folder)) for path in folder.rglob("*.json")}
 
     def allocated(self) -> dict[str, str]:
-        """{handle: address}, from the disk."""
+        """Return {handle: address} from the disk."""
         ipam = LocalIpam(str(self.folder / "lib" / "ipam"))
         ipam.load()
         return {allocation.handle: allocation.address for allocation in ipam.allocations()}
 
     def reaches(self, name: str, address: str) -> bool:
-        """Whether a packet from inside the namespace comes back from `address`."""
+        """Return whether `address` answers a ping from inside the namespace."""
         command = ["ping", "-n", "-c", "1", "-W", "2", address]
         return self.kernel.inside(name).run(command).code == 0
 
     def memory(self, field: str = "VmHWM") -> int:
-        """KiB, from /proc/PID/status."""
+        """Return a field of /proc/PID/status in KiB."""
         for line in pathlib.Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith(field + ":"):
                 return int(line.split()[1])
@@ -214,7 +221,7 @@ class Daemon:
 def daemon_under_test(
     engine: pathlib.Path, folder: pathlib.Path, state: t.Optional[NodeState] = STATE
 ) -> t.Iterator[Daemon]:
-    """Not started yet; gone afterwards with all that it made."""
+    """Yield an agent that is not started; remove everything that it has made at the end."""
     with host_under_test(folder, HostKernel) as kernel:
         underlay(kernel)
         run = folder / "run"  # in memory, as on a node: making a file on a disk is what an add would take longest for

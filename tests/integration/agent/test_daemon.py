@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent as a process: signals, a second one, many callers at once, a disk that refuses, and what packets see."""
+"""The agent as a process: signals, a second one, many callers at once, a full disk, and the effect on packets."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_two_hundred_at_once(stopped_daemon: Daemon) -> None:
 
 @pytest.fixture
 def small_disk(stopped_daemon: Daemon) -> t.Iterator[pathlib.Path]:
-    """The folder of the journal is a file system of its own."""
+    """Yield the journal's folder on a small file system of its own."""
     folder = stopped_daemon.folder / "lib" / "ipam"
     folder.mkdir(mode=0o700, parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "small", str(folder)], check=True)

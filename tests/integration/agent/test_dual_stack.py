@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The running agent and IPv6, on the real kernel: what others break is back, and the workload answers at once."""
+"""The running agent and IPv6, on the real kernel: what others break is repaired, and the workload answers at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the node module does with the daemon of a node, on the real kernel: one writer, also while one of them dies."""
+"""The node module and a node's daemon, on the real kernel: there is one writer, even while one of them dies."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def bring(daemon: Daemon, state=MORE, check=False, greeting: float = agent_start
 
 @pytest.fixture
 def busy(daemon: Daemon) -> Daemon:
-    """With two workloads that talk to each other."""
+    """Return the agent with two workloads that send to each other."""
     bring(daemon, BASE)
     daemon.address = daemon.add("a")["addresses"][0]
     daemon.add("b")

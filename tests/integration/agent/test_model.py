@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Random calls, sabotage and kills against a simple model: the agent as a process, on the real kernel.
 
-2,000 steps, in runs of 100. More by hand: HOST_ROUTING_MODEL_STEPS=100000 (docs/benchmarks.md has what came of that).
+2,000 steps, in runs of 100. HOST_ROUTING_MODEL_STEPS=100000 runs more (docs/benchmarks.md has the result).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LATEST = 0.004  # seconds after which a call in flight is cut off at the latest
 
 
 def steps(chance: random.Random) -> list[Step]:
-    """With fewer kills than hypothesis would have: each costs a start."""
+    """Return random steps, with fewer kills than hypothesis would choose, because each costs a start."""
 
     def call(name: str) -> Call:
         address = chance.choice((None, None, None, *ASKED))
@@ -79,7 +79,7 @@ class World:
         self.callers = concurrent.futures.ThreadPoolExecutor(4)
 
     def call(self, call: Call) -> str | bool | None:
-        """The address of an add, what a delete said, None for a conflict."""
+        """Return the address of an add, the answer of a delete, or None for a conflict."""
         try:
             if isinstance(call, Delete):
                 return self.daemon.delete(call.name)
@@ -115,7 +115,7 @@ class World:
                 sabotage(self.kernel, step, self.daemon.links, self.daemon.destinations)
 
     def killed(self, step: Killed) -> None:
-        """At a fault point, or a few milliseconds after the calls have begun."""
+        """Kill the agent at a failpoint, or a few milliseconds after the calls have begun."""
         point = failpoints.POINTS[step.moment] if step.moment < len(failpoints.POINTS) else ""
         if point:
             self.daemon.settled()  # or the next agent comes by the point before it listens

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the kernel's notifications do to the monitor: which of them reach it, and what it has looked at then."""
+"""The kernel's notifications and the monitor: which of them reach it, and what it checks then."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _T = t.TypeVar("_T")
 
 
 class Marked:
-    """Stands for the reconciler, and counts."""
+    """A stand-in for the reconciler that counts."""
 
     def __init__(self) -> None:
         self.state = STATE
@@ -49,7 +49,7 @@ class Marked:
 
 
 class Host:
-    """The namespace, somebody else's kernel to change it by, and a monitor that listens."""
+    """The namespace, another kernel object to change it with, and a monitor that listens."""
 
     def __init__(self, kernel: LinuxKernel, folder: pathlib.Path) -> None:
         self.kernel = kernel
@@ -87,7 +87,7 @@ class Host:
         raise AssertionError("not within 30 seconds")
 
     async def quiet(self) -> None:
-        """Until nothing more comes in; what came before does not count any more."""
+        """Wait until no more notifications arrive, and forget those that came before."""
         before = -1
         while before != self.monitor.datagrams:
             before = self.monitor.datagrams
@@ -96,7 +96,7 @@ class Host:
         self.monitor.datagrams = 0
 
     async def marks_of(self, act: t.Callable[[], object]) -> set[str | None]:
-        """What is marked when somebody does this."""
+        """Return what is marked when another program does this."""
         await self.quiet()
         act()
         await asyncio.sleep(0.6)
@@ -206,7 +206,7 @@ def test_a_lost_socket_is_opened_anew_and_everything_looked_at(host: Host) -> No
 
 
 def test_our_own_changes_do_not_come_back(host: Host) -> None:
-    """Of a workload attached and detached, nothing is looked at; the routes are not even heard of."""
+    """Our own changes of a workload mark nothing, and route notifications are not even received."""
     endpoint = dataclasses.replace(STATE.workloads[0], name="db", interface="cali222", address="10.244.1.6", netns="db")
 
     async def scenario() -> None:
@@ -287,7 +287,7 @@ def test_the_filter_follows_a_tunnel_device_that_was_made_anew(host: Host, whose
 
 
 def test_tunnel_devices_are_asked_for_when_there_is_news_of_them(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel lets whoever asks wait for everybody who makes or deletes a device."""
+    """Tunnel devices are read only after news of them, since reading waits for all changes of devices."""
     asked = []
     get_link = rtnetlink.get_link
     monkeypatch.setattr(monitor_.rt, "get_link", lambda channel, name: (asked.append(name), get_link(channel, name))[1])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What others break is back at once, and what is theirs stays: the running agent on the real kernel."""
+"""What others break is repaired at once, and what is theirs stays: the running agent on the real kernel."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def shared(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.
 
 
 def beats_until_counted(node: Daemon, script: str, kind: str) -> int:
-    """How long it takes, in beats of ten milliseconds that this process, too, has to get from the machine."""
+    """Return the number of steps of ten milliseconds until a repair is counted."""
     counted = node.call("status")["drift"]["kinds"].get(kind, 0)
     shell(node.kernel, script)
     beats = 0
@@ -254,7 +254,10 @@ def test_rules_of_the_legacy_backend_are_repaired_too(
 
 
 def test_an_underlay_that_goes_away_comes_back_without_help(shared: Daemon) -> None:
-    """Meanwhile it is said what is the matter, and what does not depend on it is repaired."""
+    """An underlay that goes away comes back without help.
+
+    Meanwhile the agent reports the problem, and repairs what does not depend on the underlay.
+    """
     kernel = shared.kernel
     before = state_of(kernel)
     shell(kernel, "ip address del 10.10.1.11/24 dev eth0")

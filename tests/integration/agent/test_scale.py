@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Much of everything: memory with 1,000 workloads and 10,000 foreign routes, and after many that came and went."""
+"""Large numbers: memory with 1,000 workloads and 10,000 foreign routes, and after many that came and went."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_thousand_workloads_and_ten_thousand_foreign_routes(stopped_daemon: Da
 
 
 def test_many_that_come_and_go_leave_nothing_in_memory(stopped_daemon: Daemon) -> None:
-    """bench/growth.py has the same for 20,000."""
+    """Many workloads that come and go leave nothing in memory; bench/growth.py does the same with 20,000."""
     daemon = stopped_daemon
     daemon.settings(cooldown=0.0, resync_interval=3600.0)
     daemon.start()

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role's units: how far they are locked in, by systemd's own measure, and that their limits leave room to work.
+"""The sandboxes of the role's units, by systemd's own measure, and whether their limits leave enough room.
 
-That they work inside is shown by the lab, with the systemd of Debian 12 and 13.
+The lab shows that they work inside, with the systemd of Debian 12 and 13.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RULES = 35_000
 
 
 def unit_files() -> dict[str, str]:
-    """{name of the unit: its text}, as the role writes them."""
+    """Return {name of the unit: its text}, as the role writes them."""
     found = {}
     for path, entry in files().items():
         name = re.fullmatch(r"/etc/systemd/system/(.*)\.service", path)
@@ -58,14 +58,14 @@ def test_exposure(unit: str, tmp_path: pathlib.Path) -> None:
 
 
 def test_what_writes_the_firewall_has_one_sandbox() -> None:
-    """The agent and the boot unit do the same work: one of them would fail where it has less than the other."""
+    """The agent and the boot unit have the same sandbox, because they do the same work."""
     for name in ("CapabilityBoundingSet", "RestrictNamespaces", "RestrictAddressFamilies", "MemoryMax"):
         assert setting("calico-agent", name) == setting("calico-node-state", name), name
 
 
 @contextlib.contextmanager
 def memory_limit(mebibytes: int) -> t.Iterator[pathlib.Path]:
-    """A cgroup with that much memory; its file of processes."""
+    """Yield the file of processes of a cgroup with that much memory."""
     legacy = pathlib.Path("/sys/fs/cgroup/memory")
     top, limit = (legacy, "memory.limit_in_bytes") if legacy.is_dir() else (legacy.parent, "memory.max")
     folder = top / f"host-routing-test-{os.getpid()}"
@@ -78,7 +78,7 @@ def memory_limit(mebibytes: int) -> t.Iterator[pathlib.Path]:
 
 
 def rules() -> str:
-    """35,000 rules like those of policies, 35 to a chain."""
+    """Return 35,000 rules like those of policies, 35 to a chain."""
     chains = [f"cali-pi-{number:05d}" for number in range(RULES // 35)]
     match = "-p tcp -m set --match-set test src -m multiport --dports %d,8080 -m mark --mark 0x0/0x10000"
     comment = '-m comment --comment "host-routing:abcdefghijklmnop"'
@@ -101,7 +101,10 @@ def restored(backend: str, mebibytes: int) -> int:
 
 @pytest.mark.parametrize("backend", ["nft", "legacy"])
 def test_half_of_the_agents_memory_is_room_for_a_large_policy(backend: str) -> None:
-    """The kernel's part of it included, of the rules before and of those that replace them."""
+    """Half of the agent's memory suffices for a large policy.
+
+    The kernel's part is included, for the rules before and for those that replace them.
+    """
     limit = setting("calico-agent", "MemoryMax")
     assert limit.endswith("G")
     assert restored(backend, int(limit[:-1]) * 1024 // 2) == 0

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node of tests/integration/policy, with each backend of iptables, with policy that allows all and without any."""
+"""The node of tests/integration/policy, with either backend of iptables, with policy that allows everything or none."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DEVICES = (
 
 
 class AttackedNode(PolicedNode):
-    """`policy`: whether it has policy, which allows everything."""
+    """A node under attack; `policy`: whether it has policy, which allows everything."""
 
     def __init__(self, node: Node, policy: bool) -> None:
         super().__init__(node)
@@ -52,8 +52,11 @@ class AttackedNode(PolicedNode):
         ipip: bool = False,
         tunnels: bool = False,
     ) -> None:
-        """Program what a node has. `spoofing`, `vxlan`, `ipip`: what workloads are allowed; `tunnels`: the fleet is one
-        with VXLAN, by another port than the usual one, and the pools have natOutgoing."""
+        """Program what a node has.
+
+        `spoofing`, `vxlan` and `ipip` say what workloads are allowed. With `tunnels`, the fleet uses VXLAN on an
+        unusual port, and the pools have natOutgoing.
+        """
         given: dict[str, t.Any] = {}
         if tunnels:
             given = {"devices": DEVICES, "fleet": (HOST, PEER, HOST_V6, PEER_V6), "pools": POOLS}

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A node in a network namespace whose devices are attacked, and the frames that attack it.
 
-Its firewall is left out: what holds here the devices' own settings hold. The node has eth0 (10.10.1.11) on a wire to
+It has no firewall: what is refused here, the devices' own settings refuse. The node has eth0 (10.10.1.11) on a wire to
 the namespace `wire`, and the workloads web and app.
 """
 
@@ -53,7 +53,7 @@ _TRUSTING = {
 
 
 def state(*, spoofing: bool = False) -> NodeState:
-    """node1 of an IPv4 fleet in VXLAN mode, without a firewall."""
+    """Return the state of node1 of an IPv4 fleet in VXLAN mode, without a firewall."""
     fleet = build(
         pool("vxlan"),
         workloads=[workload("web", "node1"), workload("app", "node1"), workload("far", "node2")],
@@ -114,7 +114,7 @@ class Host:
     # ---- what there is
 
     def taken(self, device: str) -> list[str]:
-        """What the host took of advertisements on a device: addresses and routes of IPv6 but link-local ones."""
+        """Return the IPv6 addresses and routes, except link-local ones, that advertisements have added to a device."""
         done = self.kernel.run(["ip", "-6", "route", "show", "table", "all", "dev", device])
         routes = [line for line in done.output.splitlines() if " expires " in line or " proto ra " in line]
         done = self.kernel.run(["ip", "-6", "-oneline", "address", "show", "dev", device, "scope", "global"])
@@ -179,7 +179,7 @@ def ethernet(payload: bytes, to: str = HOST_MAC, source: str = "02:00:00:00:00:6
 
 
 def udp(source: str, destination: str, payload: bytes = b"forged", port: int = PORT, options: bytes = b"") -> bytes:
-    """A packet without a UDP checksum, which IPv4 allows."""
+    """Return a packet without a UDP checksum, which IPv4 allows."""
     ends = ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed
     body = struct.pack("!HHHH", 4000, port, 8 + len(payload), 0) + payload
     return ipv4(ends, socket.IPPROTO_UDP, body, options)
@@ -206,7 +206,10 @@ def arp(operation: int, sender: str, target: str, source: str = "02:00:00:00:00:
 
 
 def router_advertisement(source: str = ROUTER) -> bytes:
-    """An IPv6 packet that offers a default route, a more specific one, a prefix for addresses and an MTU of 1280."""
+    """Return a Router Advertisement.
+
+    It offers a default route, a more specific route, a prefix for addresses and an MTU of 1280.
+    """
     prefix = ipaddress.ip_address("2001:db8:bad::").packed
     specific = ipaddress.ip_address("2001:db8:5ec::").packed
     icmp = struct.pack("!BBHBBHII", 134, 0, 0, 64, 0x08, 1800, 0, 0)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answers of nodes: those of honest ones, and what root on one of them may make of its own."""
+"""Answers of nodes: honest ones, and what root on a node can make of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Data = dict[str, t.Any]
 
 
 def endpoint(node: str, address: str, name: str = "web", **labels: str) -> Endpoint:
-    """A workload that an agent attached."""
+    """Return a workload that an agent attached."""
     return Endpoint(
         "WorkloadEndpoint",
         f"default/{name}",
@@ -37,7 +37,7 @@ def endpoint(node: str, address: str, name: str = "web", **labels: str) -> Endpo
 
 
 def remote_endpoints_info(node: str, *endpoints: Endpoint) -> Data:
-    """What a node answers about its workloads."""
+    """Return a node's answer about its workloads."""
     known = {"node9": {"collected": "2026-11-22T06:00:00Z", "endpoints": 1, "digest": "0" * 16}}
     return {
         "changed": False,
@@ -49,7 +49,7 @@ def remote_endpoints_info(node: str, *endpoints: Endpoint) -> Data:
 
 
 def node_info(state: t.Optional[NodeState], *allocated: str, opened: t.Sequence[str] = ()) -> Data:
-    """What a node answers about itself before a run."""
+    """Return a node's answer about itself before a run."""
     return {
         "changed": False,
         "state": None if state is None else json.loads(json.dumps(state.to_dict())),
@@ -65,7 +65,7 @@ def node_info(state: t.Optional[NodeState], *allocated: str, opened: t.Sequence[
 
 
 def plan() -> Data:
-    """What the module node answers."""
+    """Return an answer of the module node."""
     change = {"kind": "route", "action": "+", "subject": "10.244.7.0/26", "before": None, "after": "x", "by": "node"}
     return {
         "changed": True,
@@ -82,7 +82,7 @@ def plan() -> Data:
 
 
 def convergence() -> Data:
-    """What convergence_info answers, by way of its action."""
+    """Return an answer of convergence_info, as its action passes it on."""
     return {
         "changed": False,
         "converged": True,
@@ -94,7 +94,7 @@ def convergence() -> Data:
 
 
 def probes() -> Data:
-    """What probe answers."""
+    """Return an answer of probe."""
     target = {"name": "node1", "address": "10.244.1.0", "size": 84, "sent": 30, "received": 30, "lost": 0}
     times = {"rtt_min": 0.2, "rtt_max": 0.8, "longest_gap": 1.5, "reason": "", "silent": 0.0}
     watch = {"running": False, "complete": True, "reason": "", "seconds": 9.0, "interval": 50.0, "resolution": 51.0}
@@ -102,7 +102,7 @@ def probes() -> Data:
 
 
 def status(node: str) -> Data:
-    """What node_status_info answers."""
+    """Return an answer of node_status_info."""
     session = {"name": "Mesh", "node": "node1", "address": "10.10.1.11", "established": True, "state": "Established"}
     return {
         "changed": False,
@@ -134,7 +134,7 @@ def status(node: str) -> Data:
 
 
 def nested(levels: int) -> t.Any:
-    """A list in a list in a list."""
+    """Return a list inside a list, nested so many times."""
     found: t.Any = []
     for dummy in range(levels):
         found = [found]
@@ -167,7 +167,7 @@ def _name(chance: random.Random) -> str:
 
 
 def tampered(answer: t.Mapping[str, t.Any], chance: random.Random) -> Data:
-    """The answer with one to four places in it changed, each in a way that root on a node may choose."""
+    """Return the answer with one to four changes that root on a node can make."""
     found = json.loads(json.dumps(answer))
     for dummy in range(chance.choice((1, 1, 1, 2, 4))):
         _change(found, chance)
@@ -199,7 +199,7 @@ def _change(found: t.Any, chance: random.Random) -> None:
 
 
 def lying(answer: t.Mapping[str, t.Any], others: t.Sequence[str], pool: str, chance: random.Random) -> Data:
-    """What node_info answers, of the right types in each place and not true.
+    """Return an answer of node_info with valid types and false content.
 
     `others` are blocks of other nodes, all in 10.244.0.0/16 of `pool`.
     """

@@ -25,7 +25,7 @@ def request(method: str, **params: t.Any) -> bytes:
 
 
 def longest_selector(length: int = 4096) -> str:
-    """As many tests of labels as fit, and none of them decides."""
+    """Return a selector of as many tests of labels as fit, none of which decides."""
     return "||".join(["!has(a)&&has(a)"] * ((length + 2) // 17))
 
 
@@ -53,7 +53,7 @@ SAID: dict[str, tuple[t.Callable[[], bytes], bool]] = {
 
 
 class Attacker:
-    """One connection after the other."""
+    """An attacker that opens one connection after the other."""
 
     def __init__(self, path: str, way: str) -> None:
         self._path = path

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Processes of users who are not root, beside an agent whose readers are the members of one group."""
+"""Processes of users other than root, beside an agent whose readers are the members of one group."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ json.dump(heard, sys.stdout)
 
 @contextlib.contextmanager
 def daemon_with_readers(engine: pathlib.Path, folder: pathlib.Path, **settings: t.Any) -> t.Iterator[Daemon]:
-    """Running. The folder of its socket is everybody's to enter, as /run/calico is."""
+    """Yield a running agent.
+
+    All users can enter the folder of its socket, as they can /run/calico.
+    """
     with daemon_under_test(engine, folder) as daemon:
         daemon.settings(group=GROUP, cooldown=0.0, **settings)
         daemon.start()
@@ -58,8 +61,10 @@ def daemon_with_readers(engine: pathlib.Path, folder: pathlib.Path, **settings: 
 def start(
     daemon: Daemon, uid: int, groups: t.Sequence[int], source: str, *arguments: str, **more: t.Any
 ) -> subprocess.Popen[bytes]:
-    """A Python program as that user on the daemon's host, in the folder of the socket: `agent.sock` leads there,
-    whoever may enter what is above it."""
+    """Start a Python program as a user on the daemon's host, in the folder of the socket.
+
+    `agent.sock` leads there even if the user cannot enter the folders above.
+    """
     supplementary = f"--groups={','.join(map(str, groups))}" if groups else "--clear-groups"
     who = ["setpriv", f"--reuid={uid}", f"--regid={uid}", supplementary]
     return subprocess.Popen(
@@ -76,7 +81,7 @@ def say(daemon: Daemon, uid: int, *said: str, groups: t.Sequence[int] = (GID,)) 
 
 
 def ask(daemon: Daemon, uid: int, method: str, groups: t.Sequence[int] = (GID,), **params: t.Any) -> dict[str, t.Any]:
-    """The answer's result or error."""
+    """Return the result or the error of the agent's answer."""
     (heard,) = say(daemon, uid, json.dumps({"id": 1, "method": method, "params": params}), groups=groups)
     answer = json.loads(heard)
     return t.cast("dict[str, t.Any]", answer.get("result", answer.get("error")))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An agent as nodes run it, asked by the shim, and a user whose symbolic link is taken for a namespace's path."""
+"""An agent as on nodes, called by the shim, and a user whose symbolic link is used as a namespace's path."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Node:
         self.home.mkdir()
 
     def path(self, name: str) -> pathlib.Path:
-        """Of a namespace of that name, made if it is not there."""
+        """Return the path of the namespace `name`, which is created if it is missing."""
         return pathlib.Path(self.daemon.netns(name))
 
     def link(self, target: t.Union[pathlib.Path, str]) -> str:
-        """The user's link, leading there from now on."""
+        """Point the user's link to `target`, and return its path."""
         new = self.home / f"new-{secrets.token_hex(4)}"
         new.symlink_to(target)
         new.rename(self.home / "netns")
@@ -53,7 +53,7 @@ class Node:
         return self.shim.execute(environment, json.dumps(configuration).encode())
 
     def holds(self, name: str) -> tuple[list[str], list[str]]:
-        """(devices, addresses that are not the kernel's own) of a namespace, by another program's eyes."""
+        """Return (devices, addresses other than the kernel's own) of a namespace, as `ip` shows them."""
         command = ["nsenter", f"--net={self.path(name)}", "ip", "-json", "address"]
         shown = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
         devices = sorted(link["ifname"] for link in shown if link.get("link_type") == "ether")
@@ -68,7 +68,7 @@ class Node:
         self.daemon.kernel.netns_delete(name)
 
     def repaired(self) -> dict[str, t.Any]:
-        """What the agent says after it has looked at everything twice; it is done, not trying for ever."""
+        """Return the agent's answer after two complete checks; the second one has nothing left to do."""
         self.daemon.call("resync")
         counted = self.daemon.call("resync")
         assert (counted["changes"], counted["problems"], counted["in_sync"]) == ([], [], True)
@@ -78,13 +78,13 @@ class Node:
         return self.daemon.log.read_text().count(ELSEWHERE)
 
     def released(self, netns: t.Union[pathlib.Path, str], container: str = "c" * 64) -> None:
-        """A DEL takes everything back, wherever its path leads."""
+        """Check that a DEL removes everything, wherever its path leads."""
         assert self.run("DEL", netns, container).nothing
         self.daemon.settled()
         assert (self.daemon.links, self.daemon.records, self.daemon.allocated()) == (set(), set(), {})
 
     def reset(self) -> None:
-        """Nothing of the last test is left."""
+        """Remove what the last test has left."""
         if self.daemon.process is None or self.daemon.process.poll() is not None:
             self.daemon.start()
         for workload in self.daemon.call("workload.list")["workloads"]:
@@ -98,7 +98,7 @@ class Node:
 
 @contextlib.contextmanager
 def node_under_attack(folder: pathlib.Path) -> t.Iterator[Node]:
-    """Running, with pools of both IP versions."""
+    """Yield a running node with pools of both IP versions."""
     engine, home = folder / "engine", folder / "node"
     engine.mkdir()
     home.mkdir()

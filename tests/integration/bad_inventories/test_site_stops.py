@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""site.yml as people run it on three of the bad inventories: it says why and stops, and no host sees more than a look.
+"""site.yml on three of the bad inventories: it reports the error and stops, and hosts are at most read.
 
-(tests/unit/plugin_utils has all of the inventories, in one process.)
+tests/unit/plugin_utils covers all of the inventories, in one process.
 """
 
 from __future__ import annotations

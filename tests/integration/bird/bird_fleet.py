@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A compiled fleet of many nodes as real BIRDs, each in a network namespace on one bridge, with the bird.cfg that a run
-writes or another one, and what they say of themselves beside what the simulation says of them.
+"""A compiled fleet of many nodes as real BIRDs, and their counts beside those of the simulation.
 
-What arrives in the kernels is heard by a netlink socket in each namespace, so that one process can watch hundreds.
+Each node is a network namespace on one bridge, with the bird.cfg that a run writes or another one. A netlink socket in
+each namespace hears the routes that arrive, so that one process can watch hundreds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def hosts(nodes: int, reflectors: int = 0, blocks: int = 1) -> list[Host]:
-    """`reflectors` pure ones come on top of the nodes. Each node has `blocks` blocks, all but one of them spare."""
+    """Return the hosts of a fleet.
+
+    `reflectors` pure reflectors are added to the nodes. Each node has `blocks` blocks, all but one of them spare.
+    """
     shared = {
         "calico_ip_pools": [
             {"name": "pool", "cidr": "10.64.0.0/10"},
@@ -94,13 +97,13 @@ def ours(bird: Bird) -> str:
 
 
 def key(block: str) -> bytes:
-    """Four bytes of the address, and one of the prefix length."""
+    """Return the key of a block: four bytes of the address, and one of the prefix length."""
     address, dummy, length = block.partition("/")
     return socket.inet_aton(address) + bytes([int(length or 32)])
 
 
 def _netlink_inside(pid: int, groups: int) -> socket.socket:
-    """A socket in the network namespace of process `pid`."""
+    """Return a netlink socket in the network namespace of process `pid`."""
     own = os.open("/proc/self/ns/net", os.O_RDONLY)
     other = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     try:
@@ -118,7 +121,7 @@ def _netlink_inside(pid: int, groups: int) -> socket.socket:
 
 
 def _new_routes(data: bytes) -> t.Iterator[bytes]:
-    """Keys of the routes that BIRD wrote."""
+    """Yield the keys of the routes that BIRD wrote."""
     offset = 0
     while offset + 16 <= len(data):
         length, kind = struct.unpack_from("=IH", data, offset)
@@ -133,7 +136,7 @@ def _new_routes(data: bytes) -> t.Iterator[bytes]:
 
 
 def _blackhole(kind: int, block: str) -> bytes:
-    """The request that makes, or removes, our route of a block."""
+    """Return the request that adds or removes our route of a block."""
     address = key(block)
     flags = NLM_F_REQUEST | (NLM_F_CREATE if kind == RTM_NEWROUTE else 0)
     route = struct.pack("=8BI", socket.AF_INET, address[4], 0, 0, RT_TABLE_MAIN, OURS, 0, RTN_BLACKHOLE, 0)
@@ -142,7 +145,7 @@ def _blackhole(kind: int, block: str) -> bytes:
 
 
 def _quiet_namespace(name: str) -> Namespace:
-    """Without IPv6, whose devices would all say to all that they are there: 200 of them fill the kernel's one queue."""
+    """Return a namespace without IPv6, since the announcements of 200 IPv6 devices fill the kernel's one queue."""
     space = Namespace(name)
     space.sysctl({f"conf/{which}/disable_ipv6": "1" for which in ("all", "default")}, "ipv6")
     return space
@@ -152,7 +155,10 @@ def _quiet_namespace(name: str) -> Namespace:
 
 
 class Machine:
-    """One node: a namespace on the bridge, and a daemon in it. `routes` are the keys of what BIRD wrote."""
+    """One node: a namespace on the bridge, and a daemon in it.
+
+    `routes` are the keys of the routes that BIRD wrote.
+    """
 
     def __init__(self, name: str, bird: Bird, build: Build, folder: pathlib.Path) -> None:
         self.name, self.bird, self.blocks = name, bird, bird.blocks
@@ -167,8 +173,11 @@ class Machine:
         self._queue = self._dropped()
 
     def connect(self, bridge: Namespace, index: int, macs: t.Mapping[str, str]) -> None:
-        """`macs` are those of all addresses. Entries of peers are permanent: for others all namespaces of a kernel have
-        one table of 1,024."""
+        """Connect the node to the bridge.
+
+        `macs` holds the MACs of all addresses. Entries of peers are permanent, because all namespaces of a kernel share
+        one table of 1,024 others.
+        """
         prefix, mac = self.bird.subnet.partition("/")[2], macs[self.bird.address]
         bridge.ip(
             f"link add p{index} mtu 1500 type veth peer name eth0 address {mac} netns {self.space.pid}",
@@ -183,7 +192,7 @@ class Machine:
         self.know(macs)
 
     def know(self, macs: t.Mapping[str, str]) -> None:
-        """How its peers are reached."""
+        """Write permanent neighbour entries of all peers."""
         addresses = [peer.address for peer in self.bird.peers]
         self.space.ip(*(f"neighbor replace {one} lladdr {macs[one]} dev eth0 nud permanent" for one in addresses))
 
@@ -197,7 +206,7 @@ class Machine:
             self._process = subprocess.Popen(words, stdout=log, stderr=log)
 
     def stop(self) -> None:
-        """As if it had never run."""
+        """Stop the daemon and remove its traces."""
         if self._process:
             self._process.kill()
             self._process.wait()
@@ -213,7 +222,10 @@ class Machine:
         self._requests.send(_blackhole(RTM_DELROUTE, block))
 
     def hear(self) -> None:
-        """Takes what the kernel has told. Of what it could not tell (ENOBUFS), the routes that are there are read."""
+        """Read the kernel's notifications.
+
+        If some were lost (ENOBUFS), read all routes instead.
+        """
         try:
             while True:
                 try:
@@ -227,13 +239,16 @@ class Machine:
             pass
 
     def resident(self) -> int:
-        """KiB"""
+        """Return the resident memory in KiB."""
         assert self._process
         status = pathlib.Path(f"/proc/{self._process.pid}/status").read_text()
         return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
 
     def processor(self) -> float:
-        """Seconds that the daemon ran for. Raises FileNotFoundError where the kernel does not count them."""
+        """Return the seconds of processor time of the daemon.
+
+        Raise FileNotFoundError if the kernel does not count them.
+        """
         assert self._process
         return int(pathlib.Path(f"/proc/{self._process.pid}/schedstat").read_text().split()[0]) / 1e9
 
@@ -242,7 +257,10 @@ class Machine:
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
     def counted(self) -> dict[str, tuple[int, int, int, int]]:
-        """{session: routes imported, routes exported, announcements received, announcements sent}, those that are up"""
+        """Return the counts of the sessions that are up.
+
+        The shape is {session: (routes imported, routes exported, announcements received, announcements sent)}.
+        """
         found = {}
         for part in re.split(r"\n(?=\S)", self.birdc("show", "protocols", "all")):
             words = part.split()
@@ -256,12 +274,12 @@ class Machine:
         return found
 
     def sessions_since(self) -> dict[str, str]:
-        """{session: since when it is up}"""
+        """Return {session: time of its establishment}."""
         rows = (line.split() for line in self.birdc("show", "protocols").splitlines())
         return {row[0]: " ".join(row[4:6]) for row in rows if "BGP" in row[1:2] and "Established" in row}
 
     def dropped(self) -> int:
-        """Connections that found no place in a queue since it was started."""
+        """Return the number of connections since the start that did not fit into a queue."""
         return self._dropped() - self._queue
 
     def _dropped(self) -> int:
@@ -307,11 +325,11 @@ class BirdFleet:
         return machine
 
     def nodes(self) -> list[Machine]:
-        """Those with workloads."""
+        """Return the machines with workloads."""
         return [machine for machine in self.machines if machine.bird.workload_node]
 
     def start(self, written: t.Callable[[Bird], str] = ours) -> float:
-        """Seconds until all have all blocks of the others in their kernels."""
+        """Start all daemons; return the seconds until all kernels have all other nodes' blocks."""
         for machine in self.machines:
             machine.write(written(machine.bird))
         blocks = {key(block) for machine in self.machines for block in machine.blocks}
@@ -322,7 +340,7 @@ class BirdFleet:
         return time.monotonic() - began
 
     def announce(self, block: str) -> float:
-        """Seconds until a new block of the first node is in the kernels of all others."""
+        """Announce a new block of the first node; return the seconds until it is in the kernels of all others."""
         first, *others = self.nodes()
         began = time.monotonic()
         first.announce(block)
@@ -330,13 +348,15 @@ class BirdFleet:
         return time.monotonic() - began
 
     def settle(self) -> None:
-        """Until all sessions are up, also those that bring nothing."""
+        """Wait until all sessions are up, including those without routes."""
         for machine in self.machines:
             wait_for(f"sessions of {machine.name}", lambda m=machine: len(m.counted()) == len(m.bird.peers), 60)
 
     def join(self, wanted: t.Mapping[str, Bird]) -> tuple[list[str], list[str]]:
-        """Adds what `wanted` has more, as a run of site.yml would: whose bird.cfg is another one gets it and is told to
-        read it. The names of those, of the nodes that were there, and of sessions that are not as old as they were."""
+        """Add the new nodes in `wanted` as a run of site.yml would, and reconfigure daemons whose bird.cfg changes.
+
+        Return the names of reconfigured nodes that existed before, and of sessions that have restarted.
+        """
         before = {machine.name: machine.sessions_since() for machine in self.machines}
         added = [name for name in wanted if name not in before]
         for name in added:
@@ -411,8 +431,10 @@ def _differing(fleet: BirdFleet, simulated: Simulation) -> list[str]:
 
 
 def differing(fleet: BirdFleet, simulated: Simulation, seconds: float = 15) -> list[str]:
-    """Where BIRD counts something else than the simulation, after all have told all: the second reflector may still be
-    doing so when every kernel is complete."""
+    """Return where BIRD's counts differ from the simulation's.
+
+    Wait up to `seconds`, since the second reflector may still be sending when every kernel is complete.
+    """
     ends = time.monotonic() + seconds
     while (found := _differing(fleet, simulated)) and time.monotonic() < ends:
         time.sleep(0.2)

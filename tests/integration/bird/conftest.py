@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Real BIRDs of Debian's releases in network namespaces of our own. Needs root, and Debian's archive the first time."""
+"""Real BIRDs of Debian's releases in network namespaces.
+
+The tests need root, and Debian's archive the first time.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from .network import Network, Node
 
 @pytest.fixture(scope="session", params=["bookworm", "trixie"])
 def build(request: pytest.FixtureRequest) -> Build:
-    """Each BIRD that hosts may run; a test that asks for other releases parametrizes this indirectly."""
+    """Return each BIRD that hosts may run; a test that needs other releases parametrizes this indirectly."""
     return debian_bird(request.param)
 
 
@@ -35,7 +38,7 @@ def network() -> t.Iterator[Network]:
 
 @pytest.fixture
 def fleet(build: Build, network: Network, tmp_path: pathlib.Path) -> t.Iterator[Fleet]:
-    """The network's daemons, not started; afterwards stopped, and what they wrote is gone."""
+    """Yield the network's daemons, not started; stop them at the end."""
     fleet = Fleet(build, tmp_path, network.nodes)
     yield fleet
     fleet.stop()
@@ -46,7 +49,7 @@ def fleet(build: Build, network: Network, tmp_path: pathlib.Path) -> t.Iterator[
 
 @pytest.fixture(scope="module")
 def router_of_another_make(network: Network) -> Network:
-    """The network, whose router is FRR's or GoBGP's from now on."""
+    """Return the network, whose router will be FRR or GoBGP."""
     leave_blocks_to_bgp(network)
     return network
 
@@ -58,7 +61,7 @@ def interop(router_of_another_make: Network, fleet: Fleet) -> Interop:
 
 @pytest.fixture
 def streams(network: Network) -> t.Callable[..., Streams]:
-    """Datagrams between the workloads of all nodes, both ways; `nodes` and `size` may be given."""
+    """Return a function that makes datagrams between the workloads of all nodes, or of `nodes`, both ways."""
 
     def make(nodes: t.Optional[t.Sequence[Node]] = None, size: int = 64, rate: int = 500, family: int = 4) -> Streams:
         chosen = network.nodes if nodes is None else nodes

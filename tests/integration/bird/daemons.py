@@ -88,8 +88,11 @@ class Daemon:
         wait_for("reconfiguration", lambda: "up and running" in self.birdc("show", "status"))
 
     def restart_sessions(self) -> None:
-        """`restart all` would restart BIRD's ways to the kernel as well: 3.4 then takes routes away that it has again a
-        moment later."""
+        """Restart all BGP sessions.
+
+        `restart all` would restart BIRD's kernel protocols as well: BIRD 3.4 then removes routes and adds them again a
+        moment later.
+        """
         assert self.bird
         for kind in {peer.name.partition("_")[0] for peer in self.bird.peers}:
             self.birdc("restart", f'"{kind}_*"')

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """BIRD as Debian ships it, unpacked with its libraries beside the machine instead of installed on it.
 
-So that one machine runs the BIRD of several releases, and none of them as a service.
+So one machine runs the BIRDs of several releases, and none of them as a service.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ class Build:
 
 @functools.cache
 def debian_bird(release: str) -> Build:
-    """`release` is a key of BUILDS. Download and unpack on first use; raises RuntimeError with apt's words."""
+    """Return the build for `release`, a key of BUILDS.
+
+    It is downloaded and unpacked at the first use. Raise RuntimeError with apt's error.
+    """
     tree = CACHE / release
     unpacked(tree, release.partition("-")[0], BUILDS[release], ["lib*"], _wrap)
     version = subprocess.run([tree / "bird", "--version"], capture_output=True, text=True, check=True, timeout=20)
@@ -46,7 +49,7 @@ def debian_bird(release: str) -> Build:
 
 
 def _wrap(tree: pathlib.Path) -> None:
-    """Programs that run with the libraries that were unpacked, not with the machine's."""
+    """Write wrappers that run the programs with the unpacked libraries instead of the machine's."""
     root = tree / "root"
     libraries = [path for path in (root / "lib", root / "usr" / "lib") for path in path.glob("*-linux-gnu*")]
     loader = next(path for folder in libraries for path in folder.glob("ld-linux*"))

@@ -27,7 +27,10 @@ DIES_WITH_ITS_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
 
 def wait_for(what: str, condition: t.Callable[[], t.Any], seconds: float = 15.0) -> t.Any:
-    """The first true answer; AssertionError naming `what` if there is none in time."""
+    """Return the first true answer of `condition`.
+
+    Raise AssertionError with `what` if there is none within `seconds`.
+    """
     end = time.monotonic() + seconds
     while True:
         answer = condition()
@@ -71,7 +74,7 @@ class Namespace:
         self.run("ip", "-batch", "-", input="\n".join(lines) + "\n")
 
     def sysctl(self, settings: t.Mapping[str, str], family: str = "ipv4") -> None:
-        """{path below /proc/sys/net/ipv4: value}, or below that of `family`"""
+        """Write {path below /proc/sys/net/<family>: value}."""
         written = (f"echo {value} > /proc/sys/net/{family}/{key}" for key, value in settings.items())
         self.run("sh", "-ec", "; ".join(written))
 
@@ -79,7 +82,7 @@ class Namespace:
         return sorted(line.strip() for line in self.run("ip", "-4", "route", "show", *selector).splitlines())
 
     def routes6(self, *selector: str) -> list[str]:
-        """Without what is in all of them."""
+        """Return IPv6 routes without the attributes that all of them have."""
         lines = self.run("ip", "-6", "route", "show", *selector).replace(" pref medium", "").splitlines()
         return sorted(" ".join(line.split()) for line in lines)
 

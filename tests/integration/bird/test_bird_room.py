@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The room `bird` against daemons of all releases: what it reads, what it makes them read."""
+"""The package `bird` against daemons of all releases: what it reads from them and has them read."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_configuration_is_put_in_place_and_read(fleet: Fleet, network: Network
 
 
 def test_a_session_that_restarts_is_waited_for(fleet: Fleet, network: Network) -> None:
-    """Another AS number takes the session down; the answer comes when the reconfiguration is through."""
+    """A reconfiguration ends only when a session that restarts, here by another AS number, has been taken down."""
     birds = mesh(network.nodes[:2], pool())
     fleet.start(birds)
     daemon = fleet["node1"]
@@ -99,7 +99,7 @@ def test_a_session_that_restarts_is_waited_for(fleet: Fleet, network: Network) -
 
 
 def test_snippets_of_the_operator(fleet: Fleet, network: Network, tmp_path: pathlib.Path) -> None:
-    """No folder, an empty one, a snippet, one that cannot be read, and none again: nothing of it resets a session."""
+    """The operator's snippets reset no session: no folder, an empty one, a snippet, an unreadable one, none again."""
     one = network.nodes[0]
     birds = mesh(network.nodes[:2], pool("vxlan.calico"), include_dir=str(tmp_path / "bird.d"))
     fleet.start(birds)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every shape that the template can take is one that BIRD can read: of Debian 12, of Debian 13, and BIRD 3."""
+"""Every shape of the template's output is readable by every BIRD: of Debian 12, of Debian 13, and BIRD 3."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def shapes() -> t.Iterator[tuple[str, Bird]]:
 
 
 def filtered(pools: tuple[BirdPool, ...], **changes: t.Any) -> Bird:
-    """Every rule of Calico's own tests in both directions and families, and all else that filters can hold."""
+    """Return a BIRD with every rule of Calico's own tests in both directions and families, and all else in filters."""
     every = {
         document["metadata"]["name"]: resources.parse(document)
         for case in json.loads(CONFD.read_text("utf-8"))["cases"]

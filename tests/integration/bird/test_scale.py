@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a compiled fleet costs is what the simulation says, and another node concerns its reflectors alone. For the
-sizes at which it matters: bench/bgp_scale.py."""
+"""The cost of a compiled fleet equals the simulation's, and a new node changes only its reflectors.
+
+bench/bgp_scale.py has the sizes at which this matters.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every host of every inventory that is shipped: what is rendered for it each BIRD can read."""
+"""Every shipped inventory: every BIRD can read what is rendered for each host."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""calico-bird.service: what it runs, run here without systemd, and what a restart costs."""
+"""calico-bird.service: its commands, run here without systemd, and the cost of a restart."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNITS = FILES / "systemd"
 
 
 def setting(name: str) -> str:
-    """One line of the unit as systemd understands it."""
+    """Return one setting of the unit as systemd reads it."""
     lines = (UNITS / "calico-bird.service").read_text("utf-8").splitlines()
     (found,) = [line for line in lines if line.startswith(f"{name}=")]
     return found.partition("=")[2].lstrip("-").replace("$$", "$")
@@ -39,7 +39,7 @@ def start_as_the_unit(daemon: Daemon) -> None:
 
 
 def stop_as_the_unit(daemon: Daemon, folder: pathlib.Path, state: str) -> str:
-    """What ExecStop says where systemd is in `state`; SIGTERM would follow."""
+    """Return the output of ExecStop while systemd is in `state`; SIGTERM would follow."""
     (folder / "systemctl").write_text(f"#!/bin/sh\necho {state}\nexit 1\n")
     (folder / "systemctl").chmod(0o755)
     command = shlex.split(setting("ExecStop"))
@@ -61,7 +61,10 @@ def running(fleet: Fleet, network: Network) -> Fleet:
 
 
 def quiet(fleet: Fleet) -> bool:
-    """No peer keeps routes of one that restarted: a second restart before that loses them (BIRD 2.0.12: some 4 s)."""
+    """Return whether no peer keeps routes of a restarted one.
+
+    A second restart before that loses the routes (BIRD 2.0.12: about 4 s).
+    """
     return not any("graceful restart active" in d.birdc("show", "protocols", "all") for d in fleet.daemons.values())
 
 
@@ -99,7 +102,7 @@ def test_a_restart_of_the_unit_loses_nothing(running: Fleet, tmp_path: pathlib.P
 
 @pytest.mark.parametrize("build", ["bookworm"], indirect=True)
 def test_without_recovery_it_would(running: Fleet, streams) -> None:
-    """What -R is for; and that the streams notice."""
+    """Without recovery (-R) a restart loses packets, which the streams notice."""
     daemon = running["node1"]
     with streams() as flows:
         daemon.kill()
@@ -137,7 +140,7 @@ def test_the_files_are_what_systemd_understands(build: Build, tmp_path: pathlib.
 
 
 def test_the_kernel_and_the_protocol_name_agree(network: Network) -> None:
-    """`ip` reads our rt_protos file: a route of number 179 reads `proto calico`."""
+    """The kernel and the protocol name agree: `ip` reads our rt_protos file and prints route 179 as `proto calico`."""
     text = (FILES / "iproute2" / "calico.conf").read_text("utf-8")
     entries = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     assert entries == [["179", "calico"]]

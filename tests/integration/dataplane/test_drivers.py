@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The drivers on a real kernel: the same suites as on FakeKernel, which holds both to each other."""
+"""The drivers on a real kernel: the same tests as on FakeKernel, so that both behave alike."""
 
 from __future__ import annotations
 

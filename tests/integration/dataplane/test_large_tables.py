@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many rules on this machine's kernel: what is remembered is what is there, and nobody's rules are lost."""
+"""Many rules on this machine's kernel: the cache matches the kernel, and rules of other programs are kept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOOK = Hook("INPUT", "-j cali-INPUT")
 
 
 class Tables(CachedTables):
-    """Of a backend that need not be the host's own."""
+    """The tables of a backend that may differ from the host's own."""
 
     def __init__(self, backend: str) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ def settle(driver: t.Any, kernel: LinuxKernel, desired: t.Sequence[t.Any]) -> in
 
 @pytest.fixture
 def reads(kernel: LinuxKernel, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The programs that were run."""
+    """Return the list of programs that run, which grows."""
     programs: list[str] = []
     run = kernel.run
 
@@ -74,7 +74,7 @@ def reads(kernel: LinuxKernel, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_one_own_transaction_is_one_generation(kernel: LinuxKernel, reads: list[str]) -> None:
-    """What CachedTables rests upon, for each kind of write."""
+    """A transaction of ours is one generation of the ruleset for each kind of write, as the cache assumes."""
     tables = Tables("nft")
     entries, chains = dispatch(40)
     both = [filtering(entries, chains), filtering(*dispatch(3, 6), 6)]
@@ -108,7 +108,7 @@ def test_a_remembered_set_is_what_is_there(kernel: LinuxKernel) -> None:
 
 @pytest.mark.parametrize("backend", ["nft", "legacy"])
 def test_who_writes_at_the_same_time_loses_nothing(kernel: LinuxKernel, backend: str) -> None:
-    """Somebody else adds and deletes rules of his own, in a chain of ours and in front of our hook."""
+    """No rule is lost when another program adds and deletes rules in our chain and before our hook at the same time."""
     entries, chains = dispatch(60)
     tables, stop, errors = Tables(backend), threading.Event(), []
     settle(tables, kernel, [filtering(entries, chains)])

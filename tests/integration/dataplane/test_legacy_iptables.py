@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The firewall suite on the legacy backend, whose `iptables` some hosts still have as their own."""
+"""The firewall tests on the legacy backend, which is still `iptables` on some hosts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEGACY = shutil.which("xtables-legacy-multi", path="/usr/sbin:/sbin")
 
 @pytest.fixture(autouse=True)
 def legacy(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The host's `iptables` is the legacy one, as after `update-alternatives --set iptables`."""
+    """Make the host's `iptables` the legacy one, as after `update-alternatives --set iptables`."""
     assert _LEGACY, "install iptables to run these tests"
     folder = tmp_path / "alternatives"
     folder.mkdir()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What only a real kernel can show: that others read what we write, and that packets flow."""
+"""What only a real kernel can show: other programs read what we write, and packets flow."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_way_of_ipv6(kernel):
 
 
 def test_pyroute2_agrees_with_every_dump(kernel):
-    """The library as oracle: the same links, addresses, routes and neighbours as by our own decoder."""
+    """pyroute2 reads the same links, addresses, routes and neighbours as our own decoder."""
     pyroute2 = pytest.importorskip("pyroute2")
     underlay(kernel)
     settle(kernel, STATE)
@@ -160,7 +160,7 @@ def test_ten_thousand_routes_with_failures_among_them(kernel):
 
 
 def test_dumps_hold_while_the_table_changes(kernel):
-    """Interrupted dumps are made again: routes that never change are in every one of them."""
+    """Interrupted dumps are repeated: routes that never change are in every dump."""
     underlay(kernel)
     stable = {f"10.50.{n >> 8}.{n & 255}/32" for n in range(3000)}
     device = RouteAttributes(device="eth0", scope=253)
@@ -209,7 +209,10 @@ def test_replacing_never_leaves_the_destination_without_a_route(kernel):
 
 
 def test_named_namespaces_are_those_of_iproute2(tmp_path):
-    """In a mount namespace of its own, so that the machine's /run/netns is not touched."""
+    """Named namespaces are those of iproute2.
+
+    The test has a mount namespace of its own, so that the machine's /run/netns is untouched.
+    """
     program = f"""
 import subprocess, sys
 sys.path.insert(0, {str(__file__).rpartition("/tests/")[0]!r})
@@ -327,7 +330,7 @@ def test_workloads_reach_each_other_and_the_host(kernel):
 
 @pytest.mark.skipif(shutil.which("ping") is None, reason="ping is not installed")
 def test_route_mtu_holds_back_what_a_smaller_end_would_drop(kernel):
-    """The phases of a change of mode: first the routes' MTU inside, then both ends, then the routes' MTU away again."""
+    """Routes' MTUs hold back large packets while both ends change, as in the phases of a change of mode."""
     state = two_workloads(kernel)
     web = kernel.inside("web-1")
     full = ["-M", "do", "-s", str(1400 - 28)]
@@ -418,7 +421,7 @@ def calls_of(function):
 
 
 def test_ends_of_pairs_with_equal_numbers_are_told_apart(kernel):
-    """Two namespaces number their devices alike: the pair of one must not pass for the pair of the other."""
+    """The pair of one namespace is not taken for that of another, although both number their devices alike."""
     converge(workload, kernel, [WEB])
     kernel.netns_add("other", "")
     kernel.inside("other").link_add(NewLink("eth0", "veth", peer_name="x"))
@@ -428,7 +431,7 @@ def test_ends_of_pairs_with_equal_numbers_are_told_apart(kernel):
 
 
 def test_workloads_are_written_without_pyroute2(kernel, tmp_path):
-    """In a process of its own, without any library in reach: making, planning, repairing and removing."""
+    """Making, planning, repairing and removing workloads works in a process without any library."""
     underlay(kernel)
     program = f"""
 import dataclasses, sys
@@ -498,7 +501,7 @@ def test_an_attached_workload_reaches_the_host_and_is_reached(kernel):
 
 
 def test_a_namespace_ends_although_it_was_looked_into(kernel):
-    """No socket of ours is left in it."""
+    """A namespace ends after it was read, because no socket of ours stays in it."""
     underlay(kernel)
     kernel.netns_add("pod", "")
     endpoint = dataclasses.replace(WEB, netns="pod", netns_owned=False)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the check of workloads' sources lets through. What it does not: tests/integration/attacks."""
+"""Packets that the check of workloads' sources allows; tests/integration/attacks has those that it drops."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def wanted() -> NodeState:
 
 
 def test_a_listener_hears_who_is_who_he_says(host: Host, wanted: NodeState) -> None:
-    """The packets of the tests below are sound: those of the workload itself arrive, at the host and beyond it."""
+    """The workload's own packets arrive, at the host and beyond it, so the packets of the tests below are valid."""
     host.make("plan", wanted)
     web, app = endpoint(wanted, "web"), endpoint(wanted, "app")
     here, there = host.listens(), host.listens("app")
@@ -64,7 +64,7 @@ def test_a_listener_hears_who_is_who_he_says(host: Host, wanted: NodeState) -> N
 
 
 def test_a_guest_that_routes_may_send_as_somebody_else(host: Host) -> None:
-    """calico_workload_source_spoofing lets through any source but the host's own."""
+    """calico_workload_source_spoofing allows any source but the host's own."""
     wanted = state(spoofing=True)
     host.make("attach", wanted)
     here = host.listens()
@@ -78,7 +78,10 @@ def test_a_guest_that_routes_may_send_as_somebody_else(host: Host) -> None:
 def test_a_container_on_two_networks_is_reached_by_both_addresses(
     host: Host, wanted: NodeState, order: tuple[int, int]
 ) -> None:
-    """Its answers leave by the interface whose address they come from, or the host would drop them."""
+    """A container on two networks is reached by both addresses.
+
+    Its answers leave by the interface whose address they come from, since the host drops others.
+    """
     host.make("attach", wanted)
     host.kernel.netns_add("two", "")
     for index in order:
@@ -100,7 +103,7 @@ def test_a_container_on_two_networks_is_reached_by_both_addresses(
 def test_what_udev_sets_for_all_interfaces_is_not_set_for_ours(
     host: Host, wanted: NodeState, tmp_path: pathlib.Path
 ) -> None:
-    """As linux-sysctl-defaults has it, and worse."""
+    """Settings that udev makes for all interfaces, as linux-sysctl-defaults does, do not apply to ours."""
     host.make("attach", wanted)
     folder = tmp_path / "sysctl.d"
     folder.mkdir()

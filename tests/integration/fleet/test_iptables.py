@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rules that the compiler writes, loaded by the real tools into a namespace that is gone afterwards."""
+"""The compiler's rules, loaded by the real tools into a temporary namespace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BACKENDS = ["iptables-nft", "iptables-legacy"]
 
 
 def loaded(state: NodeState, backend: str) -> list[str]:
-    """The rules of the namespace after state's sets and tables were loaded into it."""
+    """Return the rules of a namespace after the state's sets and tables were loaded into it."""
     sets = [
         f"create {ipset.name} {ipset.type}" + (" family inet6" if ipset.name.startswith("cali60") else "")
         for ipset in state.ipsets

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pages show what the controller says of shipped inventories: each `$ ...` is run here, from the clone's root.
+"""Pages that show the controller's output for shipped inventories: each `$ ...` is run, from the repository's root.
 
-After a wanted change: DOCUMENTATION=write pytest tests/integration/fleet/test_pages_of_inventories.py, then read what
-git says is different.
+After a wanted change: DOCUMENTATION=write pytest tests/integration/fleet/test_pages_of_inventories.py, then read git's
+differences.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def run(command: str) -> subprocess.CompletedProcess[str]:
 
 
 def shown(block: str) -> str:
-    """The block as it should be."""
+    """Return the block with the present output."""
     answers = []
     for line in block.splitlines():
         if line.startswith("$ "):

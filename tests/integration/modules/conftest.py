@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Modules on this machine's kernel, in a network namespace that stands for a host. Root."""
+"""Modules on this machine's kernel, in a network namespace that stands for a host. They need root."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.modules.harness import Host
 
 
 class RealKernel(HostKernel):
-    """With what tests ask of a FakeKernel."""
+    """A real kernel with the methods that tests call on a FakeKernel."""
 
     violations = []
 
@@ -26,10 +26,10 @@ class RealKernel(HostKernel):
         return {kind for kind, known in features.observe(Files()).items() if known is not False}
 
     def watch(self, callback):
-        """A real kernel calls nobody."""
+        """Do nothing, since a real kernel calls no one back."""
 
     def snapshot(self):
-        """By other tools than our own: iproute2, iptables-save, ipset, and files of /proc."""
+        """Return everything that other tools than ours read: iproute2, iptables-save, ipset, and files of /proc."""
         seen = {}
         for name, command in {
             "links": "ip -j -d link",
@@ -65,7 +65,7 @@ class RealKernel(HostKernel):
 
 
 def _lasting(entry):
-    """Without what the kernel changes by itself up to a second later: carrier, and what follows it."""
+    """Return the entry without the carrier and its consequences, which the kernel changes up to a second later."""
     passing = ("operstate", "flags", "linkinfo", "qdisc", "state")
     lasting = {key: value for key, value in entry.items() if key not in passing}
     lasting["up"] = "UP" in entry.get("flags", ())
@@ -73,7 +73,7 @@ def _lasting(entry):
 
 
 def _passing(entry):
-    """Whether it is a multicast group of a device (RFC 1112, RFC 2464): IPv6 joins its own after the carrier."""
+    """Return whether it is a multicast group of a device, which IPv6 joins after the carrier (RFC 1112, RFC 2464)."""
     return entry.get("mac", "").startswith(("01:00:5e:", "33:33:"))
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A whole node on a real kernel: planned, made, found unchanged, restored after a restart, and probed."""
+"""A whole node on a real kernel: planned, made, unchanged, restored after a restart, and probed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ STATE = NodeState(
 
 
 def ping(host, source, target):
-    """Whether `target` answers a probe from inside the workload `source`."""
+    """Return whether `target` answers a ping from inside the workload `source`."""
     inside = host.kernel.inside(source)
     return inside.run(["ping", "-c", "1", "-W", "2", target]).code == 0
 
@@ -107,7 +107,7 @@ def test_what_the_kernel_has_is_what_the_documents_show(host):
 
 
 def test_a_restarted_host_is_restored_without_ansible(host):
-    """As after a boot: the kernel's part is gone, the disk's is there."""
+    """A restarted host is restored without Ansible from its disk, as after a boot."""
     host.run(node, state=STATE.to_dict())
     wanted = host.run(node_info, gather=["devices", "routes", "workloads"])
     for endpoint in WORKLOADS:
@@ -222,7 +222,7 @@ class TestProbe:
         assert (answer["changed"], answer["sent"], answer["lost"]) == (False, 12, 8)
 
     def test_a_mark_takes_another_table(self, host):
-        """10.244.3.1 answers, but a marked probe goes by table 179, where the address leads nowhere."""
+        """A marked probe takes table 179, in which the address is unreachable, although 10.244.3.1 answers."""
         nowhere = Route("10.244.3.1/32", "blackhole", table=179)
         state = dataclasses.replace(STATE, routes=(*STATE.routes, nowhere))
         host.run(node, state=state.to_dict())
@@ -241,7 +241,7 @@ class TestProbe:
 
 
 def test_the_engine_that_is_shipped_restores_a_node_by_itself(host, tmp_path):
-    """What the boot unit runs: the installed bundle, in an isolated interpreter, planning for this machine."""
+    """The shipped engine restores a node by itself, in an isolated interpreter, as the boot unit runs it."""
     source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
     bundle.install(bundle.build(source), bundle.bundle_digest(source), str(tmp_path / "lib"))
     # Whatever this machine itself is: nothing of it is seen below /var/lib.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy of an inventory on a real kernel: the example of docs/policy.md in force, changed while packets flow."""
+"""Policy of an inventory on a real kernel: the example of docs/policy.md, changed while packets flow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SO_RCVBUFFORCE = 33  # socket(7)
 
 
 def state_with(policies=POLICIES, workloads=WORKLOADS, **variables):
-    """node1 of a fleet of one, as the inventory has it."""
+    """Return the state of node1 of a fleet of one, as the inventory defines it."""
     fleet = build(
         pool("direct"),
         nodes={"node1": "10.10.1.11/24"},
@@ -69,7 +69,7 @@ class Traffic:
         return self.at(name, make)
 
     def has_carrier(self, name):
-        """Waits until both ends of a new link pass packets: the kernel says so up to a second after it was set up."""
+        """Wait until both ends of a new link have a carrier, which takes up to a second after the link is up."""
         interface = naming.interface_name("default", name)
         for kernel, device in ((self.host.kernel, interface), (self.host.kernel.inside(name), "eth0")):
             wait_for(
@@ -80,7 +80,7 @@ class Traffic:
             )
 
     def connects(self, source, target, port=SQL):
-        """Whether a TCP connection comes about."""
+        """Return whether a TCP connection succeeds."""
 
         def make():
             made = socket.socket()
@@ -96,7 +96,7 @@ class Traffic:
         return True
 
     def allowed(self):
-        """{(source, target)} of all pairs."""
+        """Return {(source, target)} of all allowed pairs."""
         names = sorted(self.address)
         return {(one, other) for one in names for other in names if one != other and self.connects(one, other)}
 
@@ -174,7 +174,7 @@ def test_a_change_lets_no_allowed_packet_be_lost_and_cuts_the_others(host, traff
     stopped, sent = threading.Event(), []
 
     def stream():
-        """Nobody answers, so each packet is new to connection tracking, and policy is asked about it."""
+        """Send packets without answers, so that each is new to connection tracking and passes through policy."""
         while not stopped.wait(0.002):
             sender.sendto(b"%d" % len(sent), (seen.address["db"], SQL))
             sent.append(1)
@@ -210,7 +210,7 @@ def test_a_change_lets_no_allowed_packet_be_lost_and_cuts_the_others(host, traff
 
 
 def test_a_workload_between_runs_is_guarded_by_its_labels(host, traffic):
-    """By the boot unit as by the module; until one of them knows it nothing passes."""
+    """Policy applies to a workload between runs by its labels, and nothing passes until boot unit or module know it."""
     state = state_with()
     host.run(node, state=state.to_dict())
     host.attach("stranger")

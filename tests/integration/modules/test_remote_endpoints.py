@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node is told of other nodes' workloads, on a real kernel: their packets pass then, and no others."""
+"""Endpoints of other nodes on a real kernel: their packets pass after the node knows them, and no others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PORT = 5432
 
 @pytest.fixture
 def db(host):
-    """The address of a workload here that policy guards; beyond eth0 is node2 with APP and OTHER."""
+    """Return the address of a workload here that policy protects; beyond eth0 is node2 with APP and OTHER."""
     state = states(
         build(
             pool("direct"),
@@ -63,7 +63,7 @@ def db(host):
 
 
 def reaches(host, source, target):
-    """Whether a connection from this address beyond comes to the workload; nobody listens there, who refuses it."""
+    """Return whether a connection from an address beyond reaches the workload, which refuses it."""
 
     def make():
         made = socket.socket()
@@ -107,7 +107,7 @@ def test_who_was_told_of_gets_through_and_who_went_does_not(host, db):
 
 
 def test_an_address_that_is_a_workload_s_here_is_its_own(host, db):
-    """Whatever was told of it: by the labels that somebody else had there it would get in."""
+    """A local workload's address keeps its own labels, whatever another node reports for it."""
     stranger = host.attach("stranger")
     (address,) = stranger.addresses
     assert command.main(["apply"], host.machine) == 0

@@ -22,7 +22,7 @@ TARGETS = [{"name": "web-1", "address": "10.244.3.1"}, {"name": "web-2", "addres
 
 
 class Watched:
-    """A host whose two workloads are the targets; its watch leaves its files in a folder of the test."""
+    """A host whose two workloads are the targets; its watch keeps its files in a folder of the test."""
 
     def __init__(self, host, path):
         self.host, self.file = host, path
@@ -39,7 +39,7 @@ class Watched:
         return answers[0]
 
     def start(self, limit=60):
-        """The number of the process."""
+        """Start the watch and return its process ID."""
         answer = self.probe(targets=TARGETS, count=2, interval=50, watch="start", limit=limit)
         assert answer["watch"] == {"running": True, "reason": "", "interval": 50.0}, answer
         return int(self.file.with_suffix(".lock").read_text())
@@ -48,7 +48,7 @@ class Watched:
         return self.probe(targets=TARGETS, seconds=seconds, watch="collect")
 
     def cut(self):
-        """web-2 gets every packet, and nobody gets its answers."""
+        """Cut web-2's answers off, while packets still reach it."""
         done = self.host.kernel.inside("web-2").run(["ip", "route", "add", "blackhole", "10.10.1.0/24"])
         assert done.code == 0, done
 
@@ -128,7 +128,10 @@ def test_a_route_that_is_missing_for_a_moment_is_named(watched):
 
 
 def test_a_path_that_was_down_before_is_not_held_against_the_change(watched):
-    """It cannot be started over such a path by the proof, whose probes take the new mode; so the mode before is cut."""
+    """A path that was down before does not count against the change.
+
+    The proof, whose probes take the new mode, prevents a start over such a path; so the mode before is cut.
+    """
     watched.cut()
     targets = [probing.Target(entry["address"], name=entry["name"]) for entry in TARGETS]
     thread = threading.Thread(target=lambda: watched.host.kernel._there(lambda: watch.start(targets, 60)))
@@ -144,7 +147,7 @@ def test_a_path_that_was_down_before_is_not_held_against_the_change(watched):
 
 
 def test_the_soak_itself_tells_of_packets_of_full_size(watched):
-    """The watch's are small: these are what finds a path that takes no others."""
+    """The soak itself finds a path that drops full-size packets, since the watch's packets are small."""
     targets = [TARGETS[0], {**TARGETS[1], "size": 1451}]
     watched.start()
     first, second = watched.probe(targets=targets, seconds=2, watch="collect")["targets"]
@@ -206,7 +209,7 @@ def test_what_was_collected_is_not_collected_again(watched):
 
 
 def test_the_soak_of_a_killed_run_lets_the_watch_of_the_next_one_be(watched):
-    """Its module goes on on the node when the controller is gone, and comes to collect when the next run watches."""
+    """The soak of a killed run, whose module continues on the node, leaves the next run's watch alone."""
     watched.start()
     late = threading.Thread(target=watched.collect, args=(2,))
     late.start()

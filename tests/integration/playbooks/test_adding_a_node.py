@@ -1,8 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node more behind two reflectors, by site.yml on simulated hosts with real BIRDs: what the plan says of it, and
-that it is so."""
+"""A new node behind two reflectors, by site.yml on simulated hosts with real BIRDs: the plan, and its result."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ def test_it_touches_itself_and_the_reflectors(tmp_path: pathlib.Path) -> None:
         site(inventory)
 
         def state(host: str) -> tuple[str, str]:
-            """bird.cfg, when it was written, and its sessions, since when they are what they are."""
+            """Return bird.cfg with its time, and the sessions with theirs."""
             root = pathlib.Path(f"/proc/{hosts.spaces[host].pid}/root")
             config = root / "etc/calico/bird.cfg"
             birdc = ["birdc", "-s", str(root / "run/calico/bird.ctl"), "show", "protocols"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Passwords from a vault to a node, with -vvv: where they are seen on the way, and that it is one file alone.
+"""Passwords from a vault to a node, with -vvv: they appear in one file only.
 
 The node is this machine with folders, a network, an /etc and a /dev of its own.
 """
@@ -63,7 +63,7 @@ PLAY = """\
 
 
 class Syslog(threading.Thread):
-    """What the node's modules log."""
+    """The log of the node's modules."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         super().__init__(daemon=True)
@@ -82,7 +82,7 @@ class Syslog(threading.Thread):
 
 
 class Processes(threading.Thread):
-    """Command lines and environments of all processes, as long as it runs."""
+    """Command lines and environments of all processes that run meanwhile."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -119,7 +119,7 @@ class Node:
         return self.root / "etc" / "calico" / "bird.secrets.conf"
 
     def inventory(self, password: str, **variables: t.Any) -> None:
-        """With the password encrypted by ansible-vault."""
+        """Write the inventory with the password encrypted by ansible-vault."""
         peer = {"name": "tor-a", "peerIP": "10.10.1.1", "asNumber": 65001}
         peer["password"] = {"secretKeyRef": {"name": "tor-a", "key": "password"}}
         node = {
@@ -153,7 +153,7 @@ class Node:
 
 
 def forms(password: str) -> list[bytes]:
-    """As it is, and as it travels: no more can be told of a text in base64 than that none of it repeats."""
+    """Return the password as it is and in its transport forms; base64 hides it only from a plain search."""
     packed = passwords.pack({NAME: password})
     return [password.encode(), packed.encode(), base64.b64encode(password.encode())]
 

@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts without any IPv4 address, by the playbooks on simulated hosts with real BIRDs: planned, made, left alone,
-switched and taken out of service."""
+"""Hosts without any IPv4 address, by the playbooks on simulated hosts with real BIRDs.
+
+They are planned, made, left unchanged, switched and taken out of service.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ HOSTS = ("host1", *NODES)  # the first one reflects
 
 
 class Fleet:
-    """Each host is in a subnet of its own."""
+    """The fleet; each host is in a subnet of its own."""
 
     def __init__(self, hosts: SimulatedHosts, inventory: pathlib.Path) -> None:
         self.hosts, self.inventory = hosts, inventory
@@ -61,7 +63,7 @@ class Fleet:
                 variables["calico_node_address_ipv6"] = f"{self.addresses[host]}/64"
 
     def have_blocks_routed(self) -> None:
-        """As a router that learns them by BGP would have them: without a tunnel it has to know."""
+        """Route the blocks on the router, which needs them without a tunnel, as if it learned them by BGP."""
         kept = yaml.safe_load((self.inventory / ".calico.lock.yml").read_text())
         for host, part in kept["nodes"].items():
             blocks = [block["cidr"] for block in (*part["blocks"], *part["spareBlocks"])]
@@ -72,7 +74,7 @@ class Fleet:
         return subprocess.run(enter, capture_output=True, text=True, check=True).stdout
 
     def ping(self) -> None:
-        """From one node's workload to the other's."""
+        """Ping from one node's workload to the other's."""
         one, other = (("ip", "netns", "exec", f"web-{host}") for host in NODES)
         held = self.run(NODES[1], *other, "ip", "-6", "-brief", "address", "show", "eth0")
         address = next(iter(re.findall(r"(fd00:[0-9a-f:]+)/128", held)))

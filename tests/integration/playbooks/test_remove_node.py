@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""playbooks/remove_node.yml as people run it, as far as it goes before it changes the others: on "hosts" that are this
-machine with folders, a network and a systemctl of their own. The lab takes a node out for real."""
+"""playbooks/remove_node.yml as users run it, up to the change of the other nodes.
+
+Its "hosts" are this machine with folders, a network and a systemctl of their own. The lab removes a real node.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ class Sandbox:
         return str(self.folder / node / "lib" / "calico")
 
     def play(self, *options: str) -> tuple[int, str]:
-        """The exit status, and what is printed, without how it is broken into lines."""
+        """Return the exit status, and the output without line breaks."""
         hosts = self.folder / "hosts.yml"
         done = play("playbooks/remove_node.yml", hosts, "-e", "node=node2", *options, environment=PIPELINED)
         assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
@@ -95,7 +97,7 @@ def test_check_mode_shows_all_that_would_go_and_changes_nothing(sandbox: Sandbox
 
 
 def test_what_stops_it(sandbox: Sandbox) -> None:
-    """Nobody confirmed; then a workload that still runs, which leaves the node drained and everything else as it is."""
+    """A missing confirmation stops it, and so does a running workload, which leaves the node drained and unchanged."""
     status, said = sandbox.play()
     assert status == 2 and "and -e confirm=true to do it. Nothing was changed." in said
     assert drain.load(sandbox.store("node2")) is None
@@ -109,7 +111,7 @@ def test_what_stops_it(sandbox: Sandbox) -> None:
 
 
 def test_a_node_that_is_down(sandbox: Sandbox) -> None:
-    """Stops, unless one says that it is: then the others would forget it, and nobody asks it anything."""
+    """A node that is down stops it, unless unreachable=true says so: then the node is not contacted."""
     gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
     sandbox.inventory["calico_nodes"]["hosts"]["node2"].update(gone)
     (sandbox.folder / "hosts.yml").write_text(yaml.safe_dump(sandbox.inventory))

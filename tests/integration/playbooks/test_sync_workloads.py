@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""playbooks/sync_workloads.yml as people run it, on "hosts" that are this machine with folders of their own."""
+"""playbooks/sync_workloads.yml as users run it, on "hosts" that are this machine with folders of their own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NODES = ("node1", "node2", "node3")
 
 
 class Sandbox:
-    """Three nodes, each with a workload of its own; node3 is `down` when a run says so."""
+    """Three nodes, each with a workload of its own; node3 is `down` if a run says so."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -64,7 +64,7 @@ class Sandbox:
         return {name: [one.addresses for one in told.endpoints] for name, told in remote.nodes.items()}
 
     def play(self, *options: str, down: bool = False) -> tuple[int, list[str], dict[str, int]]:
-        """The exit status, the lines of the report, and how many tasks changed each host."""
+        """Return the exit status, the lines of the report, and the number of tasks that changed each host."""
         hosts = dict(self.hosts)
         if down:
             hosts["node3"] = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_connection": "ssh"}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where variables of the fleet may come from in a playbook of one's own, with Ansible's default configuration."""
+"""Sources of the fleet's variables in a user's playbook, with Ansible's default configuration."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def network_set(name: str, *nets: str, **labels: str) -> Document:
 
 
 def host_endpoint(interface: str, *profiles: str, **spec: t.Any) -> Document:
-    """Of the node, labelled `host: <interface>`, "all" for "*"."""
+    """Return a HostEndpoint of the node, labelled `host: <interface>`, "all" for "*"."""
     label = "all" if interface == "*" else interface
     fields = {"node": NODE, "interfaceName": interface, "profiles": list(profiles), **spec}
     return document("HostEndpoint", f"host-{label}", fields, labels={"host": label})
@@ -60,7 +60,7 @@ def workload(
     ports: t.Sequence[Document] = (),
     **labels: str,
 ) -> Document:
-    """`w<index>` with its addresses of both families, labelled `name: w<index>` and as said."""
+    """Return the workload `w<index>` with addresses of both families, labelled `name: w<index>` and with `labels`."""
     spec = {
         "node": node,
         "workload": f"w{index}",

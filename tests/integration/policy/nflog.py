@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What rules log: prefixes of an NFLOG group, as the kernel sends them (linux/netfilter/nfnetlink_log.h)."""
+"""The prefixes of logged packets of an NFLOG group, as the kernel sends them (linux/netfilter/nfnetlink_log.h)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEADERS = 20  # netlink's and nfgenmsg
 
 
 def open_socket(group: int) -> socket.socket:
-    """In the network namespace of the caller."""
+    """Return a socket of the group in the caller's network namespace."""
     made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
     made.bind((0, 0))
     for attribute in (
@@ -34,7 +34,7 @@ def open_socket(group: int) -> socket.socket:
 
 
 def prefixes(opened: socket.socket) -> list[str]:
-    """Of what has come since the last time."""
+    """Return the prefixes that have arrived since the last call."""
     found: list[str] = []
     while True:
         try:

@@ -51,7 +51,7 @@ def workload_interface(index: int) -> str:
 
 
 class Node:
-    """`restore`: iptables-nft-restore or iptables-legacy-restore without `iptables` and `ip6tables`, as "nft" says."""
+    """The node; `backend` nft or legacy selects iptables-nft-restore or iptables-legacy-restore."""
 
     def __init__(self, kernel: LinuxKernel, netns_folder: str, backend: str) -> None:
         self.kernel = kernel
@@ -99,12 +99,12 @@ class Node:
     # --- what it is to do
 
     def load(self, tables: t.Iterable[Tables]) -> None:
-        """In place of what was loaded before; no connection is remembered."""
+        """Replace the loaded tables, and forget all connections."""
         self.replace(tables)
         self.forget_connections()
 
     def replace(self, tables: t.Iterable[Tables]) -> None:
-        """In place of what was loaded before; connections go on."""
+        """Replace the loaded tables; connections continue."""
         sets: list[str] = []
         for one in tables:
             for ipset in one.sets:
@@ -116,14 +116,14 @@ class Node:
             self._must([f"{program}-{self.backend}-restore", "-w", "10"], restore_text(one))
 
     def restore(self, text: str) -> None:
-        """Of somebody else's, for IPv4, beside all that is there."""
+        """Load IPv4 rules of another program beside the present ones."""
         self._must([f"iptables-{self.backend}-restore", "-w", "10", "--noflush"], text)
 
     def iptables(self, *arguments: str) -> None:
         self._must([f"iptables-{self.backend}", "-w", "10", *arguments])
 
     def rename(self, interface: str, name: str) -> None:
-        """On both sides, as if another one had come in its place."""
+        """Rename both ends of an interface, as if another one had replaced it."""
         for kernel in (self.kernel, self.beyond):
             done = kernel.run(["ip", "-batch", "-"], f"link set {interface} down name {name}\nlink set {name} up\n")
             assert done.code == 0, done.errors
@@ -138,7 +138,7 @@ class Node:
     # --- packets
 
     def comes_in(self, interface: str, packet: bytes) -> None:
-        """From beyond `interface`."""
+        """Send a packet to the node from beyond `interface`."""
         version = packet[0] >> 4
         if interface not in self._macs:
             index = [*(workload_interface(number) for number in range(WORKLOADS)), *OWN].index(interface)
@@ -147,7 +147,7 @@ class Node:
         self._frames.sendto(frame, (interface, _ETHERTYPE[version]))
 
     def sends(self, destination: str, packet: bytes) -> None:
-        """The node itself does."""
+        """Send a packet from the node itself."""
         try:
             self._senders[packet[0] >> 4].sendto(packet, (destination, 0))
         except OSError as error:
@@ -155,7 +155,10 @@ class Node:
                 raise
 
     def seen(self, enough: t.Collection[tuple[int, int]], patience: float = 1.0) -> dict[tuple[int, int], str]:
-        """{tag: interface by which it left, "" if the node received it}; waits for all in `enough`, in seconds."""
+        """Return {tag: interface by which it left, "" if the node received it}.
+
+        Wait up to `patience` seconds for all in `enough`.
+        """
         found: dict[tuple[int, int], str] = {}
         until = time.monotonic() + patience
         quiet = 0
@@ -170,7 +173,7 @@ class Node:
 
     @contextlib.contextmanager
     def watching(self, interface: str) -> t.Iterator[socket.socket]:
-        """What comes out there, as frames."""
+        """Yield a socket with the frames that leave by an interface."""
         with self.beyond._there(_frame_socket) as made:
             made.bind((interface, 3))
             made.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING: what comes in there
@@ -195,7 +198,7 @@ class Node:
 
 
 def restore_text(tables: Tables) -> str:
-    """Input of iptables-restore, which empties the tables first."""
+    """Return input for iptables-restore that first empties the tables."""
     lines = []
     for name in (RAW, MANGLE, FILTER):
         lines.append(f"*{name}")
@@ -228,7 +231,7 @@ def _raw_sockets() -> list[socket.socket]:
 
 
 def _senders() -> dict[int, socket.socket]:
-    """That take whole packets."""
+    """Return sockets that send whole packets, by IP version."""
     return {
         4: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW),
         6: socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW),

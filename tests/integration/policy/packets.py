@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The first packets of flows, each with a tag at its end by which it is known again."""
+"""The first packets of flows, each with a tag at its end that identifies it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ TCP, UDP, SCTP, UDPLITE, ICMP, ICMPV6 = 6, 17, 132, 136, 1, 58
 
 
 def tag(packet: bytes) -> t.Optional[tuple[int, int]]:
-    """(world, number) of what `packet` made, however it came back; None for other packets."""
+    """Return (world, number) of a packet from `packet`, also from inside an ICMP error; None for other packets."""
     magic, world, number = _TAG.unpack(packet[-_TAG.size :]) if len(packet) >= _TAG.size else (b"", 0, 0)
     return (world, number) if magic == _MAGIC else None
 
 
 def is_error(packet: bytes) -> bool:
-    """An ICMP error, which quotes the packet that it is about, and so its tag."""
+    """Return whether it is an ICMP error, which quotes the packet that caused it, and so its tag."""
     if packet[0] >> 4 == 6:
         return packet[6] == ICMPV6 and packet[40] < 128
     return packet[9] == ICMP and packet[20] in (3, 11, 12)
 
 
 def packet(flow: Flow, world: int, number: int) -> bytes:
-    """An IP packet: SYN, INIT, a datagram, a message of ICMP whose identifier is `number`, or just the tag."""
+    """Return an IP packet of the flow.
+
+    It is a SYN, an INIT, a datagram, an ICMP message with the identifier `number`, or only the tag.
+    """
     source, destination = (ipaddress.ip_address(one).packed for one in (flow.source, flow.destination))
     body = _body(flow, _TAG.pack(_MAGIC, world, number), number)
     offset = {TCP: 16, UDP: 6, UDPLITE: 6, ICMP: 2, ICMPV6: 2}.get(flow.protocol)

@@ -72,14 +72,14 @@ _BETWEEN = 0.002  # seconds between the packets of a stream
 
 
 class _Node(t.NamedTuple):
-    """One of the fleet, as far as rules about tunnels go by it."""
+    """One of the fleet's nodes, with the fields that rules on tunnels use."""
 
     address: str
     address6: str = ""
 
 
 def udp(source: str, destination: str, port: int = 5000, source_port: int = 0) -> Flow:
-    """With a source port of its own, if none is said: connection tracking has not seen it before."""
+    """Return a UDP flow; its source port is new to connection tracking unless it is given."""
     return Flow(17, source, destination, source_port or next(_ports), port)
 
 
@@ -92,7 +92,7 @@ def ping(source: str, destination: str) -> Flow:
 
 
 def icmp(kind: int, source: str, destination: str) -> Flow:
-    """A message of this type, of ICMP or ICMPv6."""
+    """Return a flow of an ICMP or ICMPv6 message of this type."""
     return Flow(58 if ":" in source else 1, source, destination, None, None, kind, 0)
 
 
@@ -101,7 +101,7 @@ def of_protocol(number: int, source: str, destination: str) -> Flow:
 
 
 def back(flow: Flow) -> Flow:
-    """The answer to it."""
+    """Return the flow of the answer."""
     return dataclasses.replace(
         flow,
         source=flow.destination,
@@ -112,7 +112,7 @@ def back(flow: Flow) -> Flow:
 
 
 def interface_of(address: str) -> str:
-    """Where packets from and to it pass, "" for the node's own."""
+    """Return the interface for packets from and to an address, "" for the node's own."""
     if address in OWN_ADDRESSES:
         return ""
     for index in range(WORKLOADS_OF_NODE):
@@ -122,7 +122,7 @@ def interface_of(address: str) -> str:
 
 
 class PolicedNode:
-    """`node` has no policy yet."""
+    """The node under policy; a new one has none."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -147,7 +147,10 @@ class PolicedNode:
         fleet: t.Sequence[str] = (),
         pools: t.Sequence[Pool] = (),
     ) -> None:
-        """In place of what was there before. `fleet`: addresses of its nodes, who may encapsulate."""
+        """Replace the node's policy by these documents.
+
+        `fleet` holds the addresses of its nodes, which may encapsulate.
+        """
         found = [resources.parse(one) for one in (allow_all_profile(), *documents)]
         policy_set = from_resources.policy_set(found)
         self.state = dataclasses.replace(
@@ -181,29 +184,29 @@ class PolicedNode:
         self.program()
 
     def program(self) -> None:
-        """What the state asks for and the kernel does not have: by the drivers, as an agent does it."""
+        """Program the difference between state and kernel through the drivers, as an agent does."""
         state = self._guard.with_policy(self.state)
         plan = plan_node(self.node.kernel, state, ("ipset", "iptables"), registry=REGISTRY.replacing(*self._cached))
         apply_node(self.node.kernel, plan)
 
     def iptables(self, *arguments: str) -> None:
-        """What somebody else does."""
+        """Run iptables as another program would."""
         self.node.iptables(*arguments)
         self.forget()
 
     def forget(self) -> None:
-        """What is there is read again next time, as when the agent has seen that somebody else has written."""
+        """Forget the cache, so that the kernel is read again, as after another program's write."""
         for driver in self._cached:
             driver.forget()
 
     def written(self) -> t.Optional[int]:
-        """The kernel's count of transactions of nftables; None for the other backend, which does not count."""
+        """Return the kernel's count of nftables transactions; None for the other backend, which does not count."""
         return self.node.kernel.ruleset_mark() if self.node.backend == "nft" else None
 
     # --- packets
 
     def expect(self, allowed: t.Iterable[Flow] = (), denied: t.Iterable[Flow] = ()) -> None:
-        """Sends the first packet of each flow and sees that it leaves where its destination is, or nowhere."""
+        """Send the first packet of each flow; check that it leaves towards its destination, or is dropped."""
         wanted = {flow: interface_of(flow.destination) for flow in allowed}
         expected: dict[Flow, t.Optional[str]] = {**wanted, **dict.fromkeys(denied)}
         seen = self.see(expected)
@@ -211,14 +214,17 @@ class PolicedNode:
         assert not differing, [f"{flow}: {expected[flow]!r} expected, {seen[flow]!r} seen" for flow in differing]
 
     def see(self, flows: t.Mapping[Flow, t.Optional[str]], by: t.Optional[str] = None) -> dict[Flow, t.Optional[str]]:
-        """By which interface each leaves, "" if the node received it, None if it got nowhere; `flows` says what is
-        expected. `by`: all come in by this interface, whatever their source."""
+        """Return the interface by which each flow leaves.
+
+        "" means that the node received it, None that it was dropped. `flows` says what is expected. With `by`, all
+        packets arrive on this interface, whatever their source.
+        """
         numbers = {flow: self.send(flow, by) for flow in flows}
         self._await(number for flow, number in numbers.items() if flows[flow] is not None)
         return {flow: self._arrived.get((0, number)) for flow, number in numbers.items()}
 
     def sources(self, flows: t.Iterable[Flow]) -> dict[Flow, str]:
-        """Whom those beyond take for their senders, of IPv4; "" of what does not get there."""
+        """Return the source addresses that receivers see, IPv4 only; "" for a flow that does not arrive."""
         found = {}
         for flow in flows:
             with self.node.watching(interface_of(flow.destination)) as frames:
@@ -227,7 +233,7 @@ class PolicedNode:
         return found
 
     def takes(self, flow: Flow) -> float:
-        """Seconds until a packet of it is through the node."""
+        """Return the seconds that a packet of the flow takes through the node."""
         interface = interface_of(flow.destination)
         if interface not in self._watched:
             self._watched[interface] = self._open.enter_context(self.node.watching(interface))
@@ -237,7 +243,7 @@ class PolicedNode:
         return time.perf_counter() - began
 
     def send(self, flow: Flow, by: t.Optional[str] = None, world: int = 0) -> int:
-        """Its number."""
+        """Send the flow's next packet, and return its number."""
         number = next(_numbers) % 65536
         interface = interface_of(flow.source) if by is None else by
         if interface:
@@ -247,17 +253,17 @@ class PolicedNode:
         return number
 
     def send_raw(self, data: bytes, by: str) -> None:
-        """A whole IP packet."""
+        """Send a whole IP packet to the node on the interface `by`."""
         self.node.comes_in(by, data)
 
     def establish(self, flow: Flow) -> None:
-        """A packet there and one back."""
+        """Send a packet there and one back, so that the connection is established."""
         self.expect([flow])
         self.expect([back(flow)])
 
     @contextlib.contextmanager
     def logged(self, group: int = PolicySettings.nflog_group) -> t.Iterator[list[str]]:
-        """The prefixes of what is logged meanwhile; they are there at the end."""
+        """Yield a list that holds the logged prefixes at the end of the with block."""
         found: list[str] = []
         with self.node.kernel._there(lambda: nflog.open_socket(group)) as opened:
             yield found
@@ -279,7 +285,7 @@ class PolicedNode:
             self._arrived.setdefault(mark, interface)
 
     def arrived(self, world: int) -> set[int]:
-        """Numbers of a stream's packets."""
+        """Return the numbers of a stream's packets that have arrived."""
         self._await(())
         return {number for found, number in self._arrived if found == world}
 
@@ -315,7 +321,7 @@ class Stream:
             self.sent.append(self._node.send(dataclasses.replace(self._flow, source_port=port), world=self._world))
 
     def lost(self) -> list[int]:
-        """Positions of packets, after the end."""
+        """Return the positions of lost packets, after the end."""
         arrived = self._node.arrived(self._world)
         return [position for position, number in enumerate(self.sent) if number not in arrived]
 
@@ -331,7 +337,7 @@ def _sets(devices: t.Sequence[TunnelDevice], fleet: t.Sequence[str]) -> tuple[Ip
 
 
 def _source(frames: socket.socket) -> str:
-    """Of the next packet of ours."""
+    """Return the source of the next packet with a tag."""
     while True:
         try:
             data = frames.recv(2048)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A lab whose hosts the site playbook has turned into routers, and ways to run the playbooks on it.
+"""A lab whose hosts site.yml has made routers, and ways to run the playbooks on it.
 
-HOST_ROUTING_LAB_MACHINE=qemu runs the same tests in the emulated machine, which has IPIP; the fleet begins with it.
+HOST_ROUTING_LAB_MACHINE=qemu runs the same tests in the emulated machine, which has IPIP, and the fleet starts with it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ MACHINE = os.environ.get("HOST_ROUTING_LAB_MACHINE", "native")
 LAB = os.environ.get("HOST_ROUTING_LAB", "scenarios")
 FIRST_MODE = {"native": "vxlan", "qemu": "ipip"}[MACHINE]
 ENCAPSULATION = {"vxlan": "VXLAN", "ipip": "IPIP"}[FIRST_MODE]
-#: Two in one subnet and one in the other. The emulated machine takes a minute of a processor for each host and phase.
+#: Two in one subnet and one in the other. The emulated machine takes a minute of processor time for each host and
+#: phase.
 HOSTS = {"native": None, "qemu": ("node1", "node2", "node3")}[MACHINE]
 
 
 class Run:
-    """A finished ansible-playbook."""
+    """A finished run of ansible-playbook."""
 
     def __init__(self, command: list[str], done: subprocess.CompletedProcess, seconds: float) -> None:
         self.command, self.seconds = command, seconds
         self.code, self.output = done.returncode, done.stdout + done.stderr
 
     def recap(self) -> dict[str, dict[str, int]]:
-        """{host: {ok: n, changed: n, ...}}"""
+        """Return {host: {ok: n, changed: n, ...}} as the recap of the run prints it."""
         found = {}
         for line in self.output.splitlines():
             match = re.match(r"(\S+)\s+: (ok=.*)", line)
@@ -70,8 +71,8 @@ class Fleet:
 
     def command(self, playbook: str, *arguments: str, inventory: str | None = None) -> list[str]:
         # An emulated processor that stands still loses some of the product's own probes, whose buffers are small. The
-        # tests' streams have large ones, and they must lose nothing at all. A new connection to each node after each
-        # phase takes minutes there: changes are confirmed natively, by all other suites.
+        # tests' streams have large buffers and must lose nothing. A new connection to each node after each phase takes
+        # minutes there, so changes are confirmed natively only, by all other suites.
         slow = ("convergence_timeout=300", "max_lost_probes=300", "confirm_timeout=0")
         patience = [f"calico_node_{entry}" for entry in slow] if MACHINE == "qemu" else []
         return [
@@ -109,7 +110,7 @@ class Fleet:
 
 
 def inventory_of(names: Sequence[str], folder: Path) -> str:
-    """inventories/lab with these hosts alone."""
+    """Write inventories/lab, reduced to the hosts `names`, to `folder`; return its path."""
     shutil.copytree(ROOT / "inventories" / "lab", folder, dirs_exist_ok=True)
     hosts = yaml.safe_load((folder / "hosts.yml").read_text("utf-8"))
     nodes = hosts["all"]["children"]["calico_nodes"]["hosts"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Inventories that a test writes as it goes: the hosts of the lab, and what the test wants of the fleet."""
+"""Inventories that a test writes: the lab's hosts, and the fleet that the test needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.lab.checks import Pool
+from tests.lab.measure.checks import Pool
 from tests.lab.topology import NODES, ROUTER_AS
 
 CONNECTION = Path(__file__).resolve().parents[3] / "inventories/lab/group_vars/all/connection.yml"
@@ -35,7 +35,7 @@ _ENCAPSULATION = {
 
 
 def pool(entry: Pool, **more: object) -> dict[str, object]:
-    """As a user writes it; `more` are further fields of IPPool."""
+    """Return an IPPool as a user writes it; `more` are further fields."""
     return {
         "name": entry.name,
         "cidr": entry.cidr,
@@ -59,9 +59,11 @@ def write(
     reflectors: Sequence[str] = (),
     **variables: object,
 ) -> str:
-    """Writes the inventory into `folder`, over one that stands there, and returns its path for `-i`. The lockfile of
-    the fleet lies beside it. `labels` are those of nodes, beside their racks; `reflectors` are of `nodes`, or hosts
-    that do nothing else; `variables` go without calico_ in front."""
+    """Write the inventory into `folder`, replacing an earlier one, and return its path for `-i`.
+
+    The fleet's lockfile lies beside it. `labels` are labels of nodes in addition to their racks. `reflectors` are
+    members of `nodes`, or hosts that only reflect. `variables` are written without the prefix calico_.
+    """
     group = folder / "group_vars" / "all"
     group.mkdir(parents=True, exist_ok=True)
     shutil.copy(CONNECTION, group / "connection.yml")

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packets to a host that boots, from before its network is up until all of it is: which of them anybody received.
+"""Packets to a host that boots, from before its network is up until it is in sync, and counts of those that arrive.
 
 The host brings up its underlay link itself, by a unit after network-pre.target, as distributions do. A program that
-listens on all ports stands before that, and in workloads' namespaces as soon as they exist. Packets come from the
-router, so that no route of BGP's has to lead to the host.
+listens on all ports starts before that, and in workloads' namespaces as soon as they exist. The packets come from the
+router, so that reaching the host takes no BGP route.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ ExecStart=/bin/sh -c 'ip link set eth0 up && ip route replace default via {gatew
 WantedBy=multi-user.target
 """
 
-#: Sends to each target every 2 ms until it is terminated, then prints how many were sent, and how many were answered by
-#: "port unreachable": those passed the firewall, too.
+#: Sends to each target every 2 ms until it is terminated. Then it prints how many packets were sent, and how many were
+#: answered by "port unreachable": those passed the firewall, too.
 SENDER = """
 import json, signal, socket, sys, time
 targets = json.loads(sys.argv[1])
@@ -141,7 +141,7 @@ class Count:
 
 
 def prepare(lab: BaseLab, node: str, targets: Sequence[Target], folder: Path) -> None:
-    """Have the host bring up its link itself from the next boot on, and listen on all targets before that."""
+    """Make the host bring up its link itself from the next boot on, and listen on all targets before that."""
     wanted = json.dumps([[target.netns, target.port] for target in targets])
     files = {
         _LISTENER: LISTENER,
@@ -163,7 +163,7 @@ def undo(lab: BaseLab, node: str) -> None:
 
 @contextlib.contextmanager
 def sending(lab: BaseLab, node: str, targets: Sequence[Target], counts: dict[Target, Count]) -> Iterator[None]:
-    """Send to all targets while the with block runs; `counts` is filled afterwards."""
+    """Send to all targets while the with block runs; fill `counts` at its end."""
     for target in targets:
         if target.netns:
             lab.router_exec(["ip", "route", "replace", f"{target.address}/32", "via", NODES[node].address])
@@ -175,7 +175,7 @@ def sending(lab: BaseLab, node: str, targets: Sequence[Target], counts: dict[Tar
         yield
     finally:
         sent = json.loads(program.stop())
-        time.sleep(0.3)  # for the last packets, and for their numbers to be written
+        time.sleep(0.3)  # until the last packets have arrived and their numbers are written
         received = received_by(lab, node)
         for target in targets:
             if target.netns:

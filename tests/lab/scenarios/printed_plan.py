@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A plan as `--check --diff` prints it, held against what a run then did, by readings of the host before and after.
+"""The plan that `--check --diff` prints, compared with what a run then changes on the hosts.
 
-`read` knows what is printed, `check` compares it with two `Observed`, which know nothing of plans.
+`read` parses the printed plan. `check` compares it with two `Observed`, which are independent of plans.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tests.lab.observed import Observed
+from tests.lab.measure.observed import Observed
 
 _HEAD = re.compile(r"^(node\d+)  (\d+) changes? +plan [0-9a-f]+$")
 _PHASE = re.compile(r"^(node\d+)  (prepare|links|flip|retire) +(\d+) changes?$")
 _LINE = re.compile(r"^  ([+~!=-]) (\w+) +(\S.*)$")
 
-#: Files that stand for others: the engine is a folder with a link to it, the state is kept as a generation as well, and
-#: enabling a unit is a link. What the hosts keep for themselves while they run is no part of a plan.
+#: Files that go with others: the engine is a folder with a link to it, the state is also kept as a generation, and an
+#: enabled unit is a link. Files that hosts write for themselves while they run are no part of a plan.
 _BEHIND = re.compile(
     r"/usr/local/lib/calico/([0-9a-f]+/.*|manifests/.*|start)"
     r"|/var/lib/calico/generations/\d+\.json"
@@ -31,7 +31,7 @@ _BEHIND = re.compile(
 
 
 class Line(NamedTuple):
-    """`before` and `after` as printed, "" where there is none."""
+    """One line of a plan; `before` and `after` are as printed, "" where there is none."""
 
     action: str
     kind: str
@@ -41,12 +41,12 @@ class Line(NamedTuple):
 
 
 def read(output: str) -> dict[str, list[Line]]:
-    """{node: lines}. The number in each head must be that of its lines."""
+    """Return {node: lines} of a plan; check that the number in each heading is that of its lines."""
     return {node: lines for (node, phase), lines in _read(output).items() if not phase}
 
 
 def read_phases(output: str) -> dict[str, dict[str, list[Line]]]:
-    """{phase: {node: lines}} of a change of mode."""
+    """Return {phase: {node: lines}} of a change of mode."""
     found: dict[str, dict[str, list[Line]]] = {}
     for (node, phase), lines in _read(output).items():
         if phase:
@@ -55,7 +55,7 @@ def read_phases(output: str) -> dict[str, dict[str, list[Line]]]:
 
 
 def _read(output: str) -> dict[tuple[str, str], list[Line]]:
-    """{(node, phase): lines}, the phase "" for a whole plan."""
+    """Return {(node, phase): lines}; the phase is "" for a whole plan."""
     found: dict[tuple[str, str], list[Line]] = {}
     counts: dict[tuple[str, str], int] = {}
     key: tuple[str, str] | None = None
@@ -67,7 +67,7 @@ def _read(output: str) -> dict[tuple[str, str], list[Line]]:
             continue
         match = _LINE.match(line)
         if not match:
-            key = None  # what follows is the text of files
+            key = None  # text of files follows
         elif key:
             found[key].append(_line(*match.groups()))
     shown = {key: sum(line.action != "=" for line in lines) for key, lines in found.items()}
@@ -95,8 +95,10 @@ class _Plan:
 
 
 def check(lines: Iterable[Line], before: Observed, after: Observed, files: bool = True) -> None:
-    """Asserts that the plan says all that changed, and nothing else. `files` False: packages were installed as well,
-    so only that the planned ones changed."""
+    """Assert that the plan names everything that has changed, and nothing else.
+
+    `files` False: packages were installed as well, so the files need only include the planned ones.
+    """
     plan = _Plan(lines)
     name = after.name
     _same(name, "routes", _planned_routes(plan, False), _changed(_routes(before), _routes(after)))
@@ -149,7 +151,7 @@ def _same(name: str, what: str, planned: set, actual: set) -> None:
 
 
 def _changed(before: Mapping, after: Mapping) -> set[tuple]:
-    """{(action, key, value)}; the value is what it became, for what is gone what it was."""
+    """Return {(action, key, value)} of the differences; the value is the new one, or the old one for a removed key."""
     return {
         (
             "+" if key not in before else "-" if key not in after else "~",
@@ -189,7 +191,7 @@ def _planned_routes(plan: _Plan, probes: bool) -> set[tuple[str, str, str]]:
 
 
 def _probe_routes(observed: Observed) -> dict[str, str]:
-    """Of the table of marked probes."""
+    """Return the routes of the table for marked probes as {destination: text}."""
     found = {}
     for route in observed.raw["tables"]:
         if str(route.get("table")) == "179":
@@ -205,12 +207,12 @@ def _probe_routes(observed: Observed) -> dict[str, str]:
 
 
 def _rules(observed: Observed) -> dict[str, str]:
-    """Those that choose by a mark; a real host has others too."""
+    """Return {priority: mark} of the routing rules that match a mark; other rules are ignored."""
     return {str(rule["priority"]): rule["fwmark"] for rule in observed.raw["rules"] if "fwmark" in rule}
 
 
 def _routes(observed: Observed) -> dict[str, str]:
-    """{destination with its length: what a plan says of it} of the main table."""
+    """Return {destination with its length: text as in a plan} of the main table."""
     found = {}
     for line in observed.routes:
         words = line.split()
@@ -245,7 +247,10 @@ def _check_links(plan: _Plan, before: Observed, after: Observed) -> None:
 
 
 def _links(observed: Observed) -> dict[str, str]:
-    """tunl0 is never made or deleted by anyone but the module's loading: up is what counts."""
+    """Return {name: text} of the links.
+
+    tunl0 is created and deleted only by loading and unloading its module, so it counts if it is up.
+    """
     return {
         name: f"{link['mtu']} {link.get('address')} {'UP' in link['flags']}"
         for name, link in observed.links.items()
@@ -254,7 +259,10 @@ def _links(observed: Observed) -> dict[str, str]:
 
 
 def _addresses(observed: Observed, links: Mapping[str, dict]) -> dict[tuple[str, str], str]:
-    """Of a device that goes, its addresses go unsaid."""
+    """Return the addresses of `links` and tunnels as {(address, device): ""}.
+
+    A plan does not name the addresses of a device that is deleted.
+    """
     return {
         (address, device): ""
         for device, addresses in observed.addresses.items()
@@ -272,7 +280,7 @@ def _fdb(observed: Observed) -> dict[str, str]:
 
 
 def _rerouted(plan: _Plan) -> set[str]:
-    """Workloads whose own routes change."""
+    """Return the names of the workloads whose own routes change."""
     return {
         line.subject.partition("/")[2]
         for line in plan.of("workload")
@@ -293,7 +301,10 @@ def _chains(before: Observed, after: Observed) -> set[str]:
 
 
 def _filled(observed: Observed) -> dict[str, list[str]]:
-    """Tables and chains of others come into being empty when somebody looks at them."""
+    """Return the rules of all chains that have rules or belong to the collection.
+
+    Other empty tables and chains appear as soon as a program lists them.
+    """
     return {
         f"{table} {chain}{family}": rules
         for chains, family in ((observed.chains, ""), (observed.chains6, " (IPv6)"))
@@ -309,20 +320,20 @@ def _check_sysctls(plan: _Plan, before: Observed, after: Observed) -> None:
     assert {key: new.get(key) for key in planned} == planned, after.name
     for key in new:
         name = key.rpartition("/")[2]
-        # A new interface begins with the default's value; neigh/default is there in the first namespace alone.
+        # A new interface begins with the default's value; neigh/default exists in the first namespace only.
         folder = "/".join(key.split("/")[:3])
         fresh = new.get(f"{folder}/default/{name}", new.get(f"{folder}/lo/{name}"))
         expected = old.get(key, fresh)
         if new[key] == expected or key in planned:
             continue
-        # The kernel copies ip_forward to all interfaces there are, and to the default of those to come.
+        # The kernel copies ip_forward to all present interfaces, and to the default for new ones.
         assert name == "forwarding" and "net/ipv4/ip_forward" in planned, (
             f"{after.name}: {key} went from {expected} to {new[key]}, and the plan does not say so"
         )
 
 
 def _planned_units(plan: _Plan) -> set[tuple[str, str, bool]]:
-    """(unit, what it is, whether it becomes or ceases to be that)."""
+    """Return {(unit, aspect, whether it becomes true or false)}."""
     found = set()
     for line in plan.of("unit"):
         old, new = (set(text.split(", ")) & _ASPECTS.keys() for text in (line.before, line.after))

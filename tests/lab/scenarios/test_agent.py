@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Containers come and go after site.yml: podman on four hosts, a reboot, and a minute in which agents are killed."""
+"""Containers that come and go after site.yml.
+
+podman runs on four hosts; one host reboots, and for a minute agents are killed.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ from tests.lab import Lab, containers
 from tests.lab.containers import Container
 from tests.lab.fleet import workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Stream, Streams
+from tests.lab.measure.streams import Stream, Streams
 
 from .conftest import Fleet
 
 NODES = ("node1", "node2", "node3", "node4")
 CHAOS_SECONDS = 60
-#: A little more than is asserted: a busy machine drops ticks.
+#: A little more than the tests assert, because a busy machine drops ticks.
 PPS = 600
 _VERBS = {"restart": "restart", "kill -9": "kill -s KILL"}
 
@@ -48,7 +51,7 @@ def fleet(lab: BaseLab) -> Fleet:
 
 @pytest.fixture(scope="module")
 def boxes(lab: BaseLab, fleet: Fleet) -> dict[str, Container]:
-    """One container a node."""
+    """Run one container on each node; return {node: container}."""
     return {node: containers.run(lab, node, f"box-{node}") for node in NODES}
 
 
@@ -60,7 +63,7 @@ def ipam_is_clean(lab: BaseLab) -> None:
 
 
 def session_ages(lab: BaseLab) -> dict[tuple[str, str], str]:
-    """{(node, session): since when it stands}, for those of the fleet."""
+    """Return {(node, session): time of establishment} of the fleet's sessions."""
     found = {}
     for node in NODES:
         done = lab.exec(node, ["birdc", "-s", "/run/calico/bird.ctl", "show", "protocols"])
@@ -137,7 +140,7 @@ def test_an_agent_that_begins_anew_loses_nothing(
     ages = session_ages(lab)
     with Streams(lab, mesh(boxes)) as streams:
         if way == "upgrade":
-            # Another setting is handed over as another release is: the role brings it, the agent begins anew.
+            # A new setting is delivered like a new release: the role writes it, and the agent restarts.
             run = fleet.site("-e", "calico_node_agent_resync_interval=45").check()
             assert all(entry["changed"] for entry in run.recap().values()), run.output
         else:
@@ -157,7 +160,7 @@ def test_an_agent_that_begins_anew_loses_nothing(
 
 
 def test_a_pool_changes_its_mode_under_containers(lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]) -> None:
-    """What agents attached follows the phases of a change as the inventory's workloads do."""
+    """Workloads that agents attached follow the phases of a change as the inventory's workloads do."""
     with Streams(lab, mesh(boxes)) as streams:
         fleet.switch("direct").check()
         wide = streams.status()
@@ -170,7 +173,7 @@ def test_a_pool_changes_its_mode_under_containers(lab: BaseLab, fleet: Fleet, bo
 def test_a_full_block_is_followed_by_the_spare_one_and_the_next_run_grants_another(
     lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]
 ) -> None:
-    """More workloads than a block holds: the agent opens its spare block by itself, and the others learn it by BGP."""
+    """An agent opens its spare block when the first is full, and the other nodes learn it by BGP."""
     before = blocks(lab, "node4")
     names = [f"guest-{number}" for number in range(70)]
     lab.exec(
@@ -181,7 +184,7 @@ def test_a_full_block_is_followed_by_the_spare_one_and_the_next_run_grants_anoth
     [opened] = set(blocks(lab, "node4")) - set(before)
     found = containers.workload_addresses(lab, "node4")
     late = [name for name in names if ipaddress.ip_address(found[name]) in ipaddress.ip_network(opened)]
-    # Three more addresses of the first block are the tunnel's, the inventory's workload's and the box's.
+    # Three more addresses of the first block belong to the tunnel, the inventory's workload and the box.
     assert len(late) == len(names) + 3 - 64, late
     for box in boxes.values():
         if box.node != "node4":
@@ -206,13 +209,13 @@ def test_a_full_block_is_followed_by_the_spare_one_and_the_next_run_grants_anoth
 
 
 def blocks(lab: BaseLab, node: str) -> list[str]:
-    """What ends on a node and is announced by it."""
+    """Return the blocks that a node holds, which are its blackhole routes."""
     routes = lab.json(node, ["ip", "-j", "route", "show", "type", "blackhole"])
     return sorted((route["dst"] for route in routes), key=ipaddress.ip_network)
 
 
 def test_a_rebooted_node_gives_no_address_twice(lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]) -> None:
-    """podman starts its containers again with their old ids; they get the addresses that they had."""
+    """Containers keep their ids and their addresses when podman starts them again after a reboot."""
     before = boxes["node3"]
     lab.reboot("node3")
     wait("node3 is in sync", lambda: in_sync(lab, "node3"))
@@ -230,7 +233,7 @@ def test_a_rebooted_node_gives_no_address_twice(lab: BaseLab, fleet: Fleet, boxe
 
 
 class Visitors:
-    """Workloads that come and go on a node all the time, as a runtime brings them: retried until taken."""
+    """Workloads that come and go on a node all the time, retried like a runtime's until they succeed."""
 
     def __init__(self, lab: BaseLab, node: str) -> None:
         self.lab, self.node = lab, node
@@ -248,7 +251,7 @@ class Visitors:
                 self._until("add", f"ip netns add {name}; calicoctl workload add {name} --netns {name}")
                 self._until("delete", f"calicoctl workload delete {name}")
                 self.lab.exec(self.node, ["ip", "netns", "del", name])
-            except Exception as error:  # noqa: BLE001  told at the end, in the thread that asks
+            except Exception as error:  # noqa: BLE001  raised at the end, in the asking thread
                 self.failures.append(f"{box}: {error}")
                 return
             self.rounds += 1
@@ -313,7 +316,7 @@ def test_containers_leave_nothing(lab: BaseLab, boxes: dict[str, Container]) -> 
 
 
 def test_teardown_takes_all_of_it_away(lab: BaseLab, fleet: Fleet) -> None:
-    """Planned first; done afterwards; what is left of the node is what others made."""
+    """Teardown first prints its plan, then removes exactly what the collection has made."""
     before = {node: lab.exec(node, ["ip", "-o", "link"]).stdout for node in NODES}
     planned = fleet.play("teardown.yml", "-e", "confirm=true", "--check", "--diff").check()
     assert all(entry["changed"] for entry in planned.recap().values()), planned.output

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The drivers' suite on a kernel that has what this machine's may lack: tunl0, in the emulated machine."""
+"""The drivers' tests in the emulated machine, for tunl0, which this machine's kernel may lack."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OURS = (
 
 
 def bundle() -> bytes:
-    """A tar with the suite, what it tests and what it runs with (below site/)."""
+    """Return a tar with the tests, the code they test and, below site/, the libraries they need."""
     stream = io.BytesIO()
 
     def wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:

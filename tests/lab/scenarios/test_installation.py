@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts on which nothing is installed: the plan works and changes nothing, the run installs and converges, and every
-plan is true. A plan is read as it is printed and compared with readings of the hosts before and after the run.
+"""Plans and first runs on bare hosts.
+
+On hosts without any of the packages, the plan works and changes nothing, the run installs and converges, and every plan
+is true. A printed plan is compared with observations of the hosts before and after the run.
 
 The tests build upon each other: one fleet goes from bare hosts to another mode.
 """
@@ -17,10 +19,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import Lab, checks
-from tests.lab.checks import Pool
+from tests.lab import Lab
 from tests.lab.handle import BaseLab
-from tests.lab.observed import Observed, in_lab, observe, send
+from tests.lab.measure import checks
+from tests.lab.measure.checks import Pool
+from tests.lab.measure.observed import Observed, in_lab, observe, send
 
 from . import inventory, printed_plan
 from .conftest import LAB, ROOT, Fleet, Run
@@ -34,7 +37,7 @@ MORE = Pool("more", "10.250.0.0/20", "direct", block_size=28, nat_outgoing=True)
 WORKLOADS = [inventory.workload(f"web-{name[-1]}", name) for name in NODES]
 EXTERNAL = {name: [f"10.10.{1 if name in ('node1', 'node2') else 2}.1"] for name in NODES}
 
-#: What becomes of units on a host that has none of them.
+#: The changes of units on a host that has none of them.
 UNITS = {
     ("+", "bird.service", "masked"),
     ("+", "calico-firewall.service", "enabled"),
@@ -42,7 +45,7 @@ UNITS = {
     ("+", "calico-bird.service", "enabled, started"),
     ("+", "calico-agent.service", "enabled, started"),
 }
-#: What moves while nothing is done.
+#: State that changes while no run is under way.
 MOVING = ("bird_protocols", "bird_routes", "iptables", "ip6tables")
 
 
@@ -71,7 +74,7 @@ def unmoved(observed: dict[str, Observed]) -> dict[str, dict]:
 
 
 def plan(lab: BaseLab, path: str) -> tuple[dict[str, list[printed_plan.Line]], Run, dict[str, Observed]]:
-    """What --check --diff prints; it must have changed nothing."""
+    """Return what --check --diff prints; check that it changed nothing."""
     before = read(lab)
     lockfile = Path(path).parent / inventory.LOCKFILE
     plan_before = lockfile.read_text() if lockfile.exists() else None
@@ -102,7 +105,7 @@ def check_truth(planned: dict[str, list[printed_plan.Line]], before: dict, after
 
 
 def check_that_truth_is_noticed(lines: list[printed_plan.Line], before: Observed, after: Observed) -> None:
-    """A plan that lacks a line, or has one that is not done, does not pass for true."""
+    """Check that a plan that lacks a line, or has a line that is not carried out, is refused."""
     printed_plan.check(lines, before, after, files=False)
     for line in lines:
         others = [other for other in lines if other is not line]
@@ -147,7 +150,7 @@ def test_bare_hosts_are_planned_converged_and_left_alone(plain: tuple[BaseLab, P
     check_that_truth_is_noticed(planned["node1"], before["node1"], after["node1"])
     for name, node in after.items():
         assert set(node.raw["packages"]) >= PACKAGES
-        # Debian's BIRD came with the package and never ran.
+        # Debian's BIRD was installed with the package and never ran.
         assert node.raw["units"]["bird.service"]["ActiveState"] == "inactive"
         journal = lab.exec(name, ["journalctl", "-u", "bird.service", "--no-pager", "-q"]).stdout
         assert "Started" not in journal, journal
@@ -158,7 +161,7 @@ def test_bare_hosts_are_planned_converged_and_left_alone(plain: tuple[BaseLab, P
 
 
 def test_a_change_of_the_inventory_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> None:
-    """Workloads come and go, a pool is no longer masqueraded, another one comes with blocks of its own."""
+    """The plan is true when workloads come and go, a pool loses masquerading, and a new pool brings its own blocks."""
     lab, folder = plain
     pools = [Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=False), MORE]
     workloads = [
@@ -173,7 +176,7 @@ def test_a_change_of_the_inventory_is_planned_as_it_happens(plain: tuple[BaseLab
 
 
 def test_another_mode_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> None:
-    """The run goes through the phases of a change; its plan is about the end. No pool tunnels any more."""
+    """The plan of a change of mode shows its end, although the run goes through phases. No pool tunnels afterwards."""
     lab, folder = plain
     pools = [Pool("default-ipv4-ippool", "10.244.0.0/16", "direct", nat_outgoing=True), MORE]
     path = write(folder, pools)
@@ -186,7 +189,7 @@ def test_another_mode_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> N
 
 
 def test_every_phase_of_a_switch_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> None:
-    """The phases are taken one by one, by hand, so that the hosts can be read between them."""
+    """The plan of each phase is true; a test runs phases one by one to observe the hosts between them."""
     lab, folder = plain
     path = str(folder / "hosts.yml")
     before = read(lab)
@@ -203,7 +206,7 @@ def test_every_phase_of_a_switch_is_planned_as_it_happens(plain: tuple[BaseLab, 
         time.sleep(3)  # BIRD's routes follow
         after = read(lab)
         if phase == "retire":
-            # The playbook knew that no session would change. By hand nobody does, and backup routes go now.
+            # The playbook knew that no session would change. A manual change does not, and backup routes go away here.
             going = printed_plan.Line("~", "bird", "/etc/calico/bird.cfg", "", "")
             planned = {name: [*planned.get(name, []), going] for name in NODES}
         try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A controller that dies in the middle of a phase: every node goes on forwarding, the next run makes a whole of it."""
+"""A controller that dies within a phase: every node goes on forwarding, and the next run completes the change."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import time
 
 from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Streams
+from tests.lab.measure.streams import Streams
 
 from .conftest import FIRST_MODE, ROOT, Fleet
 from .test_switching import check_encapsulation, check_routes
 
-#: Tasks of the switch, in order: one run after the other is killed in the middle of the next of them.
+#: Tasks of the switch, in order: each run is killed within the next of them.
 TASKS = (
     "Prepare the receive paths of both modes",
     "Change the MTU of the links",
@@ -28,22 +28,25 @@ TASKS = (
     "Retire the old mode",
 )
 
-#: Both interfaces, or the rule would hit what the router's bridges pass inside a rack as well.
+#: With both interfaces, since the rule would otherwise match what the router's bridges pass within a rack.
 BETWEEN_RACKS = ("-i", "br1", "-o", "br2", "-d", "10.244.0.0/16", "-j", "DROP")
 
 
-#: What the soak says when nothing was lost between four nodes.
+#: The soak's output when no packet between four nodes was lost.
 NOTHING_LOST = r"soak +0 lost of [0-9,]+ probes over 12 paths since before the flip · longest gap 0\.0 ms\n"
 
 
 def switch_until(fleet: Fleet, task: str, mode: str, soak: int) -> tuple[subprocess.Popen, str]:
-    """A switch whose `task` has just begun, and what it has printed. `soak` is in seconds."""
+    """Start a switch and return it, with its output so far, as soon as `task` begins.
+
+    `soak` is in seconds.
+    """
     variables = ("pool=default-ipv4-ippool", f"mode={mode}", f"calico_node_soak_seconds={soak}")
     command = fleet.command("switch_pool_mode.yml", *(word for each in variables for word in ("-e", each)))
     process = subprocess.Popen(
         command,
         cwd=ROOT,
-        # A task is announced when it begins only if skipped hosts are shown; otherwise with its first result.
+        # Ansible announces a task at its beginning only if skipped hosts are shown; otherwise with its first result.
         env={**fleet.environment, "PYTHONUNBUFFERED": "1", "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -60,21 +63,21 @@ def switch_until(fleet: Fleet, task: str, mode: str, soak: int) -> tuple[subproc
 
 
 def watches(lab: BaseLab) -> int:
-    """Nodes on which a watch runs."""
+    """Return the number of nodes on which a watch runs."""
     command = ["sh", "-c", "cat /proc/[0-9]*/comm 2>/dev/null | grep -c calico-watch || true"]
     return sum(int(lab.exec(node.name, command).stdout) for node in lab.nodes)
 
 
 def kill_during(fleet: Fleet, task: str, mode: str) -> None:
-    """Start the switch and kill ansible-playbook and all its children as soon as `task` has begun."""
+    """Start the switch, and kill ansible-playbook and all its children as soon as `task` has begun."""
     process, dummy = switch_until(fleet, task, mode, soak=30)
-    time.sleep(0.4)  # some of the hosts are at it
+    time.sleep(0.4)  # until some of the hosts run it
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def test_a_controller_killed_in_every_phase_leaves_the_fleet_forwarding(lab: BaseLab, fleet: Fleet) -> None:
-    """Six runs die, each one phase later than the one before it; the seventh completes what they began."""
+    """Six runs die, each one phase later than the one before, and the seventh completes the change."""
     found = workloads(lab)
     no_way_around(lab)
     with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
@@ -94,7 +97,7 @@ def test_a_controller_killed_in_every_phase_leaves_the_fleet_forwarding(lab: Bas
 
 
 def test_a_killed_flip_is_returned_from_by_the_next_site_run(lab: BaseLab, fleet: Fleet) -> None:
-    """The inventory still says the first mode, so site.yml goes back to it, through the same phases."""
+    """site.yml goes back to the inventory's mode through the same phases."""
     fleet.site().check()
     found = workloads(lab)
     no_way_around(lab)
@@ -112,7 +115,10 @@ def test_a_killed_flip_is_returned_from_by_the_next_site_run(lab: BaseLab, fleet
 
 
 def test_a_mode_that_cannot_be_proven_is_not_flipped_to(lab: BaseLab, fleet: Fleet) -> None:
-    """The router takes no packets to workloads from rack 1 to rack 2: direct routing would cut them off."""
+    """A mode that would cut workloads off is not flipped to.
+
+    The router drops packets to workloads from rack 1 to rack 2, so direct routing would not reach them.
+    """
     found = workloads(lab)
     lab.router_exec(["iptables", "-I", "FORWARD", *BETWEEN_RACKS])
     try:
@@ -134,7 +140,10 @@ def test_a_mode_that_cannot_be_proven_is_not_flipped_to(lab: BaseLab, fleet: Fle
 
 
 def test_what_the_flip_itself_loses_is_counted_and_the_change_returned_from(lab: BaseLab, fleet: Fleet) -> None:
-    """Nothing passes from rack 1 to rack 2 for half a second, in whichever mode, and all is well before and after."""
+    """Packets that the flip itself loses are counted, and the change is undone.
+
+    For half a second nothing passes from rack 1 to rack 2, in either mode; before and after, everything passes.
+    """
     fleet.site().check()
     everything = ("-i", "br1", "-o", "br2", "-j", "DROP")
     process, printed = switch_until(fleet, "Flip the routes", "direct", soak=3)
@@ -149,7 +158,7 @@ def test_what_the_flip_itself_loses_is_counted_and_the_change_returned_from(lab:
     assert found, printed[-4000:]
     longest = re.fullmatch(r"longest gap ([0-9.]+) ms \(node[0-9] -> node[0-9]\)", found[2])
     assert longest and 300 <= float(longest[1]) < 5000, found[0]
-    # An answer takes the same way back: both directions miss something.
+    # A reply takes the reverse path, so both directions lose packets.
     for path in ("node1 -> node3", "node2 -> node4", "node3 -> node1", "node4 -> node2"):
         assert re.search(rf"  {path}: [0-9]+ not answered, longest gap [0-9.]+ ms", printed), printed[-4000:]
     assert not re.search(r"  node1 -> node2: ", printed), printed[-4000:]

@@ -1,11 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fleets of other kinds than the usual one: VXLAN without BGP, CrossSubnet, pools by rack with small and large blocks;
-and one that grows, disables a pool and shrinks again under traffic.
+"""Fleets of other kinds: VXLAN without BGP, CrossSubnet, pools per rack with small and large blocks, and growth.
 
-Each fleet is held against what the Calico documents show (tests/lab/checks.py), and its packets are looked at on the
-wire.
+One fleet grows, disables a pool and shrinks again under traffic. Each fleet is compared with Calico's documents
+(tests/lab/measure/checks.py), and its packets are captured on the wire.
 """
 
 from __future__ import annotations
@@ -17,12 +16,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.lab import Lab, checks
-from tests.lab.checks import Pool
+from tests.lab import Lab
 from tests.lab.fleet import SPARING, mesh_of_streams, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.observed import Observed, in_lab, observe, send
-from tests.lab.streams import Report, Streams
+from tests.lab.measure import checks
+from tests.lab.measure.checks import Pool
+from tests.lab.measure.observed import Observed, in_lab, observe, send
+from tests.lab.measure.streams import Report, Streams
 from tests.lab.topology import NODES
 
 from . import inventory
@@ -42,7 +42,7 @@ def modes_lab() -> Iterator[BaseLab]:
 
 @pytest.fixture
 def fresh(modes_lab: BaseLab) -> BaseLab:
-    """The lab with hosts that nobody touched yet."""
+    """Return the lab with freshly created hosts."""
     modes_lab.down()
     modes_lab.up()
     return modes_lab
@@ -62,7 +62,10 @@ def unchanged(lab: BaseLab, path: str) -> None:
 
 
 def check_wire(lab: BaseLab, fleet: checks.Fleet, source: str, target: str, expected: str) -> None:
-    """What a ping of 1400 bytes from a workload to another one looks like on the underlay: `udp` for VXLAN, `icmp`."""
+    """Check how a ping of 1400 bytes between workloads looks on the underlay.
+
+    `expected` is "udp" for VXLAN, else "icmp".
+    """
     (first, *_), (second, *_) = fleet.nodes[source].workloads, fleet.nodes[target].workloads
     with lab.capturing(source, "udp port 4789 or icmp") as seen:
         lab.exec(source, ["ping", "-c", "1", "-W", "2", "-s", "1372", second["address"]], netns=first["netns"])
@@ -71,7 +74,7 @@ def check_wire(lab: BaseLab, fleet: checks.Fleet, source: str, target: str, expe
     assert requests, seen.lines
     outside = f"IP {NODES[source].address}.\\d+ > {NODES[target].address}.4789: VXLAN, .* vni 4096"
     if expected == "udp":
-        # tcpdump prints a frame inside a tunnel on a line of its own, below that of the packet which carries it.
+        # tcpdump prints an inner frame on a line of its own, below that of the packet that carries it.
         assert re.search(outside, seen.lines[requests[0] - 1]), seen.lines
     else:
         assert "VXLAN" not in "".join(seen.lines), seen.lines
@@ -113,8 +116,11 @@ def test_cross_subnet_with_bgp(fresh: BaseLab, tmp_path: Path) -> None:
 
 
 def test_pools_by_rack_with_the_largest_and_the_smallest_blocks(fresh: BaseLab, tmp_path: Path) -> None:
-    """Rack 1 has a VXLAN pool with blocks of 4096 addresses; rack 2 a direct one with blocks of one, and a third pool
-    for the workload that asks for it; all nodes route to all of them."""
+    """All nodes route to all pools, whatever their block sizes.
+
+    Rack 1 has a VXLAN pool with blocks of 4096 addresses. Rack 2 has a direct pool with blocks of one address, and a
+    third pool for the workload that asks for it.
+    """
     large = Pool("rack1", "10.240.0.0/14", "vxlan", block_size=20, nat_outgoing=True)
     single = Pool("rack2", "10.244.0.0/24", "direct", block_size=32)
     tunnelled = Pool("rack2-overlay", "10.245.0.0/24", "vxlan", block_size=32)
@@ -155,7 +161,7 @@ def test_pools_by_rack_with_the_largest_and_the_smallest_blocks(fresh: BaseLab, 
 
 
 class TestMembersComeAndGo:
-    """One fleet over several runs, each of which has to leave alone what it does not concern."""
+    """One fleet over several runs; each run changes only what it is about."""
 
     OLD = Pool("old", "10.244.0.0/17", "vxlan", nat_outgoing=True)
     NEW = Pool("new", "10.244.128.0/17", "vxlan-crosssubnet")
@@ -188,7 +194,7 @@ class TestMembersComeAndGo:
         return fleet
 
     def under_traffic(self, lab: BaseLab, change: Callable[[], object], gone: tuple[str, ...] = ()) -> Report:
-        """Runs `change` while everybody sends to everybody, but those whose workloads are `gone` afterwards."""
+        """Run `change` while all workloads send to each other, except those that are `gone` afterwards."""
         found = [workload for workload in workloads(lab) if workload.name not in gone]
         with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
             change()
@@ -199,7 +205,7 @@ class TestMembersComeAndGo:
         return report
 
     def since(self, node: Observed) -> dict[str, str]:
-        """{peer: when its session was established}"""
+        """Return {peer: time at which its session was established}."""
         lines = re.findall(r"^(Mesh_\S+) +BGP +\S+ +up +(\S+ \S+) +Established", node.raw["bird_protocols"], re.M)
         return dict(lines)
 
@@ -216,7 +222,7 @@ class TestMembersComeAndGo:
         self.under_traffic(lab, change)
         after = self.fleet(lab, self.FIVE)
         new = after.nodes["node5"]
-        # Nothing new from the disabled pool, and what there was goes on.
+        # The disabled pool gives out no new address, and its present ones stay.
         assert set(new.blocks.values()) == {"new"} and set(new.spare_blocks.values()) <= {"new"}
         for name in FOUR:
             assert before.nodes[name].blocks.items() <= after.nodes[name].blocks.items()
@@ -228,7 +234,7 @@ class TestMembersComeAndGo:
             ("node2", "new"),
             ("node2", "old"),
         )
-        # The others know one node more, and nothing else of them moved.
+        # The other nodes know one more node; everything else of them is unchanged.
         for name in FOUR:
             one, other = before.nodes[name], after.nodes[name]
             assert self.since(one).items() <= self.since(other).items(), f"{name} reset a session"
@@ -254,7 +260,7 @@ class TestMembersComeAndGo:
         assert set(after.nodes["node1"].raw["namespaces"]) == {"web-1"}
         assert not after.nodes["node3"].raw["namespaces"]
         for name in self.FIVE:
-            # Its node keeps the block, so nobody else learns anything.
+            # Its node keeps the block, so the other nodes learn nothing new.
             assert after.nodes[name].blocks == before.nodes[name].blocks
             assert self.since(before.nodes[name]) == self.since(after.nodes[name])
         checks.check_traffic(after, in_lab(lab))
@@ -283,7 +289,7 @@ class TestMembersComeAndGo:
 
 
 def _comparable(node: Observed, without: str) -> dict[str, object]:
-    """What must be equal before and after another node, at the address `without`, joined."""
+    """Return what must be equal before and after another node, with the address `without`, has joined."""
     late = {workload["interface"] for workload in node.workloads if workload["name"] == "late"}
     return {
         "links": {

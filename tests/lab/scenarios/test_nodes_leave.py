@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What remove_node.yml promises: one node goes, the others lose its routes and not a packet; it returns as it was."""
+"""remove_node.yml: one node leaves, the others lose its routes and no packet, and it can come back unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.lab.fleet import SPARING, mesh_of_streams, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Streams
+from tests.lab.measure.streams import Streams
 
 from .conftest import Fleet
 from .test_site import lab_state
@@ -19,7 +19,7 @@ LEAVING = "node4"
 
 
 def sessions(lab: BaseLab, node: str) -> int:
-    """Of its mesh."""
+    """Return the number of a node's mesh sessions."""
     shown = lab.exec(node, ["birdc", "-s", "/run/calico/bird.ctl", "show", "protocols"]).stdout
     return sum(line.startswith("Mesh_") for line in shown.splitlines())
 
@@ -37,7 +37,7 @@ def test_a_node_leaves_and_returns(lab: BaseLab, fleet: Fleet, tmp_path: Path) -
     staying = [node.name for node in lab.nodes if node.name != LEAVING]
     found = workloads(lab)
     own, generations = blocks(lab, LEAVING), lab_state(lab) / "calico.lock.yml"
-    # Its workloads have to be taken from it before: the inventory is told so here.
+    # Its workloads have to leave first: the inventory written here no longer has them.
     kept = [{"name": one.name, "node": one.node} for one in found if one.node != LEAVING]
     without = ("-e", f"node={LEAVING}", "-e", json.dumps({"calico_workloads": kept}))
     refused = fleet.play("remove_node.yml", "-e", f"node={LEAVING}", "-e", "confirm=true")

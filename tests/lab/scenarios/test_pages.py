@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The pages of docs/ whose commands are run: what stands below them has to come out."""
+"""Pages of docs/ whose commands are run; the output must match what the page shows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCK = re.compile(r"```sh\n(.*?)```(?:\n```text\n(.*?)```)?", re.DOTALL)
 
 
 def matches(pattern: str, output: str) -> bool:
-    """Whether some line of the output is `pattern`, in which … stands for anything."""
+    """Return whether some line of the output matches `pattern`, in which … stands for any text."""
     parts = [re.escape(part.rstrip() if index else part) for index, part in enumerate(pattern.rstrip().split("…"))]
     return re.search(r"^\s*" + ".*".join(parts).replace(r"\ \ ", r"\s+") + r"\s*$", output, re.MULTILINE) is not None
 

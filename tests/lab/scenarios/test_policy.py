@@ -1,9 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A shop of three tiers on four hosts: exactly what its policy allows passes, as `calicoctl policy explain` says, while
-policy, labels, the pool's mode and the agents themselves change under streams of which no packet may be lost, and
-others of which none may get through.
+"""A shop of three tiers on four hosts under policy.
+
+Exactly what policy allows passes, as `calicoctl policy explain` says, while policy, labels, the pool's mode and the
+agents themselves change. Allowed streams lose no packet meanwhile, and forbidden ones get none through.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from tests.lab import NODES as NODES_OF_LAB
 from tests.lab import Lab
 from tests.lab.fleet import no_way_around
 from tests.lab.handle import BaseLab
-from tests.lab.reach import Attempt, attempt, serving
-from tests.lab.streams import Report, Stream, Streams
+from tests.lab.measure.reach import Attempt, attempt, serving
+from tests.lab.measure.streams import Report, Stream, Streams
 
 from . import power_on, three_tiers
 from .conftest import LAB, Fleet, Run
 from .three_tiers import PORTS, Member, Shop
 
 NODES = ("node1", "node2", "node3", "node4")
-#: A little more than is asserted: a busy machine drops ticks.
+#: A little more than the tests assert, because a busy machine drops ticks.
 PPS = 600
 NAME = f"{LAB}-policy"
-#: The port that policies come and go for.
+#: The port that policies open and close.
 MONITOR = 9100
-#: One that no policy names.
+#: A port that no policy names.
 OPEN = 9999
-#: Answers for a list of command lines in one process, since a Python of its own for each would take minutes.
+#: Answers a list of command lines in one process, since starting Python for each would take minutes.
 EXPLAIN = """
 import contextlib, io, json, os, sys
 sys.path.insert(0, os.path.realpath("/usr/local/lib/calico/current"))
@@ -68,7 +69,7 @@ def fleet(lab: BaseLab) -> Fleet:
 
 @pytest.fixture(scope="module")
 def shop(lab: BaseLab, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Shop:
-    """Converged without policy; what is in force later is for the tests to say."""
+    """Return the shop, converged without policy; tests switch policy on."""
     shop = Shop(tmp_path_factory.mktemp("shop"))
     shop.variables["policy_enabled"] = False
     fleet.site(inventory=shop.write()).check()
@@ -79,7 +80,7 @@ def shop(lab: BaseLab, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def found(lab: BaseLab, shop: Shop) -> list[Member]:
-    """The inventory's workloads, and some that came afterwards."""
+    """Return the inventory's workloads, and some that were attached later."""
     return [
         *three_tiers.members(lab, shop.workloads),
         three_tiers.attach(lab, "node2", "late-web", "web"),
@@ -93,7 +94,10 @@ def by_name(found: Sequence[Member]) -> dict[str, Member]:
 
 
 def explained(lab: BaseLab, asked: dict[Attempt, tuple[Member, Member]]) -> dict[Attempt, dict[str, tuple[int, str]]]:
-    """{attempt: {node: (exit status, what it says)}}, by the nodes of both ends: each of them has to let it pass."""
+    """Return {attempt: {node: (exit status, output)}} of `calicoctl policy explain` on the nodes of both ends.
+
+    Each of them has to let the connection pass.
+    """
     answers: dict[Attempt, dict[str, tuple[int, str]]] = {one: {} for one in asked}
     for node in NODES:
         here = [one for one, ends in asked.items() if node in (ends[0].node, ends[1].node)]
@@ -108,7 +112,7 @@ def explained(lab: BaseLab, asked: dict[Attempt, tuple[Member, Member]]) -> dict
 
 
 def hold_matrix(lab: BaseLab, found: Sequence[Member], protocols: Sequence[str] = ("tcp", "udp")) -> None:
-    """What comes through is what is to come through, and what the nodes say does."""
+    """Check that exactly the expected attempts succeed, and that the nodes' explanations agree."""
     asked = three_tiers.matrix(found, protocols)
     expected = {one for one, (source, target) in asked.items() if three_tiers.allowed(source, target, one.port)}
     with serving(lab, [member.place for member in found], PORTS):
@@ -138,7 +142,7 @@ def wait(what: str, condition: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def streams_between(found: Sequence[Member], wanted: Sequence[tuple[str, str, int]]) -> list[Stream]:
-    """UDP from each first one to the port of each second one, small and full-size in turn."""
+    """Return UDP streams from each first workload to the second one's port, small and full-size in turn."""
     names = by_name(found)
     ends = [(names[source].place, names[target].place, port) for source, target, port in wanted]
     return [
@@ -148,7 +152,7 @@ def streams_between(found: Sequence[Member], wanted: Sequence[tuple[str, str, in
 
 
 def hold(report: Report, allowed: Sequence[Stream], forbidden: Sequence[Stream]) -> None:
-    """All of `allowed` arrived, nothing of `forbidden` did."""
+    """Check that all packets of `allowed` arrived, and none of `forbidden`."""
     results = {result.stream: result for result in report.streams}
     assert not report.silent_hosts, report.summary()
     assert {str(one): results[one].received for one in forbidden if results[one].received} == {}
@@ -158,7 +162,7 @@ def hold(report: Report, allowed: Sequence[Stream], forbidden: Sequence[Stream])
 
 
 def policy_lines(run: Run) -> set[str]:
-    """What a plan says of policy, by any node, without what its lines say behind the subject."""
+    """Return {(action, subject)} of all lines on policy in a printed plan."""
     return set(re.findall(r"^  ([+~-]) policy   ((?:\S+ )*\S+)(?:  |$)", run.output, re.MULTILINE))
 
 
@@ -175,7 +179,7 @@ ALLOWED = (
 
 
 def test_the_plan_names_each_policy_and_the_run_loses_nothing(lab: BaseLab, fleet: Fleet, shop: Shop) -> None:
-    """Policy comes to a fleet that had none: packets that it allows go on."""
+    """Packets that policy allows go on when policy comes to a fleet that had none."""
     path = shop.write()
     planned = fleet.site("--check", "--diff", inventory=path).check()
     assert policy_lines(planned) == {
@@ -261,13 +265,13 @@ def turn_round(shop: Shop) -> None:
 
 
 def add_tier(shop: Shop) -> None:
-    """And nodes have labels of which policy knows nothing."""
+    """Add the platform's policies, and labels of nodes that no policy uses."""
     shop.policies = [*PLATFORM, *shop.policies]
     shop.labels = {node: {"zone": "z2"} for node in NODES}
 
 
 def add_canary(shop: Shop) -> None:
-    """web-2 goes to another list of policies, and app-2 has another label that means nothing to anybody."""
+    """Give web-2 a label that selects another list of policies, and app-2 a label that no policy uses."""
     shop.policies = [*shop.policies, CANARY]
     shop.relabel("web-2", canary="yes")
     shop.relabel("app-2", release="v2")
@@ -277,9 +281,9 @@ def back(shop: Shop) -> None:
     shop.policies, shop.workloads, shop.labels = three_tiers.shipped_policies(), three_tiers.shipped_workloads(), {}
 
 
-#: What is changed, what the plan says of it, and whether client-1 reaches web-1 on the port of monitoring then.
+#: A change, what its plan says, and whether client-1 then reaches web-1 on the monitoring port.
 STEPS = (
-    # Of client-1, which rules mean now, other nodes have to know.
+    # Rules now select client-1, so other nodes have to know of it.
     (add_monitoring, {("+", "monitoring"), ("~", "endpoints of other nodes")}, True),
     (narrow_monitoring, {("~", "monitoring")}, True),
     (turn_round, {("~", "default/app"), ("~", "default/db"), ("~", "default/web"), ("~", "monitoring")}, True),
@@ -301,7 +305,7 @@ STEPS = (
 )
 
 
-#: Of those who came by their nodes' agents, whom their own nodes know.
+#: Streams of workloads that came by their nodes' agents, which only their own nodes know.
 LATE_ALLOWED = (
     *(("client-1", "late-web", 80), ("guest-1", "late-web", 80), ("late-web", "app-1", 8080)),
     *(("late-app", "db-1", 5432), ("late-client", "web-1", 80)),
@@ -314,8 +318,11 @@ def label(lab: BaseLab, member: Member, *labels: str) -> None:
 
 
 def labels_by_agents(lab: BaseLab, names: Mapping[str, Member]) -> None:
-    """Of workloads that came by them: late-web goes to another list of policies and back, late-client becomes a guest,
-    whom nobody but web lets in. One that nobody knew comes and goes."""
+    """Change labels of workloads that came by agents.
+
+    late-web changes to another list of policies and back. late-client becomes a guest, which only web admits. Another,
+    unknown workload comes and goes.
+    """
     guest, client = names["late-client"], names["client-1"]
     reach = Attempt(guest.place, client.place, "tcp", OPEN)
     assert attempt(lab, [reach], [reach]) == {reach}
@@ -378,10 +385,10 @@ def test_agents_that_begin_anew_lose_nothing_and_let_nothing_through(
 def test_a_flushed_firewall_is_back_and_what_two_nodes_forbid_never_passed(
     lab: BaseLab, shop: Shop, found: list[Member], record_property: Callable[[str, object], None]
 ) -> None:
-    """Both ends' nodes ask policy of their own: while one of them has lost its rules the other one goes on."""
+    """While one end's node has lost its rules, the other end's node still enforces policy."""
     ends = [("web-1", "db-1", 5432), ("web-2", "web-1", 80), ("app-1", "web-2", 80), ("db-1", "web-1", 80)]
     twice = streams_between(found, [(*names[:2], 9100) for names in ends])
-    # Of these node3 alone would know: client-1 may send whatever it likes.
+    # Only node3 can stop these: client-1 may send to anything.
     [once] = streams_between(found, [("client-1", "db-1", 9100)])
     allowed = streams_between(found, ALLOWED)
     with Streams(lab, [*allowed, *twice, once]) as running:
@@ -391,7 +398,7 @@ def test_a_flushed_firewall_is_back_and_what_two_nodes_forbid_never_passed(
     record_property("flush", report.summary())
     hold(report, allowed, twice)
     [result] = [result for result in report.streams if result.stream == once]
-    # Back within two seconds; the test's own limit is that it was not for good.
+    # The rules are back within two seconds; the test's own limit only shows that they came back.
     assert result.received <= 4 * PPS, result
 
 
@@ -428,7 +435,7 @@ def test_a_pool_changes_its_mode_with_policy_in_force(
 
 #: UDP ports of hosts: one that their policy denies, one that it allows.
 HOST_DENIED, HOST_ALLOWED = 7100, 7101
-#: How HostEndpoints name the underlay of a Debian 12 and a Debian 13 host: by interface, and by address alone.
+#: How HostEndpoints name the underlay of a Debian 12 and a Debian 13 host: by interface, and by address only.
 HOST_ENDPOINTS = (
     {"kind": "HostEndpoint", "name": "node1-eth0", "node": "node1", "interfaceName": "eth0", "labels": {"host": "yes"}},
     {
@@ -459,7 +466,7 @@ def policed_hosts(fleet: Fleet, shop: Shop) -> Shop:
     return shop
 
 
-#: The node, how it is restarted, and which ports of its workloads are closed and open to somebody outside.
+#: The node, how it is restarted, and a closed and an open port of its workloads, seen from outside.
 RESTARTS = (
     ("node1", "reboot", ("web-1", 5432), ("web-1", 80)),
     ("node2", "power cut", ("app-1", 8080), ("guest-1", 80)),
@@ -477,7 +484,7 @@ def test_from_power_on_no_forbidden_packet_arrives(
     closed: tuple[str, int],
     opened: tuple[str, int],
 ) -> None:
-    """To the host and to a workload, from before the host's network is up."""
+    """No forbidden packet arrives at the host or a workload, from before the host's network is up."""
     here = by_name([one for one in three_tiers.members(lab, policed_hosts.workloads) if one.node == node])
     address = NODES_OF_LAB[node].address
     (one, closed_port), (other, opened_port) = closed, opened
@@ -516,7 +523,7 @@ def all_received(lab: BaseLab, node: str, targets: Sequence[power_on.Target]) ->
 
 
 def results(lab: BaseLab, node: str, units: Sequence[str]) -> list[str]:
-    """How units ended, as systemd says."""
+    """Return systemd's results of the units' last runs."""
     done = lab.exec(node, ["systemctl", "show", "--property=Result", "--value", *units])
     return done.stdout.split()
 
@@ -535,7 +542,7 @@ def test_units_are_locked_in_and_miss_nothing(lab: BaseLab, policed_hosts: Shop,
     lab.exec(node, ["systemctl", "restart", "calico-bird"])
     log = lab.exec(node, ["journalctl", "-b", "-o", "cat", *(f"-u{unit}" for unit in EXPOSURE)]).stdout
     assert re.findall(r".*(?:not permitted|[Pp]ermission denied).*", log) == []
-    assert "Graceful restart" in log, log[-3000:]  # ExecStop asked for it, from inside
+    assert "Graceful restart" in log, log[-3000:]  # ExecStop requested it, from inside
     assert lab.exec(node, ["stat", "-c", "%a %U %G", "/run/calico/bird.ctl", "/run/calico"]).stdout.splitlines() == [
         "660 bird bird",
         "755 root root",
@@ -543,7 +550,7 @@ def test_units_are_locked_in_and_miss_nothing(lab: BaseLab, policed_hosts: Shop,
 
 
 def test_a_node_with_iptables_legacy_boots_with_its_firewall(lab: BaseLab, policed_hosts: Shop) -> None:
-    """iptables-legacy asks for more than nft: a raw socket, and its modules by a program."""
+    """A node with iptables-legacy, which needs a raw socket and loads its own modules, boots with its firewall."""
 
     def choose(backend: str) -> None:
         names = [f"update-alternatives --set {name} /usr/sbin/{name}-{backend}" for name in ("iptables", "ip6tables")]

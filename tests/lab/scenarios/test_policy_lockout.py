@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lock-out drill: changes that cut Ansible off all nodes, and nodes that go back from them by themselves."""
+"""The lock-out drill: changes that cut Ansible off all nodes, and nodes that revert them by themselves."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pathlib import Path
 import pytest
 
 from tests.lab import Lab
-from tests.lab.checks import Pool
 from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Streams
+from tests.lab.measure.checks import Pool
+from tests.lab.measure.streams import Streams
 
 from .conftest import ROOT, Fleet
 from .inventory import pool, workload, write
 
 NODES = ("node1", "node2", "node3", "node4")
 POOL = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan")
-#: Seconds after which a node goes back; and the longest that one may be cut off (issue 4).
+#: Seconds after which a node reverts a change, and the longest time that a node may be cut off.
 CONFIRM = 20
 CUT_OFF = 60
 HOST_ENDPOINTS = [
@@ -70,7 +70,7 @@ def fleet(lab: BaseLab) -> Fleet:
 
 
 class Inventory:
-    """One that tests write anew; `good` are the policies that the fleet has."""
+    """An inventory that tests rewrite; `good` are the policies that the fleet has."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -99,7 +99,7 @@ def inventory(tmp_path_factory: pytest.TempPathFactory, fleet: Fleet) -> Invento
 
 
 class Reachability:
-    """New SSH connections to all nodes, one after another, for the length of a with block."""
+    """New SSH connections to all nodes, one after another, while a with block runs."""
 
     def __init__(self, lab: BaseLab) -> None:
         self._lab = lab
@@ -129,7 +129,7 @@ class Reachability:
 def reachable(lab: BaseLab, node: str) -> bool:
     command = ["ssh", "-F", str(lab.ssh_config), "-o", "ControlPath=none", node, "true"]
     try:
-        # A standard input of its own: ssh leaves it without blocking, which Ansible refuses afterwards.
+        # It has its own standard input: ssh leaves it non-blocking, which Ansible refuses afterwards.
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
         return done.returncode == 0
     except subprocess.TimeoutExpired:
@@ -137,7 +137,7 @@ def reachable(lab: BaseLab, node: str) -> bool:
 
 
 def what_there_is(lab: BaseLab) -> dict[str, object]:
-    """{node: what it has}: rules, routes, sessions and since when they stand, state and generations."""
+    """Return {node: its configuration}: rules, routes, sessions with their times, state and generations."""
     found: dict[str, object] = {}
     for node in NODES:
         saved = lab.exec(node, "iptables-save | grep -v '^#' | sed 's/\\[[0-9:]*\\]//'").stdout
@@ -160,7 +160,7 @@ def same(before: dict[str, object], after: dict[str, object]) -> None:
 
 
 def back(lab: BaseLab, seconds: float = CUT_OFF) -> None:
-    """Waits until all nodes have gone back."""
+    """Wait until all nodes have reverted."""
     deadline = time.monotonic() + seconds
     command = ["test", "-e", "/var/lib/calico/unconfirmed.json"]
     while any(lab.exec(node, command, check=False).returncode == 0 for node in NODES):
@@ -176,7 +176,7 @@ def test_a_policy_that_denies_ssh_on_all_nodes(lab: BaseLab, fleet: Fleet, inven
     with Reachability(lab) as seen:
         run = fleet.site("-e", f"calico_node_confirm_timeout={CONFIRM}", inventory=inventory.path)
         back(lab)
-        time.sleep(5)  # for the last of them to be asked once more
+        time.sleep(5)  # until the last of them is tried once more
     assert run.code != 0
     words = " ".join(run.output.split())
     for node in NODES:
@@ -208,7 +208,11 @@ def test_the_next_plan_says_so_and_the_mended_inventory_works(lab: BaseLab, flee
 def test_nodes_go_back_whose_controller_dies_and_which_are_restarted(
     lab: BaseLab, fleet: Fleet, inventory: Inventory
 ) -> None:
-    """Killed as soon as all of them are cut off; one node loses its power before its time is over, two their agents."""
+    """Nodes revert a change after their controller dies, although they or their agents restart meanwhile.
+
+    The controller is killed as soon as all nodes are cut off. One node loses its power before its time is over, and two
+    nodes' agents are restarted.
+    """
     before = what_there_is(lab)
     inventory.write(NO_SSH)
     command = fleet.command("site.yml", "-e", f"calico_node_confirm_timeout={CONFIRM + 10}", inventory=inventory.path)
@@ -253,15 +257,19 @@ def test_nodes_go_back_whose_controller_dies_and_which_are_restarted(
 def test_a_node_that_goes_back_alone_from_a_switch_cuts_nobody(
     lab: BaseLab, fleet: Fleet, inventory: Inventory
 ) -> None:
-    """It flips with the others, cannot be reached anew, and goes back to the phase before while they stay flipped."""
-    # In the table raw, where policy accepts nothing: its own chains are always the first.
+    """A node that alone goes back from a switch loses no packet.
+
+    It flips with the others, cannot be reached by a new connection, and returns to the phase before while the others
+    stay flipped.
+    """
+    # In the table raw, where policy accepts nothing: policy's own chains always come first.
     closed = ["PREROUTING", "-i", "mgmt0", "-p", "tcp", "--dport", "22", "--syn", "-j", "DROP"]
     found = workloads(lab)
     no_way_around(lab)
     seen: list[str] = []
 
     def close() -> None:
-        """Node1's door, from when it flips until it went back."""
+        """Close node1's SSH port from when it flips until it has gone back."""
         if until(lambda: phase(lab, "node1") == ("flip", True)):
             lab.exec("node1", ["iptables", "-t", "raw", "-I", *closed])
             seen.append("closed")
@@ -289,7 +297,10 @@ def test_a_node_that_goes_back_alone_from_a_switch_cuts_nobody(
 
 
 def test_who_waits_outlives_a_session_that_is_killed(lab: BaseLab, fleet: Fleet, inventory: Inventory) -> None:
-    """As logind ends a session where KillUserProcesses=yes is set: all that is left in its scope is killed."""
+    """The detached process outlives its session, even when logind kills all processes in the session's scope.
+
+    That is what KillUserProcesses=yes does.
+    """
     start = (
         "import sys; sys.path[0] = '/usr/local/lib/calico/current'; from host_routing.node.change import"
         " detached_process; detached_process.start(['sleep', '4711'])"
@@ -306,14 +317,14 @@ def test_who_waits_outlives_a_session_that_is_killed(lab: BaseLab, fleet: Fleet,
 
 
 def phase(lab: BaseLab, node: str) -> tuple[str, bool]:
-    """The phase of its stored state, and whether that waits for being confirmed."""
+    """Return the phase of a node's stored state, and whether it is unconfirmed."""
     script = "cat /var/lib/calico/state.json; test -e /var/lib/calico/unconfirmed.json"
     done = lab.exec(node, script, check=False)
     return json.loads(done.stdout)["state"]["phase"], done.returncode == 0
 
 
 def until(condition: Callable[[], bool], seconds: float = 120) -> bool:
-    """Whether it came about."""
+    """Wait at most `seconds` for the condition; return whether it came true."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -323,7 +334,7 @@ def until(condition: Callable[[], bool], seconds: float = 120) -> bool:
 
 
 def test_a_route_to_where_ansible_is(lab: BaseLab, fleet: Fleet, inventory: Inventory) -> None:
-    """A pool over the management network: replies to Ansible go to a workload's block, on all nodes."""
+    """Nodes revert a pool over the management network, which routes replies to Ansible to a workload's block."""
     before = what_there_is(lab)
     inventory.write(pools=[POOL, Pool("over-management", "192.168.200.0/24", "vxlan")])
     with Reachability(lab) as seen:
@@ -338,5 +349,5 @@ def test_a_route_to_where_ansible_is(lab: BaseLab, fleet: Fleet, inventory: Inve
     assert f"node1 could not be reached by a new connection within {CONFIRM} s of the change" in words
     deadline = time.monotonic() + 30
     while (after := what_there_is(lab)) != before and time.monotonic() < deadline:
-        time.sleep(1)  # BIRD takes back what it learned of the others' blocks
+        time.sleep(1)  # BIRD withdraws the blocks it learned
     same(before, after)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Generations, the way back to one, and the phases by hand as docs/switching-modes.md says."""
+"""Generations, the way back to one, and the phases by hand as docs/switching-modes.md documents them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 
 from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Streams
+from tests.lab.measure.streams import Streams
 
 from .conftest import FIRST_MODE, ROOT, Fleet
 from .test_switching import check_encapsulation, check_routes
@@ -52,7 +52,7 @@ def test_without_a_plan_the_playbook_lists_what_there_is(lab: BaseLab, fleet: Fl
 
 
 def test_the_phases_by_hand_as_documented(lab: BaseLab, fleet: Fleet) -> None:
-    """The commands are taken out of the page, so that the page stays true."""
+    """The phases by hand work with the very commands of the page."""
     fleet.site().check()
     page = (ROOT / "docs" / "switching-modes.md").read_text()
     commands = re.findall(r"^ansible calico_nodes .*$", page, re.MULTILINE)
@@ -76,12 +76,12 @@ def test_the_phases_by_hand_as_documented(lab: BaseLab, fleet: Fleet) -> None:
         report = streams.stop()
     assert report.lost == 0 and report.resets == 0, report.summary()
     check_routes(lab, "direct")
-    fleet.site().check()  # the inventory still says the first mode: back again, through the same phases
+    fleet.site().check()  # the inventory still has the first mode: back to it, through the same phases
     check_routes(lab, FIRST_MODE)
 
 
 def test_a_switch_can_be_written_into_the_inventory(lab: BaseLab, fleet: Fleet, tmp_path) -> None:
-    """On a copy of the inventory whose pool is written with Calico's fields."""
+    """A switch can be written into an inventory whose pool has Calico's fields."""
     inventory = tmp_path / "inventory"
     subprocess.run(["cp", "-r", str(ROOT / "inventories" / "lab"), str(inventory)], check=True)
     variables = inventory / "group_vars" / "all" / "calico.yml"
@@ -100,4 +100,4 @@ def test_a_switch_can_be_written_into_the_inventory(lab: BaseLab, fleet: Fleet, 
     assert "    ipipMode: Never\n    vxlanMode: Never\n" in variables.read_text()
     again = fleet.play("site.yml", "--check", inventory=str(inventory)).check()
     assert all(entry["changed"] == 0 for entry in again.recap().values()), again.output[-3000:]
-    fleet.site().check()  # the lab's own inventory says the first mode
+    fleet.site().check()  # the lab's own inventory has the first mode

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What site.yml promises: a true plan, no change the second time, every workload reachable, hosts that come back."""
+"""site.yml: a true plan, no change the second time, every workload reachable, hosts that come back after a reboot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.lab.handle import BaseLab
 
 from .conftest import Fleet
 
-#: What has to be the same before and after a run in check mode, and must differ only as planned otherwise.
+#: State that is the same before and after a run in check mode, and otherwise differs only as planned.
 SNAPSHOT = {
     "routes": ["ip", "-j", "route", "show", "table", "all"],
     "links": ["ip", "-j", "-d", "link"],
@@ -33,7 +33,7 @@ SNAPSHOT = {
         "cd /proc/sys/net/ipv4; grep . ip_forward conf/*/rp_filter conf/*/proxy_arp conf/*/forwarding",
     ],
 }
-#: Counters, timers and indexes that move by themselves.
+#: Counters, timers and indexes that change by themselves.
 _NOISE = re.compile(r"^#.*|^:\S+ \S+ \[\d+:\d+\]$", re.MULTILINE)
 
 

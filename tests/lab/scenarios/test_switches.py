@@ -1,12 +1,13 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Three shipped inventories, one after the other, each by one run of site.yml under traffic: a mesh (inventories/lab),
-two reflectors (two-racks-reflectors) and an AS per rack behind FRR switches (as-per-rack-tor). Other sessions, other AS
-numbers, other next hops, tunnels and none: no packet is lost.
+"""Three shipped inventories, one after the other, each by one run of site.yml under traffic without a lost packet.
 
-The first step is direct on both sides. There the subnets' router stays a peer meanwhile, under the AS number by which
-it knows the nodes: it carries what direct routes carry until the switches do, and is removed by a run of its own.
+They are a mesh (inventories/lab), two reflectors (two-racks-reflectors) and an AS per rack behind FRR switches
+(as-per-rack-tor). Sessions, AS numbers, next hops and tunnels differ.
+
+The first step is direct on both sides. There the subnets' router stays a peer meanwhile, with the AS number under which
+it knows the nodes: it carries what direct routes carry until the switches do. A run of its own removes it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import pytest
 from tests.lab import Lab, topology
 from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Streams
+from tests.lab.measure.streams import Streams
 from tests.lab.topology import Node
 
 from .conftest import LAB, ROOT, Fleet, Run
@@ -73,7 +74,7 @@ class Site:
         lockfile = str(self.lab.places.state / "calico.lock.yml")
         more = self.folder / "more.yml"
         more.write_text(json.dumps({"calico_lockfile": lockfile, "calico_node_soak_seconds": 3, **variables}))
-        # The lab's own has it already, and another place for it.
+        # The lab's own inventory already has these, and another place for the lockfile.
         connection = [] if inventory == MESH else [CONNECTION]
         return self.fleet.site(*connection, f"-e@{more}", *arguments, inventory=inventory)
 
@@ -93,7 +94,7 @@ def nothing_lost(lab: BaseLab) -> Iterator[None]:
 
 
 def sessions(lab: BaseLab, node: str) -> list[str]:
-    """Names of those that are Established; no other one is there."""
+    """Return the names of a node's sessions; check that all are Established."""
     lines = lab.exec(node, ["birdc", "-s", "/run/calico/bird.ctl", "show", "protocols"]).stdout.splitlines()
     found = [line for line in lines if " BGP " in line]
     assert all("Established" in line for line in found), found
@@ -115,8 +116,11 @@ def at_rest(lab: BaseLab) -> None:
 
 
 def without_tunnel(lab: BaseLab, name: str) -> None:
-    """The streams that begin on a host itself have the tunnel's address: it stays for their sockets until they end, and
-    the agent looks again every 90 s."""
+    """Wait at most 120 s until a host's vxlan.calico is gone.
+
+    Streams that begin on a host have the tunnel's address, which stays until their sockets close. The agent checks
+    again every 90 s.
+    """
     there = ["ip", "link", "show", "vxlan.calico"]
     deadline = time.monotonic() + 120
     while lab.exec(name, there, check=False).stdout:
@@ -125,7 +129,7 @@ def without_tunnel(lab: BaseLab, name: str) -> None:
 
 
 def test_from_a_mesh_to_an_as_per_rack_by_one_run(lab: BaseLab, run: Site) -> None:
-    """Without tunnels before and after."""
+    """One run changes a mesh to an AS per rack without a lost packet, with no tunnel before and after."""
     run(MESH, encapsulation="None", calico_bgp_peers=ROUTERS).check()
     with nothing_lost(lab):
         run(SWITCHES, calico_bgp_peers=ROUTERS).check()
@@ -137,7 +141,7 @@ def test_from_a_mesh_to_an_as_per_rack_by_one_run(lab: BaseLab, run: Site) -> No
 
 
 def test_from_switches_to_a_mesh_with_a_tunnel(lab: BaseLab, run: Site) -> None:
-    """Routers forget what they heard when sessions end: the run asks first, and packets are in the tunnel by then."""
+    """The run asks first, since routers forget routes when sessions end; packets use the tunnel already by then."""
     refused = run(MESH, encapsulation="VXLANCrossSubnet")
     assert refused.code != 0
     found = re.search(r"run it with -e approve=([0-9a-f]{12})", refused.output)
@@ -153,7 +157,7 @@ def test_from_switches_to_a_mesh_with_a_tunnel(lab: BaseLab, run: Site) -> None:
 
 
 def test_from_the_mesh_to_two_reflectors(lab: BaseLab, run: Site) -> None:
-    """New hosts; the sessions with the subnets' router end."""
+    """One run changes the mesh to two reflectors on new hosts, and the sessions with the subnets' router end."""
     with nothing_lost(lab):
         lab.up(["node5", "node6"])
         run(REFLECTORS, EXTERNAL).check()
@@ -163,7 +167,7 @@ def test_from_the_mesh_to_two_reflectors(lab: BaseLab, run: Site) -> None:
 
 
 def test_from_reflectors_to_an_as_per_rack(lab: BaseLab, run: Site) -> None:
-    """Out of the tunnel: backup routes stay in it until the switches have said how to go."""
+    """Backup routes stay in the tunnel until the switches have advertised theirs."""
     with nothing_lost(lab):
         run(SWITCHES, EXTERNAL).check()
     at_rest(lab)
@@ -175,7 +179,7 @@ def test_from_reflectors_to_an_as_per_rack(lab: BaseLab, run: Site) -> None:
 
 
 def test_switches_that_take_no_session_are_returned_from(lab: BaseLab, run: Site) -> None:
-    """From the mesh again: one switch of each rack talks to nobody, so the change is undone, also where it was done."""
+    """When one switch of each rack takes no session, the change from a mesh is undone on all nodes."""
     with nothing_lost(lab):
         run(MESH, EXTERNAL, encapsulation="VXLANCrossSubnet").check()
     for tor in ("tor1b", "tor2b"):

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The headline: a pool changes its mode and no packet is lost, from before the first phase until after the last.
+"""The main promise: a pool changes its mode without a lost packet, from before the first phase until after the last.
 
-Streams of 500 packets a second, small and full-size, between workloads of all pairs of nodes and from hosts to
-workloads, and TCP transfers, run over each whole transition.
+Streams of 500 packets per second, small and full-size, run over each whole transition, between workloads of all pairs
+of nodes and from hosts to workloads. So do TCP transfers.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ import pytest
 
 from tests.lab.fleet import mesh_of_streams, no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Report, Streams
+from tests.lab.measure.streams import Report, Streams
 
 from .conftest import FIRST_MODE, MACHINE, Fleet, Run
 
-#: Each tour begins with the mode that the fleet was converged to. Together they go from each of IPIP, VXLAN and direct
-#: to each other one, and to and from CrossSubnet of both. Between the two kinds of CrossSubnet, and where CrossSubnet
-#: stands for a whole mode on the way, `make soak` goes.
+#: Each tour begins with the mode that the fleet was converged to. Together the tours go from each of IPIP, VXLAN and
+#: direct to each other one, and to and from CrossSubnet of both. `make soak` covers changes between the two kinds of
+#: CrossSubnet, and those with CrossSubnet in place of a whole mode.
 TOURS = {
     "native": ["direct", "vxlan-crosssubnet", "direct", "vxlan"],
     "qemu": ["direct", "ipip-crosssubnet", "vxlan", "ipip"],
 }
-#: What `make soak` walks after that.
+#: The tours that `make soak` adds.
 LONG = {
     "native": ["vxlan-crosssubnet", "vxlan"],
     "qemu": ["direct", "ipip", "ipip-crosssubnet", "vxlan-crosssubnet", "vxlan"],
 }
 TOUR = TOURS[MACHINE] + (LONG[MACHINE] if os.environ.get("HOST_ROUTING_TOUR") == "long" else [])
 
-#: What a packet from node1 (rack 1) to a workload elsewhere looks like on the underlay: (same subnet, other subnet).
+#: How a packet from node1 (rack 1) to a workload elsewhere looks on the underlay: (same subnet, other subnet).
 OUTSIDE = {
     "direct": ("plain", "plain"),
     "vxlan": ("udp", "udp"),
@@ -59,8 +59,8 @@ def test_a_switch_loses_nothing(
     assert run.code == 0, f"{run.output[-6000:]}\n{report.summary()}"
     assert report.sent > 0 and not report.silent_hosts
     rates = [result.rate for result in report.streams]
-    # The emulated machine shares two processors with the native suites: all of its streams together have that rate
-    # where these leave it enough, and half of it where they do not.
+    # The emulated machine shares two processors with the native suites: the sum of its streams reaches that rate if
+    # these leave it enough time, and half of it otherwise.
     assert min(rates) >= 500 if MACHINE == "native" else sum(rates) >= 250, report.summary()
     assert report.lost == 0, report.summary()
     assert report.resets == 0 and report.corrupt == 0 and report.bytes_missing == 0, report.summary()
@@ -70,7 +70,7 @@ def test_a_switch_loses_nothing(
 
 
 def switched(lab: BaseLab, fleet: Fleet, mode: str) -> tuple[Run, Report]:
-    """The switch, and what came of the packets that were sent meanwhile."""
+    """Switch the mode under traffic; return the run and the report on the packets."""
     pps = 600 if MACHINE == "native" else 400  # a busy machine drops ticks
     no_way_around(lab)
     with Streams(lab, mesh_of_streams(lab, workloads(lab), pps)) as streams:
@@ -79,18 +79,18 @@ def switched(lab: BaseLab, fleet: Fleet, mode: str) -> tuple[Run, Report]:
 
 
 def stood_still(report: Report) -> bool:
-    """Whether a processor of the emulated machine did not run for a quarter of a second, with one packet on it.
+    """Return whether an emulated processor stood still for 250 ms or more and one packet was lost.
 
-    Once in several dozen switches a single one was lost then, between others that came late: of half a second in which
-    the machine's processors were taken from it nobody can say what the switch did. It is made again, and has to lose
-    nothing. A path that was gone for so long would have lost a hundred.
+    About once in several dozen switches a single packet was lost then, between others that came late. Such a pause
+    hides what the switch itself did, so the test repeats the switch, which has to lose nothing. A path that is gone for
+    so long would lose a hundred packets.
     """
     gap = max(result.longest_gap_ms for result in report.streams)
     return MACHINE == "qemu" and report.lost == 1 and gap >= 250
 
 
 def check_encapsulation(lab: BaseLab, mode: str) -> None:
-    """By capture on node1's underlay link, towards a workload in its own subnet and one in the other."""
+    """Check by a capture on node1's underlay link how packets to its own and to the other subnet travel."""
     by_node = {workload.node: workload for workload in workloads(lab)}
     for target, expected in zip(("node2", "node3"), OUTSIDE[mode]):
         address = by_node[target].address

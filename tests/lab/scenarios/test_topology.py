@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The topology of BGP changes, BIRDs die and are reconfigured, controllers die: no packet is lost meanwhile.
+"""Changes of the BGP topology, and BIRDs and controllers that die: no packet is lost meanwhile.
 
-Streams of 500 packets a second between workloads of all pairs of nodes, in both subnets, run over each test.
+Streams of 500 packets per second between workloads of all pairs of nodes, in both subnets, run over each test.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 from tests.lab import Lab
-from tests.lab.checks import Pool
 from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Streams
+from tests.lab.measure.checks import Pool
+from tests.lab.measure.streams import Streams
 
 from . import inventory
 from .conftest import LAB, ROOT, Fleet, Run
@@ -37,7 +37,7 @@ NOTHING_LOST = r"soak +0 lost of [0-9,]+ probes over 12 paths since before the f
 
 
 class Wanted:
-    """The inventory, written anew with each wish."""
+    """The inventory, rewritten for each change."""
 
     def __init__(self, lab: BaseLab, folder: Path) -> None:
         self.lab, self.folder, self.fleet = lab, folder, Fleet(lab)
@@ -58,7 +58,7 @@ class Wanted:
 
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wanted]:
-    """A mesh that runs."""
+    """Yield a running mesh."""
     lab = Lab(NAME, machine="native")
     lab.down()
     lab.up(FOUR)
@@ -83,13 +83,16 @@ def nothing_lost(lab: BaseLab) -> Iterator[Streams]:
 
 
 def sessions(lab: BaseLab, node: str) -> dict[str, str]:
-    """{protocol: what BIRD says of it}"""
+    """Return {protocol: BIRD's status of it} of a node's sessions."""
     lines = lab.exec(node, [*BIRDC, "show", "protocols"]).stdout.splitlines()
     return {line.split()[0]: line.split(maxsplit=6)[-1] for line in lines if " BGP " in line}
 
 
 def at_rest(lab: BaseLab, kinds: dict[str, int]) -> None:
-    """All sessions Established, so many of each kind (Mesh_, Node_) in all, and no backup route anywhere."""
+    """Check that all sessions are Established, that their numbers match `kinds`, and that there is no backup route.
+
+    `kinds` is {prefix of the name, Mesh or Node: number of sessions in all}.
+    """
     found: dict[str, int] = {}
     for node in FOUR:
         for name, said in sessions(lab, node).items():
@@ -126,14 +129,14 @@ def test_the_inventory_changes_the_topology(wanted: Wanted, step: str) -> None:
 
 
 def test_back_to_the_mesh_from_the_command_line(wanted: Wanted) -> None:
-    """And to another AS in the same run; the inventory still has its reflectors."""
+    """The command line changes the fleet back to a mesh in another AS, although the inventory still has reflectors."""
     with nothing_lost(wanted.lab):
         wanted.switch("mesh", reflectors=("node1", "node3")).check()
     at_rest(wanted.lab, {"Mesh": 12})
 
 
 def test_new_hosts_become_the_reflectors(wanted: Wanted) -> None:
-    """They are installed, started and taken into the change by the run that takes the mesh away."""
+    """The run that ends the mesh installs and starts new hosts as reflectors and includes them in the change."""
     lab = wanted.lab
     with nothing_lost(lab):
         lab.up(["node5"])
@@ -158,7 +161,7 @@ def test_a_controller_that_dies_leaves_backups_and_the_next_run_completes(wanted
         for line in process.stdout:
             if line.startswith("TASK") and "Flip the routes" in line:
                 break
-        time.sleep(0.4)  # some of the hosts are at it
+        time.sleep(0.4)  # until some of the hosts run it
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         time.sleep(2)
@@ -169,8 +172,10 @@ def test_a_controller_that_dies_leaves_backups_and_the_next_run_completes(wanted
 
 
 def test_sessions_that_do_not_come_are_returned_from(wanted: Wanted) -> None:
-    """No new connection to or from node1: its sessions do not come up in the mesh, nor do those that it had. Backup
-    routes stay until they do."""
+    """A change is undone when node1's sessions do not come up, and backup routes stay until they are back.
+
+    node1 can open no new connection, neither for the mesh nor for its earlier sessions.
+    """
     rules = [
         ["iptables", "-I", chain, "-p", "tcp", "--syn", "--dport", "179", "-j", "DROP"] for chain in ("INPUT", "OUTPUT")
     ]
@@ -198,8 +203,11 @@ def test_a_run_that_would_take_too_much_away_is_refused(wanted: Wanted) -> None:
 
 
 def test_birds_that_are_killed_and_reconfigured(wanted: Wanted) -> None:
-    """kill -9 on each node in turn, reflectors among them, when the one before is whole again; a reflector that is
-    upgraded; then `birdc configure` on all at once."""
+    """No packet is lost when BIRDs are killed, restarted and reconfigured.
+
+    Each node's BIRD gets kill -9 in turn, reflectors included, once the one before has recovered. Then a reflector is
+    upgraded, and `birdc configure` runs on all nodes at once.
+    """
     lab = wanted.lab
     with nothing_lost(lab):
         for node in FOUR:
@@ -214,7 +222,7 @@ def test_birds_that_are_killed_and_reconfigured(wanted: Wanted) -> None:
 
 
 def wait_until_whole(lab: BaseLab, seconds: float = 30) -> None:
-    """All sessions Established, and nobody waits any more for one that restarts."""
+    """Wait until all sessions are Established and none waits for a peer that restarts."""
     end = time.monotonic() + seconds
     while True:
         time.sleep(1)

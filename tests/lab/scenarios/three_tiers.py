@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The shop of inventories/three-tier-policy on the lab's hosts: its places, who is to reach whom, and how an inventory
-of it with other policies is written.
+"""The shop of inventories/three-tier-policy on the lab's hosts: its places, and which of them reach which.
 
-Whatever holds for TCP there holds for UDP here as well, so that streams of packets can be counted.
+It also writes inventories of the shop with other policies. Each rule and port for TCP applies to UDP as well here, so
+that streams of packets can be counted.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any
 
 import yaml
 
-from tests.lab.checks import Pool
 from tests.lab.fleet import workloads
 from tests.lab.handle import BaseLab
-from tests.lab.reach import Attempt, Place
+from tests.lab.measure.checks import Pool
+from tests.lab.measure.reach import Attempt, Place
 from tests.lab.topology import OUTSIDE_ADDRESS
 
 from . import inventory
 
 SHIPPED = Path(__file__).resolve().parents[3] / "inventories" / "three-tier-policy" / "group_vars" / "all"
-#: Of web, app and db, and one that nobody opens.
+#: The ports of web, app and db, and one that no policy opens.
 PORTS = (80, 8080, 5432, 9100)
 POOL = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=True)
 
@@ -46,7 +46,7 @@ def by_udp_too(rules: Sequence[Resource]) -> list[Resource]:
 
 
 def _with_udp(resource: Resource) -> Resource:
-    """Of a policy its rules, of a workload its named ports."""
+    """Return a policy or a workload with its TCP rules or named ports for UDP as well."""
     more = {name: by_udp_too(resource[name]) for name in ("ingress", "egress", "ports") if name in resource}
     return {**resource, **more}
 
@@ -60,7 +60,7 @@ def shipped_workloads() -> list[Resource]:
 
 
 class Shop:
-    """An inventory of which a test changes something and runs it again. `labels` are those of nodes."""
+    """An inventory of the shop that a test changes and runs again; `labels` are labels of nodes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -95,7 +95,7 @@ class Shop:
 
 @dataclass(frozen=True)
 class Member:
-    """A workload, or somebody outside: `name` is "" then. `tier` is its label app."""
+    """A workload, or an outside host, whose `name` is ""; `tier` is its label app."""
 
     name: str
     tier: str
@@ -107,7 +107,7 @@ class Member:
         return self.place.where
 
     def known_to(self, node: str) -> bool:
-        """Whether selectors find it there."""
+        """Return whether selectors on `node` match this member."""
         return self.of_inventory or self.node == node
 
 
@@ -115,7 +115,7 @@ OUTSIDER = Member("", "outside", Place("outside", None, OUTSIDE_ADDRESS))
 
 
 def members(lab: BaseLab, declared: Sequence[Mapping[str, Any]]) -> list[Member]:
-    """The inventory's workloads, as the nodes have stored them."""
+    """Return the inventory's workloads, as the nodes have stored them."""
     tiers = {one["name"]: one["labels"]["app"] for one in declared}
     return [
         Member(found.name, tiers[found.name], Place(found.node, found.name, found.address)) for found in workloads(lab)
@@ -123,7 +123,7 @@ def members(lab: BaseLab, declared: Sequence[Mapping[str, Any]]) -> list[Member]
 
 
 def attach(lab: BaseLab, node: str, name: str, tier: str) -> Member:
-    """A workload that the inventory does not know, by the node's agent."""
+    """Attach a workload that the inventory does not have, through the node's agent."""
     added = lab.json(
         node,
         f"ip netns add {name} && calicoctl workload add {name} --netns {name} --label app={tier} -o json",
@@ -137,7 +137,10 @@ def detach(lab: BaseLab, member: Member) -> None:
 
 
 def allowed(source: Member, target: Member, port: int) -> bool:
-    """By the words of the inventory's comments, and by hand: nothing here knows how policy works."""
+    """Return whether policy allows a connection, by the comments of the inventory.
+
+    It is written by hand, independently of the product's policy code.
+    """
     if source.tier == "guest" and not (target.tier == "web" and target.known_to(source.node)):
         return False
     if source.tier == "web" and not (port == 8080 and target.tier == "app" and target.known_to(source.node)):
@@ -156,7 +159,7 @@ def allowed(source: Member, target: Member, port: int) -> bool:
 
 
 def matrix(found: Sequence[Member], protocols: Sequence[str] = ("tcp", "udp")) -> dict[Attempt, tuple[Member, Member]]:
-    """Everybody and somebody outside to everybody else, on all ports."""
+    """Return attempts from each member, and from an outside host, to each other member on all ports."""
     return {
         Attempt(source.place, target.place, protocol, port): (source, target)
         for source in (*found, OUTSIDER)
@@ -168,5 +171,5 @@ def matrix(found: Sequence[Member], protocols: Sequence[str] = ("tcp", "udp")) -
 
 
 def routed_outside(lab: BaseLab) -> None:
-    """Somebody outside, who has no route to the pool otherwise, has one: the router knows the blocks."""
+    """Route the pool to the router on the outside host, which has no route to it otherwise."""
     lab.outside_exec(["ip", "route", "replace", POOL.cidr, "via", "192.0.2.1"])

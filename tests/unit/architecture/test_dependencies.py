@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/architecture.md in the form of tests: which room may know which, and what the engine must not touch."""
+"""docs/architecture.md in the form of tests: allowed dependencies, and what the engine must not touch."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ LIBRARIES = {LIBRARY: {"dataplane"}, "yaml": {"ipam", "cli", "base"}}
 
 @dataclasses.dataclass(frozen=True)
 class Import:
-    """`target` is a dotted name: below module_utils for relative imports, else absolute. `lazy`: inside a function."""
+    """An import; `target` is a dotted name, below module_utils if relative. `lazy`: inside a function."""
 
     path: pathlib.Path
     line: int
@@ -123,7 +123,7 @@ def test_every_room_is_known() -> None:
 
 
 def test_own_code_is_imported_relatively() -> None:
-    """The same tree runs on a node without Ansible, where ansible_collections does not exist."""
+    """Own code is imported relatively, because nodes run the same tree without Ansible."""
     wrong = [str(found) for found in ALL_IMPORTS if found.target.split(".")[0] in ("ansible", "ansible_collections")]
     assert wrong == []
 
@@ -193,7 +193,7 @@ def test_the_engine_is_pure(room: str) -> None:
 
 
 def test_observing_needs_no_library() -> None:
-    """Check mode works on a host on which nothing is installed yet."""
+    """Observing needs no library, so that check mode works on a host without any installation."""
     wrong = []
     for path in files("dataplane"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What holds for every file: its licence, its floor of Python, and that a suite of `make test` runs each test."""
+"""Rules for every file: its licence, its oldest Python, and that a suite of `make test` runs each test."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_plugins_parse_on_the_oldest_python_of_nodes(path: pathlib.Path) -> None
 
 @pytest.mark.parametrize("path", PLUGINS, ids=name)
 def test_dataclasses_are_those_of_the_oldest_python(path: pathlib.Path) -> None:
-    """slots and kw_only came with 3.10, which a parser does not notice."""
+    """Dataclasses avoid slots and kw_only, which came with Python 3.10 and which a parser does not notice."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("dataclass"):
             assert not {keyword.arg for keyword in node.keywords} & {"slots", "kw_only", "match_args"}
@@ -90,7 +90,7 @@ def suites() -> list:
 
 
 def test_every_test_is_run_by_a_suite() -> None:
-    """A test file or a molecule scenario that nobody runs looks like one that passes."""
+    """Every test file and molecule scenario is run by a suite."""
     covered = [ROOT / folder for suite in suites() for folder in suite.covers]
     tests = [path for path in known_to_git() if path.name.startswith("test_") and path.suffix == ".py"]
     tests += [path.parent for path in known_to_git() if path.name == "molecule.yml"]
@@ -110,7 +110,7 @@ def test_json_files_are_json() -> None:
 
 
 def test_every_module_says_what_its_attributes_are() -> None:
-    """check_mode and the like, through the fragments of plugins/doc_fragments/attributes.py."""
+    """Every module documents its attributes, such as check_mode, through plugins/doc_fragments/attributes.py."""
     needed = {"baremetal.host_routing.attributes", "baremetal.host_routing.attributes.actiongroup_host_routing"}
     without = []
     for path in sorted((ROOT / "plugins" / "modules").glob("*.py")):
@@ -135,7 +135,7 @@ def test_a_name_of_an_older_release_leads_to_one_of_this_release() -> None:
 
 
 def constant_of(path: pathlib.Path, constant: str) -> str:
-    """The text assigned to `constant`, without running the file."""
+    """Return the text assigned to `constant`, without running the file."""
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == constant:
             return ast.literal_eval(node.value)

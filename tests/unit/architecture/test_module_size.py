@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Ansible packs with a module is sent to every host in every run, and compiled there each time."""
+"""Size of modules: Ansible sends what it packs with a module to every host in every run, and compiles it there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OURS = "ansible_collections.baremetal.host_routing.plugins.module_utils"
 
 @functools.lru_cache
 def packed(module: str) -> frozenset[pathlib.Path]:
-    """The files below module_utils that come with a module; those of packages as Python runs them."""
+    """Return the files below module_utils that come with a module, including packages' __init__.py."""
     tree = ast.parse((ROOT / "plugins" / "modules" / f"{module}.py").read_text("utf-8"))
     waiting = [
         f"{node.module}.{name.name}".removeprefix(OURS).strip(".")
@@ -38,7 +38,7 @@ def packed(module: str) -> frozenset[pathlib.Path]:
 
 
 def test_what_is_packed_is_found() -> None:
-    """Or what is below says nothing."""
+    """The search finds packed files, so that the other tests mean something."""
     assert {ENGINE / "node" / "change" / "apply.py", ENGINE / "dataplane" / "drivers" / "route.py"} <= packed("node")
 
 

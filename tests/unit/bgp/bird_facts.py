@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a bird.cfg of ours says of its sessions, as facts: read from the text alone, templates resolved as BIRD does."""
+"""Facts on the sessions in a bird.cfg, read from the text alone, with templates resolved as BIRD resolves them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEAD = re.compile(r"^(template|protocol) (\w+) ([\w']+)(?: from (\w+))? \{$")
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A protocol or a template: its own statements, and those of the channels in it."""
+    """A protocol or a template: its own statements, and those of its channels."""
 
     kind: str
     parent: str
@@ -25,7 +25,7 @@ class Block:
 
 @functools.lru_cache(maxsize=128)
 def blocks(text: str) -> dict[str, Block]:
-    """All templates and protocols by name."""
+    """Return all templates and protocols by name."""
     found = {}
     lines = [re.sub(r"\s+#.*", "", line) for line in text.splitlines()]
     for number, line in enumerate(lines):
@@ -57,8 +57,11 @@ def _block(kind: str, parent: str, lines: t.Sequence[str]) -> Block:
 
 
 def sessions(text: str) -> dict[str, dict[str, t.Any]]:
-    """{name: facts} of all BGP protocols. `family` 4 or 6, `template` the one that it is from; of the others, those of
-    confd_bird_cases.json, and what a session says itself and not by its template under `own`."""
+    """Return {name: facts} of all BGP protocols.
+
+    `family` is 4 or 6, `template` is the session's template. Other facts are those of confd_bird_cases.json; facts that
+    a session states itself, not its template, are under `own`.
+    """
     every = blocks(text)
     return {
         name: _facts(name, every)
@@ -118,6 +121,6 @@ def _fact(statement: str) -> dict[str, t.Any]:
 
 
 def routes(text: str, protocol: str) -> tuple[str, ...]:
-    """The routes of a static protocol, () without it."""
+    """Return the routes of a static protocol, () if it does not exist."""
     block = blocks(text).get(protocol)
     return tuple(line.rstrip(";") for line in block.statements if line.startswith("route ")) if block else ()

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Calico's own BIRD configurations (confd's golden files), with the resources that they were made from, and the fleet
-that the same resources are here: `cases()`, `bird(case)`, `config(case)`.
+"""Calico's own BIRD configurations (confd's golden files), their resources, and the same fleet here.
 
-The documents go through the inventory as a user would write them. What has no document there (a step that the original
-test reaches by editing, a secret that it makes) stands below, in words of the test that does it (daemon_test.go).
+`cases()`, `bird(case)` and `config(case)` return them. The documents pass through the inventory as a user writes them.
+What has no document there (a step that the original test makes by editing, a secret that it creates) stands below, in
+words of that test (daemon_test.go).
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ EDITS = {
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """`resources` are all that hold, also those of steps before. `expected` {"ipv4" or "ipv6": facts}."""
+    """A case of confd.
+
+    `resources` are all that apply, including those of earlier steps; `expected` is {"ipv4" or "ipv6": facts}.
+    """
 
     name: str
     node: str
@@ -91,7 +94,7 @@ class Case:
 
 @functools.lru_cache(maxsize=1)
 def cases() -> tuple[Case, ...]:
-    """All 88, those without resources as well."""
+    """Return all 88 cases, including those without resources."""
     found: dict[str, Case] = {}
     # Some use fe0a::/16, which IANA keeps reserved: no address of a node here. Nothing hangs on these digits.
     for entry in json.loads(FILE.read_text("utf-8").replace("fe0a", "fd0a"))["cases"]:
@@ -113,7 +116,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def _updated(before: t.Iterable[Document], changes: t.Iterable[Document]) -> list[Document]:
-    """As a datastore after a second `apply`."""
+    """Return the documents of a datastore after a second `apply`."""
     by_name = {(one["kind"], one["metadata"]["name"]): one for one in [*before, *changes]}
     return list(by_name.values())
 
@@ -128,7 +131,7 @@ def _edited(document: Document, edits: t.Mapping[str, Document]) -> Document:
 
 
 def hosts(case: Case) -> list[Host]:
-    """The hosts of an inventory that says what the case's resources say."""
+    """Return the hosts of an inventory with the case's resources."""
     fleet = _fleet_variables(case)
     own = {
         configuration["metadata"]["name"][len("node.") :]: configuration.get("spec") or {}
@@ -175,8 +178,10 @@ def _fleet_variables(case: Case) -> Document:
 
 
 def _with_communities(configuration: Document, by_value: bool = False) -> Document:
-    """With 5663:12 where whoever read the case's YAML took it for a number of base 60, as YAML 1.1 does. `by_value`:
-    names stand for their values, for here one node has no names of its own."""
+    """Return the configuration with 5663:12 where a YAML 1.1 parser reads a number of base 60.
+
+    `by_value`: names are replaced by their values, since a single node here has no names of its own.
+    """
     values = {one["name"]: one["value"] for one in configuration.get("communities", ())} if by_value else {}
     advertisements = [
         {
@@ -192,7 +197,10 @@ def _with_communities(configuration: Document, by_value: bool = False) -> Docume
 
 
 def _pools(case: Case) -> list[Document]:
-    """Pools of families that a node has; a fleet without any is none here, and gets one that touches nothing."""
+    """Return the pools of families that a node has.
+
+    A fleet without any gets one pool that affects nothing, because it is not possible here.
+    """
     six = any(((node.get("spec") or {}).get("bgp") or {}).get("ipv6Address") for node in case.of_kind("Node"))
     pools = [pool for pool in case.of_kind("IPPool") if six or ":" not in pool["spec"]["cidr"]]
     return pools or [{"name": "unused", "cidr": "198.18.0.0/16"}]
@@ -206,7 +214,10 @@ def _peer(case: Case, document: Document) -> Document:
 
 
 def _readable(case: Case, password: Document) -> Document:
-    """Calico leaves a password out where the secret is not there; here only where it is said to be optional."""
+    """Return the password as optional if its secret is missing.
+
+    Calico then leaves the password out; here this has to be stated.
+    """
     reference = password["secretKeyRef"]
     missing = f"{reference['name']}:{reference['key']}" not in case.secrets
     return {"secretKeyRef": {**reference, **({"optional": True} if missing else {})}}
@@ -233,7 +244,7 @@ def _node_variables(case: Case, node: Document) -> Document:
 
 @functools.cache
 def state(case: Case) -> NodeState:
-    """Raises FleetError for what is refused here."""
+    """Return the compiled state of the case's node; raise FleetError for refused settings."""
     return compiler.node_state(Fleet.build(inventory.read(hosts(case)), None), case.node)
 
 
@@ -245,5 +256,5 @@ def bird(case: Case) -> Bird:
 
 @functools.cache
 def config(case: Case) -> str:
-    """The text of bird.cfg on the case's node."""
+    """Return the text of bird.cfg on the case's node."""
     return bird_config.render(state(case).to_dict()["bird"])

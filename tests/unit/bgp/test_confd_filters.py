@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Filters, communities, interfaces and the kernel's side: what Calico's templates make of its resources, and what is
-made of the same ones here. What differs by design stands in DIFFERENCES with its reason."""
+"""Filters, communities, interfaces and the kernel protocol, compared with the output of Calico's templates.
+
+Intended differences are in DIFFERENCES with their reasons.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ _PRIORITY_1024 = "(defined(bgp_local_pref)&&(bgp_local_pref = 2147482623))"
 
 
 def every() -> t.Iterator[tuple[Case, str, str, t.Mapping[str, t.Any]]]:
-    """Case, family, our bird.cfg, Calico's facts."""
+    """Yield (case, family, our bird.cfg, Calico's facts)."""
     for case in CASES:
         if case.name not in UNSAID:
             for family in FAMILIES:
@@ -50,7 +52,7 @@ def every() -> t.Iterator[tuple[Case, str, str, t.Mapping[str, t.Any]]]:
 
 
 def canonical(line: str) -> str:
-    """Prefixes as we write them: 5000:0::0/64 is 5000::/64."""
+    """Return the line with prefixes as we write them: 5000:0::0/64 becomes 5000::/64."""
     return _PREFIX.sub(lambda found: str(ipaddress.ip_network(found.group())), " ".join(line.split()))
 
 
@@ -61,7 +63,7 @@ def functions(text: str, family: str) -> dict[str, list[str]]:
 
 
 def calls(text: str, family: str, session: str, direction: str) -> list[str]:
-    """Of BGPFilters, in a session's import or export filter."""
+    """Return the calls of BGPFilters in a session's import or export filter."""
     lines = bird_facts.blocks(text)[session].channels.get(family, ())
     if f"{direction} filter {{" not in lines:
         return []
@@ -107,7 +109,7 @@ def test_sessions_call_them_in_the_same_order_and_with_the_same_answer() -> None
 
 
 def test_the_same_communities_for_the_same_ranges() -> None:
-    """Each of Calico's daemons has the ranges of its family; here they stand together."""
+    """The same ranges get the same communities, although Calico has a daemon for each family."""
     compared = 0
     for case in CASES:
         expected: dict[str, set[str]] = {}
@@ -157,7 +159,7 @@ def test_pools_that_are_not_exported_are_refused_first() -> None:
 
 
 def test_pools_go_by_the_same_devices() -> None:
-    """Where BIRD writes a pool's routes in Calico, it writes the same ones here."""
+    """Pools use the same devices: where BIRD writes a pool's routes in Calico, it writes the same ones here."""
     compared = 0
     for case, dummy, text, facts in every():
         program = "\n".join(body(text, "filter calico_kernel_programming {"))
@@ -176,13 +178,13 @@ def test_pools_go_by_the_same_devices() -> None:
 
 
 def _near(text: str) -> t.Optional[str]:
-    """The subnet in which next hops need no tunnel."""
+    """Return the subnet in which next hops need no tunnel."""
     found = re.search(r"bgp_next_hop ~ ([0-9./]+)", text)
     return found.group(1) if found else None
 
 
 def test_what_is_told_and_believed_by_design() -> None:
-    """The other side of DIFFERENCES."""
+    """The intended announcements and acceptances of DIFFERENCES are there."""
     for case, family, text, facts in every():
         in_place = ["  calico_keep_in_place();"] if "define calico_pools6" in text else []
         assert body(text, "filter calico_from_peers {") == [

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sessions: what Calico's templates make of its resources, and what is made of the same ones here.
+"""Sessions compared with the output of Calico's templates for the same resources.
 
-Facts are read from the text of our bird.cfg. What differs stands in DIFFERENCES with its reason, and has to differ: a
-difference that is gone fails as well. Filters, communities and the kernel's side are compared elsewhere.
+Facts are read from the text of our bird.cfg. Differences stand in DIFFERENCES with their reasons and have to exist: one
+that is gone fails as well. Filters, communities and the kernel protocol are compared elsewhere.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _parity(own: str, peer: str) -> t.Optional[bool]:
 
 
 def test_the_differences_are_still_there() -> None:
-    """A difference that is gone has no place in the table."""
+    """Each difference in the table still exists."""
     pairs = [
         (facts, theirs(case, family)[name]) for case, family in EVERY for name, facts in ours(case, family).items()
     ]

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""BGPFilters as values: made of resources, and resources of them again; what they say of a route without BIRD.
+"""BGPFilters as values: made from resources and back, and their effect on a route without BIRD.
 
-That BIRD says the same is tests/integration/bird/routes/test_filters.py's.
+tests/integration/bird/routes/test_filters.py shows that BIRD agrees.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who speaks with whom. The oracle goes through all pairs of nodes for each BGPPeer, as Calico's confd does."""
+"""The sessions between nodes. The oracle tries all pairs of nodes for each BGPPeer, as Calico's confd does."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def peer(members: t.Optional[t.Iterable[str]] = None, password: str = "", **fiel
 def sessions(
     speakers: t.Sequence[Speaker], *peers: PeerDefinition, unasked: Unasked = NO_MESH
 ) -> dict[str, dict[str, BirdPeer]]:
-    """{node: {name of the session: session}}"""
+    """Return {node: {name of the session: session}}."""
     peering = Peering(speakers, peers, unasked)
     return {one.name: {found.name: found for found in peering.sessions(one.name)} for one in speakers}
 
@@ -95,7 +95,7 @@ def test_reflectors_of_the_group_speak_with_each_other_and_with_their_clients() 
 
 
 def test_reflectors_call_their_clients() -> None:
-    """However many there are, nobody gets many calls at once; reflectors among themselves go by parity as others do."""
+    """Reflectors call their clients, so that no node gets many calls at once; other pairs go by parity."""
     clients = [speaker(number) for number in range(1, 101)]
     found = sessions([*clients, *(speaker(number, cluster_id="244.0.0.1", reflector=True) for number in (201, 202))])
     for number in range(1, 101):
@@ -382,7 +382,7 @@ Fact = tuple[str, str, int, int, t.Optional[int]]  # name, address, AS, port, ho
 
 
 def by_all_pairs(own: Speaker, speakers: t.Sequence[Speaker], peers: t.Sequence[PeerDefinition]) -> set[Fact]:
-    """As confd: what is global, what is for this node, then the way back; who comes first keeps the place."""
+    """Return the sessions as confd finds them: global peers, own peers, then the way back; the first one wins."""
 
     def local(one: PeerDefinition) -> list[Speaker]:
         chosen = [node for node in speakers if one.members is None or node.name in one.members]
@@ -456,8 +456,11 @@ def test_the_same_sessions_as_by_all_pairs(fleet: tuple[list[Speaker], list[Peer
 @given(fleets())
 @settings(max_examples=40)
 def test_both_ends_of_a_session_fit(fleet: tuple[list[Speaker], list[PeerDefinition]]) -> None:
-    """Where nobody asks for one end alone, or for an AS that is not there: each session has another end, one of both
-    waits, and who is a client has a reflector."""
+    """Both ends of a session fit.
+
+    Unless a peer is requested at one end only, or in an AS that does not exist, each session has another end, one of
+    both is passive, and each client has a reflector.
+    """
     speakers, peers = fleet
     peers = [one for one in peers if one.peer.reversePeering == "Auto" and one.peer.peerSelector]
     peering = Peering(speakers, peers, Unasked())
@@ -477,7 +480,7 @@ def test_both_ends_of_a_session_fit(fleet: tuple[list[Speaker], list[PeerDefinit
 
 
 class Counted(dict[str, str]):
-    """Labels that know how often they were asked."""
+    """Labels that count how often they are read."""
 
     asked = 0
 

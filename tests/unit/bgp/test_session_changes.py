@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which sessions a reconfiguration interrupts. That BIRD does what the table says is tests/integration/bird's."""
+"""Sessions that a reconfiguration interrupts; tests/integration/bird shows that BIRD agrees with the table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What BGP costs. The oracle follows each node's blocks by themselves, from speaker to speaker over every session."""
+"""The cost of BGP. The oracle follows each node's blocks separately, from speaker to speaker over every session."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Route(t.NamedTuple):
 
 
 class Oracle:
-    """Every node with all of its sessions, those of the mesh as well; no routers outside."""
+    """Every node with all of its sessions, including the mesh's, without routers outside."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Oracle:
         return Route(route.as_path, ((here,) if here != there else ()) + (there,) + route.clusters, None)
 
     def follow(self, owner: str) -> dict[str, tuple[dict[str, Route], int, int]]:
-        """{node: ({neighbour: what it believes of it}, how many it tells, how many it is told)}"""
+        """Return {node: ({neighbour: its accepted route}, number of routes sent, number received)}."""
         believed: dict[str, dict[str, Route]] = {name: {} for name in self.speakers}
         for dummy in range(3 * len(self.speakers)):
             before = {name: dict(found) for name, found in believed.items()}
@@ -208,7 +208,10 @@ def shape(count: int, reflectors: int = 0, each: int = 1, **fields: t.Any) -> Si
 
 
 def test_what_birds_counted() -> None:
-    """`bench/bgp_scale.py --coefficients` on 22 November 2026: the sums of `show protocols all`, BIRD 2.0.12."""
+    """The simulation agrees with BIRD 2.0.12.
+
+    The figures are the sums of `show protocols all` in `bench/bgp_scale.py --coefficients`.
+    """
     mesh, reflected = shape(20), shape(18, 2)
     assert mesh.load("n0") == Load(sessions=19, paths=19, routes=19, sent=19, received=19)
     assert reflected.load("n0") == Load(sessions=2, paths=34, routes=17, sent=2, received=34)

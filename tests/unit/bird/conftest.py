@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A BIRD that says what a test tells it to, at a socket of its own."""
+"""A BIRD with answers that a test defines, at a socket of its own."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ GREETING = b"0001 BIRD 2.0.12 ready.\n"
 
 
 class FakeBird:
-    """`answers` maps a command, or its first word, to what is sent for it, in pieces; a list of lists is used up answer
-    by answer."""
+    """A fake BIRD.
+
+    `answers` maps a command, or its first word, to its answer in pieces. A list of lists holds an answer for each call.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path

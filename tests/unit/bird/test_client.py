@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The control socket's protocol: whole answers out of any pieces, and an error in words for everything else."""
+"""The control socket's protocol: whole answers from pieces of any size, and an error in words otherwise."""
 
 from __future__ import annotations
 

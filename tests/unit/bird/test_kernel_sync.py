@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""BIRD 3 and the MTUs of the kernel's routes: when it is told what, and what it is told."""
+"""BIRD 3 and the MTUs of the kernel's routes: the commands it gets, and their times."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIMITED = text(BirdPool("10.244.0.0/16", "vxlan.calico", mtu=1400), BirdPool("fd
 
 
 def kernel(name: str, export: str, received: int, imported: int = 3, state: str = "up") -> bytes:
-    """As BIRD 3.4.0 says it."""
+    """Return a kernel protocol as BIRD 3.4.0 prints it."""
     return (
         f"1002-{name}    Kernel     master4    {state}     2026-11-22 17:11:49  \n"
         f"1006-  Channel ipv4\n     Export state:   {export}\n"
@@ -61,7 +61,7 @@ def config(tmp_path: pathlib.Path) -> str:
 
 
 def keep(folder: pathlib.Path) -> str:
-    """A BIRD that can parse anything but "nonsense", and keeps a copy of each in `folder`."""
+    """Return a fake BIRD that refuses only "nonsense", and keeps a copy of each configuration in `folder`."""
     folder.mkdir()
     path = folder / "bird"
     path.write_text(f'#!/bin/sh\ncp "$3" {folder}/parsed$(ls {folder} | grep -c parsed)\n! grep -q nonsense "$3"\n')

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why sessions are down, in words. That BIRD and the kernel say so is asked of them in tests/integration/bird."""
+"""Reasons why sessions are down, in words; tests/integration/bird shows that BIRD and the kernel report them."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_password_on_one_side_alone() -> None:
 
 
 def test_what_was_dropped_is_not_laid_to_sessions_that_it_cannot_be_of() -> None:
-    """Counters are the host's."""
+    """Dropped packets do not explain sessions that they cannot belong to, because counters are the host's."""
     silent = why("Connect")
     assert why("Connect", dropped=Dropped(wrong=8, unsigned=8)) == silent
     assert why("Connect", password=SECRET, dropped=Dropped(signed=8)) == why("Connect", password=SECRET)

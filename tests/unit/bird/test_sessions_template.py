@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How each field of a BirdPeer is written. That BIRD can read it, test_session_options.py of tests/integration says."""
+"""The text for each field of a BirdPeer; tests/integration/bird/sessions shows that BIRD can read it."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_what_is_said_of_all() -> None:
 
 
 def test_bfd_is_there_for_those_who_ask() -> None:
-    """A session's wish alone is no error to BIRD, and means nothing."""
+    """BFD is configured if a session needs it, since a session's option alone has no effect and is no error to BIRD."""
     assert "protocol bfd calico_bfd {\n}" in text(PEER, dataclasses.replace(ROUTER, bfd=Bfd()))
     assert "protocol bfd" not in text(PEER, ROUTER)
 

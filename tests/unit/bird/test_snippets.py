@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The operator's own snippets: a change is noticed, and what BIRD cannot read of them is told by file and line."""
+"""The operator's own snippets: a change is noticed, and errors name file and line."""
 
 from __future__ import annotations
 

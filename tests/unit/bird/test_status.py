@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What `show protocols all` of each release says, read back. The samples were taken from real daemons."""
+"""The output of `show protocols all` of each release, parsed. The samples come from real daemons."""
 
 from __future__ import annotations
 

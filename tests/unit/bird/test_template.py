@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the template makes of data; that BIRD can read it, and what it does with it, is tests/integration/bird's."""
+"""The template's output; tests/integration/bird shows that BIRD can read it, and what it does with it."""
 
 from __future__ import annotations
 
@@ -61,8 +61,10 @@ def function(text: str, name: str) -> list[str]:
 
 
 def body(text: str, head: str, brace: str = "") -> list[str]:
-    """The lines between `head {` and its closing brace at the line's start, without comments. `brace` is what the line
-    after `head` is, where the opening brace is not behind it."""
+    """Return the lines between `head {` and its closing brace at the line's start, without comments.
+
+    `brace` is the line after `head`, if the opening brace is not on the same line.
+    """
     lines = text.splitlines()
     if brace:
         start = next(number for number, line in enumerate(lines) if line == head and lines[number + 1] == brace) + 1
@@ -186,7 +188,7 @@ def test_both_families_have_sets_of_their_own() -> None:
 
 
 def test_ipv6_routes_of_pools_have_the_metric_that_the_kernel_shows() -> None:
-    """From the first filter on: else BIRD 2.17 and newer delete a route before they write the next."""
+    """IPv6 routes of pools have the kernel's metric in the first filter; without it BIRD 2.17 deletes them first."""
     pools = (POOL, BirdPool("fd00:10:244::/48", block_size=122))
     peer = BirdPeer("Global_fd00__99", "fd00::99", 65001, "external", family=6, filters=("tor",))
     text = render(
@@ -286,7 +288,7 @@ def test_snippets_of_the_operator_come_last() -> None:
 
 
 def filters(*rules: FilterRule, family: int = 4, by_peer_type: bool = False) -> tuple[FilterFunction, ...]:
-    """One BGPFilter, tor, with these rules for both directions."""
+    """Return one BGPFilter, tor, with these rules for both directions."""
     return tuple(
         FilterFunction("tor", direction, family, f"'bgp_tor_{direction}FilterV{family}'", rules, by_peer_type)
         for direction in ("import", "export")
@@ -449,7 +451,7 @@ def test_bird_is_always_told_where_to_log(severity: str) -> None:
 
 
 def test_backup_routes_hold_for_this_node_alone() -> None:
-    """Each goes through the kernel filter with the next hop that BGP would bring; no peer hears of it."""
+    """Backup routes pass the kernel filter with the next hop that BGP would bring, and no peer receives them."""
     backups = (BackupRoute("10.244.7.0/26", "10.10.1.12"), BackupRoute("fd00:7::/122", "fd00::12"))
     text = render(BIRD, backups=backups)
     assert body(text, "protocol static calico_backup4") == [

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node in a folder of the test: its state, its records, its BIRD and its agent; and calicoctl on it."""
+"""A node in a folder of the test, with its state, records, BIRD and agent, and calicoctl on it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ POD = Workload(
 
 
 class Node:
-    """`run` is calicoctl; it returns (exit status, stdout, stderr), with the test's folder shown as NODE."""
+    """A node; `run` is calicoctl and returns (exit status, stdout, stderr), with the test's folder shown as NODE."""
 
     def __init__(self, folder: pathlib.Path, read: t.Callable[[], t.Any]) -> None:
         self.folder = folder

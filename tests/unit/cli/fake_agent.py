@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An agent that answers what a test tells it to, through the real server, at a socket of its own."""
+"""An agent with answers that a test defines, through the real server, at a socket of its own."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ METHODS = (
 
 
 class FakeAgent:
-    """`answers` maps a method to its result, to an AgentError, or to a function of its parameters. `asked` is the
-    calls as (method, parameters)."""
+    """A fake agent.
+
+    `answers` maps a method to its result, to an AgentError, or to a function of its parameters. `asked` holds the calls
+    as (method, parameters).
+    """
 
     def __init__(self, path: str) -> None:
         self.answers: dict[str, t.Any] = {"version": {"version": "0.1.0", "engine": "6cd0c2f4b9f3a1d8", "api": 1}}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command line as such: help, what was mistyped, verbs that are the inventory's, exit statuses."""
+"""The command line itself: help, typing errors, verbs that belong to the inventory, exit statuses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def places(*kinds: str, width: int = 16) -> str:
 
 
 def commands(made: parser.Parser) -> list[tuple[list[str], parser.Parser]]:
-    """All, with the words that lead to them."""
+    """Return all commands, with the words that lead to them."""
     found = [([], made)]
     for name, inner in made._subparsers_of():
         found += [([name, *words], deeper) for words, deeper in commands(inner)]
@@ -114,7 +114,7 @@ def test_verbs_of_the_inventory_without_a_kind_name_all_variables(node: Node) ->
 
 
 def test_a_reader_that_has_seen_enough(tmp_path: pathlib.Path) -> None:
-    """`calicoctl --help | true`: no traceback, whenever the pipe breaks."""
+    """A reader that closes the pipe early, as in `calicoctl --help | true`, causes no traceback."""
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); from host_routing.cli.command import main; "
         "sys.exit(main(['get', '-o', 'yaml', 'pools'], None))"

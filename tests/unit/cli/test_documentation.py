@@ -1,10 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/calicoctl.md shows what calicoctl prints: each `$ calicoctl ...` in it is run here.
+"""docs/calicoctl.md shows calicoctl's output: each `$ calicoctl ...` in it is run here.
 
-After a wanted change: DOCUMENTATION=write pytest tests/unit/cli/test_documentation.py, then read what git says is
-different.
+After a wanted change: DOCUMENTATION=write pytest tests/unit/cli/test_documentation.py, then read git's differences.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 @pytest.fixture
 def documented(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
-    """The node that the page is about."""
+    """Return the node that the page describes."""
     serve(node)
     settle(node)
     agent = node.agents[-1]
@@ -58,7 +57,7 @@ def documented(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 
 def shown(node: Node, block: str) -> str:
-    """The block as it should be."""
+    """Return the block with the present output."""
     lines = []
     for line in block.splitlines():
         if line.startswith("$ calicoctl"):

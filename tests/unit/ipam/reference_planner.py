@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The planner once more, slow and plain: the oracle of the real one.
+"""A slow and plain second planner: the oracle of the real one.
 
-It looks at every block and address one after the other and keeps everything in lists of netaddr objects. Only the
-number of the block at which a host's walk begins is the real planner's.
+It checks every block and address one after the other and keeps everything in lists of netaddr objects. Only the number
+of the block at which a host's walk begins is the real planner's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.block_
 
 
 class Impossible(Exception):
-    """The real planner must refuse this too."""
+    """An input that the real planner must refuse, too."""
 
 
 class Reference:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which address a workload gets: Calico's cases as far as one node with strict affinity has them, and every refusal."""
+"""Addresses of workloads: Calico's cases for one node with strict affinity, and every refusal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Addresses, blocks and the walk: Calico's vectors, and netaddr as the oracle of the sums."""
+"""Addresses, blocks and the walk: Calico's vectors, with netaddr as the oracle of the arithmetic."""
 
 from __future__ import annotations
 
@@ -157,7 +157,10 @@ def test_what_is_no_block_of_the_pool_is_refused(cidr: str) -> None:
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.one_of(st.integers(0, 31), st.text("abc", min_size=1, max_size=3)), max_size=60))
 def test_the_search_finds_what_the_walk_finds(steps: list) -> None:
-    """A number takes that block, a text is a host that takes its first free one."""
+    """The search finds the same block as the walk.
+
+    A number means that block; a text is a host that takes its first free one.
+    """
     space = BlockSpace("10.0.0.0/27", 32)
     free, taken = FreeBlocks(space), set()
     for step in steps:

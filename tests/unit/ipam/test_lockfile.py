@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lockfile: its text, what it keeps, and every sentence with which it is refused."""
+"""The lockfile: its text, its content, and the words of every refusal."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_names_of_every_kind_come_back_as_they_were(workloads: dict[str, str]) -
 
 
 def changed(path: str, value: t.Any = None) -> dict[str, t.Any]:
-    """The document with one place changed; a value of `del` removes it."""
+    """Return the document with one place changed; a value of `del` removes it."""
     document = copy.deepcopy(lockfile.to_document(PLAN))
     *way, last = (int(step) if step.isdigit() else step for step in path.split("."))
     place: t.Any = document

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The planner by example: what stays, what is granted, what goes to quarantine, and every sentence of a refusal."""
+"""The planner by example: what stays, what is granted, what goes to quarantine, and the words of every refusal."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_a_declared_address_opens_the_free_block_that_it_lies_in() -> None:
 
 
 def test_declared_addresses_come_before_everybody_elses_blocks() -> None:
-    """On a new fleet the walk of no other node may take the block that a declared address needs."""
+    """On a new fleet, no other node's walk takes the block that a declared address needs."""
     for number in range(4):
         address = f"10.244.0.{number * 64 + 9}"
         found = plan(
@@ -211,7 +211,7 @@ def test_an_ipv6_tunnel_has_no_address_of_an_ipv4_pool() -> None:
 
 
 def test_most_of_a_large_ipv6_pool_may_be_reserved() -> None:
-    """Half of it is 2**57 blocks: nobody can look at them one after the other."""
+    """Half of a large IPv6 pool may be reserved: its 2**57 blocks are not checked one after the other."""
     pool = PoolRange("six", "fd00::/64", 122)
     found = plan([pool], nodes(*(f"node{n}" for n in range(8))), reservations=["fd00::/65", "fd00:0:0:0:8000::/66"])
     quarter = ipaddress.IPv6Network("fd00:0:0:0:c000::/66")
@@ -224,7 +224,7 @@ def test_most_of_a_large_ipv6_pool_may_be_reserved() -> None:
     "case", CASES["determine_pools"], ids=lambda case: "-".join(str(value) for value in case.values())
 )
 def test_which_pools_serve_a_workload_as_in_calico(case: dict) -> None:
-    """Save where a pool is requested that does not select the node: Calico serves it, here it is refused."""
+    """The pools that serve a workload are Calico's, except that a requested pool has to select the node."""
     pools = []
     for number in (1, 2):
         matches = selectors.parse(case[f"sel{number}"] or "all()").matches

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What holds for every history of a fleet: nodes, pools and workloads come, go and change, and each run plans anew."""
+"""Properties of every history of a fleet: nodes, pools and workloads come, go and change, and each run plans again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SELECTORS: dict[str, t.Callable[[t.Mapping[str, str]], bool]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
-    """`workloads` are by name and IP version."""
+    """An inventory; `workloads` are by name and IP version."""
 
     pools: t.Mapping[str, PoolRange]
     nodes: t.Mapping[str, NodeEntry]
@@ -59,7 +59,7 @@ class Inventory:
     def plan(
         self, previous: t.Optional[AllocationPlan], released: t.Collection[str] = (), seed: int = 0
     ) -> AllocationPlan:
-        """In an order of all inputs that `seed` chooses."""
+        """Plan with all inputs in an order that `seed` chooses."""
         order = random.Random(seed)
 
         def shuffled(items: t.Iterable) -> list:
@@ -98,7 +98,7 @@ class Inventory:
 
 
 def owners(found: AllocationPlan) -> dict[str, str]:
-    """Block -> node, open, spare and in quarantine; fails when one has two owners."""
+    """Return {block: node} of open, spare and quarantined blocks; fail if a block has two owners."""
     result: dict[str, str] = {}
     entries = [(grant.cidr, name) for name, part in found.nodes.items() for grant in (*part.blocks, *part.spare_blocks)]
     entries += [(entry.cidr, entry.node) for entry in found.quarantine]
@@ -139,7 +139,7 @@ class Fleet(RuleBasedStateMachine):
                 self.run(workloads={**self.inventory.workloads, (name, 4): WorkloadRequest(name, NODES[node])})
 
     def run(self, seed: int = 0, released: t.Collection[str] = (), **changes: t.Any) -> None:
-        """One run after a change of the inventory; a change that cannot be planned is taken back."""
+        """Make one run after a change of the inventory; undo a change that cannot be planned."""
         changed = dataclasses.replace(self.inventory, **changes)
         before = self.found
         try:
@@ -265,7 +265,7 @@ class Fleet(RuleBasedStateMachine):
     @precondition(lambda self: any(part.blocks for part in self.found.nodes.values()))
     @rule(data=st.data(), count=st.integers(0, 6))
     def agent_gives_addresses_away(self, data: st.DataObject, count: int) -> None:
-        """Also one that was planned meanwhile for somebody whom the node does not know of yet."""
+        """Assign addresses as an agent, even some that are planned for workloads that the node does not know yet."""
         name = data.draw(st.sampled_from(sorted(name for name, part in self.found.nodes.items() if part.blocks)))
         own = [str(a) for grant in self.found.nodes[name].blocks for a in netaddr.IPSet([grant.cidr])]
         self.run(allocated={**self.inventory.allocated, name: data.draw(st.permutations(own))[:count]})

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lockfile and nodes' copies together: what is learned, what is rebuilt, and when planning stops."""
+"""The lockfile and the nodes' copies: what is learned, what is rebuilt, and when planning stops."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_without_a_lockfile_two_nodes_with_one_block_stop_everything() -> None:
 
 
 def test_with_a_lockfile_a_claim_to_another_s_block_is_left_out_and_named() -> None:
-    """However new it says that it is: node1's blocks are node1's, and the plan of the others is as it was."""
+    """With a lockfile, a claim to another node's block is left out and named, and the others' plan stays."""
     block, spare = first(FIRST, "node1"), FIRST.nodes["node1"].spare_blocks[0].cidr
     twin = dataclasses.replace(copy_of(FIRST, "node1"), generation=3)
     found = both(FIRST, {**copies(FIRST), "node2": twin})
@@ -328,7 +328,7 @@ def test_a_node_with_a_block_that_is_not_its_own_is_not_to_be_changed() -> None:
 
 
 def test_one_node_does_not_make_the_lockfile_look_old() -> None:
-    """Else it would stop a run while any other node is down."""
+    """One node does not make the lockfile look old, since that would stop runs while any other node is down."""
     mine = dataclasses.replace(copy_of(FIRST, "node1"), generation=99)
     found = both(FIRST, {**copies(FIRST, "node2"), "node1": mine}, unreachable=["node3"])
     assert found.plan is not None
@@ -365,7 +365,7 @@ def test_without_a_lockfile_a_copy_that_cannot_be_read_stops_everything() -> Non
 
 
 def test_a_block_set_aside_while_its_node_was_down_is_not_taken_back() -> None:
-    """Else a lockfile would go back and forth for as long as the node keeps its old copy."""
+    """A block that was set aside while its node was down is not taken back, even while the node keeps its old copy."""
     block = BlockGrant("10.244.0.0/26", "main")
     aside = QuarantinedBlock("10.244.1.0/26", "main", "node1", 5)
     lock = AllocationPlan(5, FIRST.pools, {"node1": NodeAllocations((block,))}, (aside,))

@@ -22,7 +22,7 @@ import typing as t
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """`registered`: {host: its registered variables}; the play has these hosts, and the action runs for the first."""
+    """One run of an action on the first of its hosts; `registered` is {host: its registered variables}."""
 
     action: str
     args: t.Mapping[str, t.Any]
@@ -32,7 +32,10 @@ class Run:
 
 
 def run(runs: t.Sequence[Run]) -> list[dict[str, t.Any]]:
-    """The actions' results, in order. One that touches a host, or fails with a traceback, has `exception`."""
+    """Return the actions' results, in order.
+
+    A result has `exception` if the action connects to a host or fails with a traceback.
+    """
     environment = {**os.environ, "ANSIBLE_LOCALHOST_WARNING": "false", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(
         [sys.executable, __file__],
@@ -49,7 +52,10 @@ def run(runs: t.Sequence[Run]) -> list[dict[str, t.Any]]:
 
 
 class _NoConnection:
-    """Whoever uses it touches a host. ActionBase.run asks for the folder there without making it."""
+    """A connection that fails when it is used.
+
+    ActionBase.run asks for the folder in it without making it.
+    """
 
     _shell = types.SimpleNamespace(tmpdir="/nonexistent")
 

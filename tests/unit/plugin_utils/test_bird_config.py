@@ -24,7 +24,7 @@ BIRD = Bird(
 
 
 def test_what_the_actions_import_read_no_host_reads_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ansible forks for each host after the import, and what a fork reads no other one has."""
+    """The actions' imports read the template once, since Ansible forks for each host after the import."""
     read: list[str] = []
     compiled = jinja2.Environment.compile
 

@@ -75,7 +75,7 @@ RANDOMS = st.integers(0, 2**32 - 1).map(random.Random)
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """`endpoints` are those of all nodes; NODE is the one that is looked at."""
+    """A random world; `endpoints` are those of all nodes, and NODE is the node under test."""
 
     policy_set: PolicySet
     endpoints: tuple[Endpoint, ...]
@@ -92,7 +92,7 @@ class World:
 
 
 def worlds(**options: t.Any) -> st.SearchStrategy[World]:
-    """For hypothesis, with the options of random_world."""
+    """Return random worlds for hypothesis, with the options of random_world."""
     return RANDOMS.map(lambda rng: random_world(rng, **options))
 
 
@@ -107,7 +107,10 @@ def random_world(
     host_endpoints: bool = True,
     staged: bool = True,
 ) -> World:
-    """At most so many workloads on NODE and elsewhere, and policies. `protocols` limits rules and flows."""
+    """Return a world with at most so many workloads on NODE and elsewhere, and policies.
+
+    `protocols` limits rules and flows.
+    """
     makers = _Makers(rng, families, protocols)
     tiers = makers.tiers()
     profiles = [makers.profile(name) for name in ("kns.default", "strict", "kns.prod")]
@@ -121,7 +124,7 @@ def random_world(
 
 
 def random_selector(rng: random.Random) -> str:
-    """The canonical text of a selector over LABELS."""
+    """Return the canonical text of a selector over LABELS."""
     return _Makers(rng, (4,), PROTOCOLS).selector()
 
 
@@ -326,9 +329,9 @@ class _Makers:
 def random_flow(
     rng: random.Random, world: World, endpoint: Endpoint, direction: str, hook: str = NORMAL
 ) -> t.Optional[Flow]:
-    """A flow to ("Ingress") or from ("Egress") one of the endpoint's addresses; None if it has none.
+    """Return a flow to ("Ingress") or from ("Egress") one of the endpoint's addresses; None if it has none.
 
-    Half of them are made to match a rule that applies there, and half of these are then spoiled in one thing.
+    Half of the flows match a rule that applies there, and half of these are then changed in one property.
     """
     if not endpoint.addresses:
         return None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Calico's documents to policy values, as Calico's own conversion reads them."""
+"""Calico's documents converted to policy values, as Calico's own conversion reads them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_all_fields_of_a_policy() -> None:
     ],
 )
 def test_10_types_follow_from_the_rules(ingress: list, egress: list, types: tuple) -> None:
-    """policy_semantics.md 10."""
+    """Types follow from the rules (policy_semantics.md 10)."""
     assert policy(parse("NetworkPolicy", "p", {"ingress": ingress, "egress": egress})).types == types
 
 
@@ -315,7 +315,7 @@ def test_what_is_not_supported_is_refused_in_words() -> None:
 
 
 def test_from_documents_to_a_verdict() -> None:
-    """Namespaces as plain labels: only what is in the policy's namespace reaches its web servers."""
+    """Documents lead to the right verdict: only the policy's namespace reaches its web servers."""
     made = policy_set(
         [
             parse("Profile", "kns.prod", {"labelsToApply": {"pcns.env": "prod"}}),

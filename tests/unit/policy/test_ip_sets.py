@@ -33,6 +33,6 @@ def test_members_are_of_one_family_each_once() -> None:
 
 
 def test_all_addresses_are_two_halves() -> None:
-    """hash:net has no room for a prefix of length 0."""
+    """The set of all addresses consists of two halves, since hash:net cannot hold a prefix of length 0."""
     assert ip_sets.addresses("x", 4, ["0.0.0.0/0"]).members == ("0.0.0.0/1", "128.0.0.0/1")
     assert ip_sets.addresses("x", 6, ["::/0"]).members == ("8000::/1", "::/1")

@@ -16,7 +16,7 @@ _NUMBERED = re.compile(r"test_((?:\d\d_)+)")
 
 
 def lines_of_tests() -> set[int]:
-    """The lines that tests are named after."""
+    """Return the numbers of the lines after which tests are named."""
     found: set[int] = set()
     for path in (
         *(INTEGRATION / "policy").glob("test_*.py"),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy back to resources: what was read comes back, and what comes back has the same effect."""
+"""Policy converted back to resources: the read resource comes back, and has the same effect."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_policy_comes_back(resource: t.Any) -> None:
 
 
 def test_what_a_reader_sees() -> None:
-    """No namespace in the selectors of a policy that has one, and no labels that stand for namespaces."""
+    """A reader sees no namespace in the selectors of a namespaced policy, and no labels that stand for namespaces."""
     document = to_resources.policy(
         from_resources.policy(read("NetworkPolicy", "web", RULES, namespace="n"))
     ).to_document()
@@ -126,7 +126,10 @@ def test_all_else_comes_back() -> None:
 
 
 def back_and_forth(value: Policy) -> Policy:
-    """Itself where no resource could say it: rules of one IP version with ranges of the other, egress before DNAT."""
+    """Return the policy after conversion there and back, or itself if no resource can express it.
+
+    Examples are rules of one IP version with ranges of the other, and egress before DNAT.
+    """
     try:
         resource = to_resources.policy(value)
     except ResourceError as error:

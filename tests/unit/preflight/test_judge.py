@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What people read when a host cannot be used, word for word; and that a usable host is let through."""
+"""The messages for a host that cannot be used, word for word; a usable host passes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ GOOD = {
 
 
 def facts(**changes):
-    """GOOD with `a__b=value` put at facts["a"]["b"]."""
+    """Return GOOD with facts["a"]["b"] set to the value of `a__b`."""
     result = copy.deepcopy(GOOD)
     for path, value in changes.items():
         *folders, last = path.split("__")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Observing a host whose files, programs and devices the test made up."""
+"""Observing a host with files, programs and devices that the test defines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def listener(port, inode, state="0A"):
 
 
 class Host:
-    """A root folder, programs by name, and what the preflight asks of a kernel."""
+    """A root folder, programs by name, and the kernel facts that the preflight needs."""
 
     def __init__(self, root):
         self.root = root

@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""BGPFilter: what is read, what is refused and in which words. Rules: the CRD of Calico v3.33."""
+"""BGPFilter: accepted and refused documents, with the words of the errors.
+
+The rules are those of Calico v3.33's CRD.
+"""
 
 from __future__ import annotations
 

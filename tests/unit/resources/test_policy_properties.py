@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random policies, sets and endpoints read back as themselves, and are refused for slow obvious reasons."""
+"""Random policies, sets and endpoints are read back as themselves, or refused for simple, slowly checked reasons."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ rule_ports = st.one_of(
 
 
 def networks(version: int) -> st.SearchStrategy[str]:
-    """Ranges without bits beyond their prefix length."""
+    """Return ranges without bits beyond their prefix length."""
     bits = 32 if version == 4 else 128
     # The first address of the upper half: no IPv4-mapped ones.
     numbers = st.integers(1 << (bits - 1), (1 << bits) - 1)
@@ -46,7 +46,7 @@ def networks(version: int) -> st.SearchStrategy[str]:
 
 
 def some(**fields: st.SearchStrategy) -> st.SearchStrategy[dict]:
-    """Any of these fields."""
+    """Return any subset of these fields."""
     return st.fixed_dictionaries({}, optional=fields)
 
 
@@ -192,7 +192,7 @@ def test_all_ranges_of_a_rule_are_of_one_version(version: object, nets: list[lis
 
 
 def expected_port(text: str) -> object:
-    """By trying all there is."""
+    """Return the port that a text means, by trying all forms."""
     numbers = text.split(":")
     if all(number and set(number) <= set("0123456789") for number in numbers) and len(numbers) <= 2:
         first, last = int(numbers[0]), int(numbers[-1])

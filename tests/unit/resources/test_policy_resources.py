@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policies, tiers, profiles, sets, endpoints: defaults, names, namespaces, what errors say, what is not supported."""
+"""Policies, tiers, profiles, sets, endpoints: defaults, names, namespaces, errors, unsupported fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.resources i
 
 
 def written(kind: str, **flat: object) -> dict:
-    """What is written of a flat resource, without its envelope."""
+    """Return the document of a flat resource, without its envelope."""
     document = parse_flat(kind, {"name": "x", **flat}).to_document()
     assert document.pop("apiVersion") == resources.API_VERSION
     assert document.pop("kind") == kind

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Defaults, the flat form, encapsulations, what errors say, and reading back what was written."""
+"""Defaults, the flat form, encapsulations, errors, and reading back written resources."""
 
 from __future__ import annotations
 
@@ -554,7 +554,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 
 def test_the_room_needs_neither_ansible_nor_anything_outside_the_standard_library() -> None:
-    """It is unpacked on nodes and run there without Ansible."""
+    """The package needs neither Ansible nor other libraries, since nodes run it without Ansible."""
     root = pathlib.Path(resources.__file__).resolve().parent.parent
     script = (
         "import sys, types\n"

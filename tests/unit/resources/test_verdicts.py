@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The verdicts of Calico's validator and client on the kinds that exist here."""
+"""The verdicts of Calico's validator and client on the supported kinds."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def schema_of(kind: str) -> jsonschema.Draft202012Validator:
 
 
 def check_refusal(case: dict) -> None:
-    """It says where, and how to go on."""
+    """Check that the error names the place and the remedy."""
     with pytest.raises(resources.ResourceError) as caught:
         resources.parse(document_of(case))
     error = caught.value
@@ -82,7 +82,7 @@ def check_refusal(case: dict) -> None:
 
 
 def check_acceptance(case: dict) -> None:
-    """It reads back, and fits the schema."""
+    """Check that the resource reads back, and fits the schema."""
     resource = resources.parse(document_of(case))
     written = resource.to_document()
     assert resources.parse(json.loads(json.dumps(written))) == resource

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the role's variables make of files and units for the node module."""
+"""Files and units that the role's variables define for the node module."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_with_chained_plugins_a_version_is_asked_for_that_all_know():
 
 
 def test_the_agents_unit_lets_it_do_its_work():
-    """What a sandbox can spoil, and what keeps state over a stop."""
+    """The sandbox of the agent's unit permits its work, and its state survives a stop."""
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str
     unit.read(ROLE / "files" / "systemd" / "calico-agent.service")

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node with podman on its CNI backend and the agent: network and mount namespaces of its own, gone with its process.
+"""A node with podman on its CNI backend and the agent, in network and mount namespaces that end with its process.
 
-What podman 4.3 needs where PID 1 is not systemd: no cgroups of version 2 beside version 1, limits that root may set
-here, storage that needs no overlay of its own, and /run and /var/lib of its own, since that is where hosts differ.
+Without systemd as PID 1, podman 4.3 needs cgroups that are not of version 2 beside version 1, limits that root may set
+here, storage without an overlay of its own, and its own /run and /var/lib, in which hosts differ.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ while True:
 
 
 def container_root(folder: pathlib.Path) -> pathlib.Path:
-    """A container's files: busybox."""
+    """Return the root folder of containers, with busybox."""
     root = folder / "root"
     for name in ("bin", "dev", "etc", "proc", "run", "sys", "tmp"):
         (root / name).mkdir(parents=True)
@@ -93,7 +93,7 @@ def container_root(folder: pathlib.Path) -> pathlib.Path:
 
 
 class PodmanNode:
-    """`index` numbers it: 10.10.1.<index> with block 10.244.<index>.0/26."""
+    """A node; `index` numbers it: 10.10.1.<index> with block 10.244.<index>.0/26."""
 
     def __init__(self, folder: pathlib.Path, engine: pathlib.Path, root: pathlib.Path, index: int) -> None:
         self.index = index
@@ -126,7 +126,10 @@ class PodmanNode:
         self.pid = int(children.read_text())
 
     def power_cut(self) -> None:
-        """And on again: what is on the disk is there, all else is not. It has no cable then, and no agent runs."""
+        """Cut the power and switch it on again.
+
+        Only what is on the disk is left. The node has no cable then, and no agent runs.
+        """
         self.close()
         for name in ("run", "runroot", "podman"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
@@ -152,7 +155,7 @@ class PodmanNode:
         (self.folder / "net.d" / f"{name}.conflist").write_text(json.dumps(conflist))
 
     def desire(self, others: t.Sequence[PodmanNode]) -> None:
-        """Static routes to the others' blocks, as a fleet without BGP has them."""
+        """Set the node's state, with static routes to the others' blocks as in a fleet without BGP."""
         state = NodeState(
             node=f"node{self.index}",
             address=f"{self.address}/24",
@@ -202,7 +205,7 @@ class PodmanNode:
         return True
 
     def kill_agent(self) -> None:
-        """-9"""
+        """Kill the agent with SIGKILL."""
         assert self._agent is not None
         self.run("kill", "-9", (self.folder / "run" / "pid").read_text().strip())
         self._agent.wait(PATIENCE)
@@ -239,7 +242,7 @@ class PodmanNode:
         return self.run("podman", *arguments, check=check).strip()
 
     def start_container(self, name: str, *options: str, network: str = "pods") -> str:
-        """Its address."""
+        """Start a container and return its address."""
         command = ("run", "-d", "--name", name, "--cap-add", "NET_RAW", "--network", network, *options)
         self.podman(*command, "--rootfs", f"{self.root}:O", "/bin/sleep", "1000")
         return self.address_of(name, network)
@@ -260,7 +263,7 @@ class PodmanNode:
         }
 
     def close(self) -> None:
-        """With process 1 goes all that it holds."""
+        """End process 1, and with it everything that it holds."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         self._holder.wait(PATIENCE)
@@ -269,7 +272,7 @@ class PodmanNode:
 
 
 def joined(one: PodmanNode, other: PodmanNode) -> None:
-    """By a cable. Each is the other's default gateway."""
+    """Connect two nodes by a cable; each is the other's default gateway."""
     # From where both processes are seen
     add = ("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", str(other.pid))
     subprocess.run(["nsenter", f"--net=/proc/{one.pid}/ns/net", *add], check=True)

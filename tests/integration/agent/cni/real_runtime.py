@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The conformance suite's runtime on this machine's kernel: the agent as nodes run it, asked by the shim."""
+"""The conformance tests' runtime on this machine's kernel: the agent as nodes run it, called by the shim."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Namespace(Container):
 
 
 class RealRuntime(Runtime):
-    """`spoiled`: the node is not what the next test needs."""
+    """The runtime; `spoiled`: the node is not as the next test needs it."""
 
     repairs = True
 
@@ -137,7 +137,7 @@ class RealRuntime(Runtime):
         self._restart(lambda: self.daemon.desire(dataclasses.replace(STATE, bird=bird)))
 
     def reset(self) -> None:
-        """Nothing of the last test is left."""
+        """Remove what the last test has left."""
         if self.spoiled:
             for workload in self.daemon.call("workload.list")["workloads"]:
                 self.daemon.call("workload.delete", id=workload["id"])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The shim as the role installs it, with its paths below a folder of the test, and executed as a runtime does it."""
+"""The shim as the role installs it, with its paths below a folder of the test, executed as by a runtime."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "calico_node" /
 
 
 class Shim:
-    """`carrier` "python3" is a machine without netcat; "none" is one that has nothing that carries bytes."""
+    """The shim; `carrier` "python3" means a machine without netcat, "none" one without either program."""
 
     def __init__(self, folder: pathlib.Path, socket: str, carrier: str = "nc", shell: str = "/bin/sh") -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The conformance suite on the real agent, by the shim, and what only the real ones can show."""
+"""The conformance tests on the real agent, through the shim, and what only the real ones can show."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ def runtime(shared: RealRuntime) -> t.Iterator[RealRuntime]:
 
 
 def test_check_finds_a_lost_reservation(runtime: RealRuntime) -> None:
-    """In the suite's place: only with its file can one be lost, and an agent that starts takes the address again."""
+    """CHECK finds a lost reservation.
+
+    It replaces the test of the suite: here a reservation is lost only with its file, and an agent that starts takes the
+    address again.
+    """
     container = runtime.container()
     added = runtime.add(container)
     runtime.release(container)
@@ -59,7 +63,10 @@ def test_a_delete_while_the_agent_is_down_is_completed(runtime: RealRuntime) -> 
 
 
 def test_a_delete_is_completed_although_the_namespace_went(runtime: RealRuntime) -> None:
-    """As podman does it: DEL, and the namespace is gone before the agent is back."""
+    """A delete is completed although the namespace has gone.
+
+    podman does so: DEL, then no namespace, then the agent returns.
+    """
     container = runtime.container()
     runtime.add(container)
     runtime.daemon.kill()
@@ -92,7 +99,7 @@ def test_attachments_survive_the_agent(runtime: RealRuntime) -> None:
 
 
 def test_gc_after_a_reboot_frees_addresses(runtime: RealRuntime) -> None:
-    """/run is empty then, and so is the kernel; the addresses are on the disk."""
+    """GC after a reboot releases addresses, which are on the disk, while /run and the kernel are empty."""
     container = runtime.container()
     added = runtime.add(container)
     runtime.daemon.kill()

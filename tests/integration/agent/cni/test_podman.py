@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""podman, Debian's own, as the client of the plugin: two nodes, each with an agent, and their containers."""
+"""podman, as Debian ships it, as the client of the plugin: two nodes, each with an agent, and their containers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def nodes(engine: pathlib.Path) -> t.Iterator[tuple[PodmanNode, PodmanNode]]:
 
 @pytest.fixture
 def node(nodes: tuple[PodmanNode, PodmanNode]) -> t.Iterator[PodmanNode]:
-    """The first, with nothing left of the last test."""
+    """Yield the first node, with nothing left of the last test."""
     yield nodes[0]
     for each in nodes:
         each.podman("rm", "-f", "-a", "-t", "0")
@@ -70,7 +70,7 @@ def test_run_and_remove(node: PodmanNode) -> None:
 
 
 def test_run_to_its_end(node: PodmanNode) -> None:
-    """It is conmon then that has podman send the DEL."""
+    """A container that ends is released: conmon makes podman send the DEL."""
     command = ("run", "-d", "--rm", "--network", "pods", "--rootfs", f"{node.root}:O", "/bin/sleep", "0.5")
     node.podman(*command)
     assert len(node.workloads) == 1
@@ -105,7 +105,7 @@ def test_an_address_that_is_taken(node: PodmanNode) -> None:
 
 
 def test_two_networks(node: PodmanNode) -> None:
-    """One container, two attachments."""
+    """One container can have two attachments."""
     node.network("others")
     command = ("run", "-d", "--name", "w1", "--cap-add", "NET_RAW", "--network", "pods,others")
     node.podman(*command, "--rootfs", f"{node.root}:O", "/bin/sleep", "1000")
@@ -126,7 +126,7 @@ def test_connect_later(node: PodmanNode) -> None:
 
 @pytest.mark.parametrize("also_the_container", [False, True])
 def test_conmon_is_killed(node: PodmanNode, also_the_container: bool) -> None:
-    """Nobody is there who would send a DEL; podman does it when it is asked to do anything with it."""
+    """podman sends the DEL of a container whose conmon was killed as soon as it is asked to handle the container."""
     node.start_container("w1")
     shown = json.loads(node.podman("inspect", "w1"))[0]["State"]
     pids = [shown["ConmonPid"], *([shown["Pid"]] if also_the_container else [])]
@@ -141,7 +141,10 @@ def test_conmon_is_killed(node: PodmanNode, also_the_container: bool) -> None:
 
 
 def test_the_node_loses_power(node: PodmanNode, nodes: tuple[PodmanNode, PodmanNode]) -> None:
-    """No DEL was sent. `start` sends an ADD with the id of before; until then nobody else gets the address."""
+    """A container gets its address back after a power cut without a DEL.
+
+    `start` sends an ADD with the earlier id; until then no other workload gets the address.
+    """
     _same, other = nodes
     before = node.start_container("w1")
     there = other.start_container("there")
@@ -203,7 +206,7 @@ def test_portmap_and_bandwidth_after_it(node: PodmanNode, nodes: tuple[PodmanNod
 
 
 def test_a_plugin_before_it(node: PodmanNode) -> None:
-    """Its result is passed on: podman shows both."""
+    """The result of an earlier plugin is passed on, and podman shows both."""
     script = node.folder / "bin" / "before"
     script.write_text(
         """#!/bin/sh

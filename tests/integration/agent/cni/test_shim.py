@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The shim alone: what it says on the agent's socket, and what it does while nobody is there."""
+"""The shim alone: what it writes to the agent's socket, and what it does without an agent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STDIN = b'{"cniVersion":"1.0.0","name":"pods"}'
 
 
 class Server:
-    """Answers every connection with `answer`, and keeps what came."""
+    """A server that answers every connection with `answer`, and keeps what it receives."""
 
     def __init__(self, path: str) -> None:
         self.answer: bytes | None = b'0\n{"cniVersion":"1.0.0"}\n'  # None: the connection is closed without one
@@ -153,7 +153,7 @@ def test_what_is_answered(shim: Shim, server: Server, answer: bytes, status: int
 
 
 def test_the_environment_changes_nothing_else(shim: Shim, server: Server, tmp_path: pathlib.Path) -> None:
-    """Its own variables are set before they are used, whatever their names are."""
+    """The environment changes nothing else, because the shim sets its own variables before it uses them."""
     precious = tmp_path / "precious"
     precious.write_text("kept")
     own = {
@@ -204,7 +204,7 @@ def test_an_agent_that_dies_meanwhile(shim: Shim, server: Server, answer: bytes 
 
 
 def test_an_agent_that_says_nothing(tmp_path: pathlib.Path, shim: Shim) -> None:
-    """It is not waited for without end."""
+    """The shim's wait for a silent agent has an end."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "agent.sock"))
     listener.listen()
@@ -275,7 +275,10 @@ def test_version_needs_no_agent(shim: Shim, stdin: bytes, version: str) -> None:
 
 
 def test_few_programs_are_executed(tmp_path: pathlib.Path, server: Server) -> None:
-    """With what libcni sends: the shell, and netcat. Each more costs half a millisecond of every container's start."""
+    """Few programs are executed with libcni's input: the shell and netcat.
+
+    Each further one costs half a millisecond of every container's start.
+    """
     shim, trace = Shim(tmp_path, str(tmp_path / "agent.sock")), tmp_path / "trace"
     command = ["strace", "-f", "-e", "trace=execve,fork,vfork,clone,clone3", "-o", str(trace), str(shim.path)]
     done = subprocess.run(command, input=STDIN, env={**VARIABLES, "PATH": os.environ["PATH"]}, check=False)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prometheus and promtool as Debian ships them, unpacked beside the machine; they need no library but the C one."""
+"""Prometheus and promtool as Debian ships them, unpacked beside the machine; they need only the C library."""
 
 from __future__ import annotations
 
@@ -15,5 +15,8 @@ RELEASE = "bookworm"
 
 @functools.cache
 def debian_prometheus() -> pathlib.Path:
-    """The folder with both programs, downloaded on first use. Raises RuntimeError with apt's words."""
+    """Return the folder with both programs, downloaded at the first use.
+
+    Raise RuntimeError with apt's error.
+    """
     return unpacked(ROOT / ".build" / "prometheus" / RELEASE, RELEASE, "prometheus") / "usr" / "bin"

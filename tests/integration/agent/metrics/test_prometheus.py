@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Debian's Prometheus scrapes a running agent: every query of the dashboard has data, every alert is understood."""
+"""Debian's Prometheus scrapes a running agent: every query of the dashboard has data, every alert is valid."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Watched(t.NamedTuple):
     log: pathlib.Path  # Prometheus's
 
     def get(self, *urls: str) -> list[tuple[int, str]]:
-        """(status, body) of each; (0, why) where nobody answers."""
+        """Return (status, body) of each URL; (0, reason) if the connection fails."""
         command = [*self.inside, sys.executable, "-I", "-c", ASK]
         done = subprocess.run(command, input=json.dumps(urls), capture_output=True, text=True, check=True, timeout=60)
         return [(status, body) for status, body in json.loads(done.stdout)]
@@ -81,7 +81,7 @@ class Watched(t.NamedTuple):
         return self.get(f"http://127.0.0.1:{AGENT}{path}")[0]
 
     def query(self, *expressions: str) -> list[tuple[int, t.Any]]:
-        """(status, result or error) of each."""
+        """Return (status, result or error) of each expression."""
         base = f"http://127.0.0.1:{PROMETHEUS}/api/v1/query?query="
         answers = self.get(*(base + urllib.parse.quote(expression) for expression in expressions))
         return [(status, json.loads(body)["data"]["result"] if status == 200 else body) for status, body in answers]
@@ -89,7 +89,7 @@ class Watched(t.NamedTuple):
 
 @pytest.fixture(scope="module")
 def watched(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Watched]:
-    """An agent with something to tell, and a Prometheus that has heard it a few times."""
+    """Yield an agent with values in its metrics, and a Prometheus that has scraped it a few times."""
     folder = tmp_path_factory.mktemp("watched")
     with daemon_under_test(engine, folder) as daemon:
         inside = ["nsenter", f"--net={folder / 'netns' / HOST}", *DIES_WITH_ITS_PARENT]
@@ -119,7 +119,7 @@ def watched(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t
 
 
 def be_busy(daemon: Daemon) -> None:
-    """A bit of all that is counted."""
+    """Cause at least one of each counted event."""
     daemon.add("web")
     daemon.add("gone")
     daemon.delete("gone")
@@ -149,7 +149,7 @@ def wait_until(holds: t.Callable[[], bool], what: str, log: pathlib.Path) -> Non
 
 
 def queries() -> list[tuple[str, str]]:
-    """(panel and legend, expression) as Grafana would send them for all nodes."""
+    """Return (panel and legend, expression) as Grafana sends them for all nodes."""
     board = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
     return [
         (
@@ -204,7 +204,7 @@ def test_every_metric_of_the_alerts_is_there(watched: Watched) -> None:
 
 
 def test_the_format(watched: Watched) -> None:
-    """Also what promtool has to say on style."""
+    """The format is valid, also by promtool's rules of style."""
     status, text = watched.agent("/metrics")
     assert status == 200
     promtool = [str(debian_prometheus() / "promtool"), "check", "metrics"]

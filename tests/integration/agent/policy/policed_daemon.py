@@ -1,7 +1,8 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An agent whose node has policy, and datagrams between its workloads that tell what was open, and when.
+"""An agent whose node has policy, and datagrams between its workloads that show what was open, and when.
+
 
 daemon.desire(policed(web(OPEN)))
 daemon.start()
@@ -45,14 +46,14 @@ _SO_RCVBUFFORCE = 33  # socket(7)
 
 
 def policed(*documents: Document, base: NodeState = BASE) -> NodeState:
-    """`base` with these for its policy."""
+    """Return `base` with these documents as its policy."""
     found = from_resources.policy_set([resources.parse(one) for one in documents])
     found = dataclasses.replace(found, profiles=(*found.profiles, allow_all()))
     return dataclasses.replace(base, policy=PolicyState(found))
 
 
 def web(*ports: int, name: str = "web") -> Document:
-    """Clients reach web by UDP at these ports, and nobody else."""
+    """Return a policy by which only clients reach web, and only by UDP at these ports."""
     rule = {
         "action": "Allow",
         "protocol": "UDP",
@@ -63,13 +64,16 @@ def web(*ports: int, name: str = "web") -> Document:
 
 
 def add(daemon: Daemon, name: str, **more: t.Any) -> str:
-    """The address of a workload `app: <name>`."""
+    """Add a workload `app: <name>`, and return its address."""
     return str(daemon.add(name, **{"labels": {"app": name}, **more})["addresses"][0])
 
 
 class Datagrams:
-    """From one namespace to another, one after the other, as long as the context lasts. None is answered: to connection
-    tracking each is the first. `address` is that of the workload `target`, who need not be there yet."""
+    """Datagrams from one namespace to another, one after the other, while the context lasts.
+
+    None is answered, so each is the first of a connection to connection tracking. `address` is that of the workload
+    `target`, which may not exist yet.
+    """
 
     def __init__(self, daemon: Daemon, source: str, target: str, port: int, address: str = "") -> None:
         self._to = (
@@ -120,17 +124,17 @@ class Datagrams:
                 return
 
     def arrived(self) -> list[float]:
-        """When those were sent, by the monotonic clock."""
+        """Return the times, by the monotonic clock, at which the arrived datagrams were sent."""
         self._drain()
         return self._arrived
 
     def lost(self) -> list[float]:
-        """After the end."""
+        """Return the times at which the lost datagrams were sent; call it after the end."""
         assert self.sent
         return sorted(set(self.sent) - set(self._arrived))
 
     def passes(self, patience: float = _ARRIVING) -> bool:
-        """Whether one that is sent now arrives within so many seconds."""
+        """Return whether a datagram that is sent now arrives within `patience` seconds."""
         before = len(self.arrived())
         self.send()
         until = time.monotonic() + patience
@@ -143,7 +147,7 @@ _T = t.TypeVar("_T")
 
 
 def inside(daemon: Daemon, name: str, make: t.Callable[[], _T]) -> _T:
-    """What is made in the namespace of a workload."""
+    """Return what `make` creates in the namespace of a workload."""
     return daemon.kernel.inside(name)._there(make)
 
 
@@ -156,14 +160,14 @@ def _receiver(port: int) -> socket.socket:
 
 
 def closed_for(daemon: Daemon, source: str, target: str, port: int) -> bool:
-    """Whether a datagram does not arrive in the time that it takes."""
+    """Return whether a datagram does not arrive in the time that it needs."""
     return not open_for(daemon, source, target, port, patience=_ARRIVING)
 
 
 def open_for(
     daemon: Daemon, source: str, target: str, port: int, address: str = "", patience: float = _PATIENCE
 ) -> bool:
-    """Whether a datagram arrives."""
+    """Return whether a datagram arrives within `patience` seconds."""
     datagrams = Datagrams(daemon, source, target, port, address)
     try:
         return datagrams.passes(patience)
@@ -172,7 +176,7 @@ def open_for(
 
 
 def ours(kernel: Kernel) -> list[str]:
-    """Rules and sets, as they are saved, in their order, and whether rules of others have come before ours."""
+    """Return our rules and sets as they are saved, in order, with a mark where rules of others come before ours."""
     found: list[str] = []
     for program in ("iptables", "ip6tables"):
         table = ""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an ADD's answer promises under policy: what may pass passes at once, and what may not never does."""
+"""What an ADD's answer promises under policy: allowed packets pass at once, and denied ones never do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def daemon(stopped_daemon: Daemon) -> Daemon:
 
 
 def members(daemon: Daemon, kind: str) -> dict[str, set[str]]:
-    """{set: members} of the sets of a kind."""
+    """Return {set: members} of the sets of a kind."""
     found: dict[str, set[str]] = {}
     for line in daemon.kernel.run(["ipset", "save"]).output.splitlines():
         command, name, rest = line.split(None, 2)
@@ -35,7 +35,7 @@ def members(daemon: Daemon, kind: str) -> dict[str, set[str]]:
 
 
 def test_what_may_pass_passes_with_the_answer(daemon: Daemon) -> None:
-    """The first of its group, with chains of its own, and the second, which is in a set alone."""
+    """Allowed packets pass with the answer, for a first workload with new chains, and a second in a set only."""
     add(daemon, "client")
     for name in ("web", "web2"):
         add(daemon, name, labels={"app": "web"})
@@ -73,7 +73,7 @@ def test_the_next_owner_of_an_address_has_nothing_of_the_former(daemon: Daemon) 
 
 
 def test_workloads_that_change_their_group_lose_no_packet(daemon: Daemon) -> None:
-    """Another policy applies to web: it moves from one set to another, and chains come and go with it."""
+    """Workloads lose no packet when another policy applies to them, and they move from one set to another."""
     add(daemon, "client")
     add(daemon, "web")
     daemon.until(lambda: open_for(daemon, "client", "web", OPEN), "it is open")

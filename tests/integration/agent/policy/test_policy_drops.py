@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a running agent's policy drops is seen by calicoctl, and what a new one denies is cut: with real connections."""
+"""Real connections under an agent's policy: calicoctl shows drops, and connections that a new policy denies are cut."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_calicoctl_shows_what_is_dropped(stopped_daemon: Daemon, capsys: pytest.
 
 
 class Talk:
-    """An established TCP connection whose server answers what it hears."""
+    """An established TCP connection whose server answers each message."""
 
     def __init__(self, daemon: Daemon, port: int) -> None:
         address = daemon.call("workload.get", id="default/web")["workload"]["addresses"][0]
@@ -75,7 +75,7 @@ class Talk:
             one.settimeout(0.5)
 
     def goes_on(self) -> bool:
-        """Both ways."""
+        """Return whether data passes both ways."""
         try:
             self.client.sendall(b"question")
             if self.server.recv(64) != b"question":
@@ -86,7 +86,7 @@ class Talk:
             return False
 
     def hears(self, words: bytes) -> bool:
-        """Whether the client does."""
+        """Return whether the client receives these bytes."""
         try:
             return self.client.recv(64) == words
         except OSError:
@@ -98,7 +98,7 @@ class Talk:
 
 
 def tcp(*ports: int) -> NodeState:
-    """Clients reach web by TCP at these ports; what a new policy denies is cut."""
+    """Return a state in which clients reach web by TCP at these ports, and denied connections are cut."""
     rule = {
         "action": "Allow",
         "protocol": "TCP",

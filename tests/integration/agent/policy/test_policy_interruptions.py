@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No moment without protection: datagrams that must never get through, over all that happens to an agent and its node.
+"""Protection without a gap: forbidden datagrams never get through, whatever happens to an agent and its node.
 
-Beside them others, which policy allows at every moment: they show that the way is open, and none of them is lost.
+Other datagrams, which policy allows all the time, show that the path is open, and none of them is lost.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ exit $status
 
 @pytest.fixture
 def guarded(stopped_daemon: Daemon) -> Daemon:
-    """A running agent with policy and two workloads, of which one reaches the other by OPEN and OLD_PORT."""
+    """Return a running agent with policy and two workloads, of which one reaches the other by OPEN and OLD_PORT."""
     daemon = stopped_daemon
     daemon.settings(cooldown=0.0, cleanup_grace=0.0)
     daemon.desire(policed(web(OPEN, OLD_PORT)))
@@ -114,7 +114,7 @@ def test_upgrade(guarded: Daemon, tmp_path: pathlib.Path) -> None:
 
 
 def in_place_of_writers(script: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The folder of scripts by the names of these programs; each is told which `program` it stands for."""
+    """Return a folder with a script in the place of each of these programs, which learns its `program` name."""
     folder = tmp_path / "programs"
     folder.mkdir()
     for name in WRITERS:
@@ -135,7 +135,7 @@ def daemon_opens(daemon: Daemon, port: int) -> None:
 
 
 def states() -> t.Iterator[tuple[int, int, NodeState]]:
-    """Turn by turn (port that it opens, port that it closes, state): other rules, other sets, another set's members."""
+    """Yield (port that it opens, port that it closes, state) in turn, with other rules, sets and members of sets."""
 
     def others(number: int) -> Document:
         rule = {"action": "Allow", "source": {"selector": f'app == "client" || app == "other{number}"'}}
@@ -205,8 +205,11 @@ def test_the_first_policy_cuts_what_it_denies_and_nothing_else(stopped_daemon: D
 def test_the_boot_unit_has_policy_in_force_before_anybody_is_reachable(
     stopped_daemon: Daemon, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody beyond the node sends all the time, while it boots, and then its agent starts. The programs that write
-    policy take their time, as with much of it."""
+    """The boot unit has policy in force before any workload is reachable.
+
+    A host beyond the node sends all the time, while the node boots and its agent starts. The programs that write policy
+    are slow, as with a large policy.
+    """
     in_place_of_writers(_SLOW, tmp_path, monkeypatch)
     daemon = stopped_daemon
     outside(daemon)
@@ -244,7 +247,7 @@ def test_the_boot_unit_has_policy_in_force_before_anybody_is_reachable(
 
 
 def outside(daemon: Daemon) -> None:
-    """A host beyond the node, which forwards already when it boots."""
+    """Make a host beyond the node, which already forwards when it boots."""
     daemon.netns("outside")
     script = f"""
 ip link add ext0 type veth peer name ext0 netns {daemon.folder}/netns/outside

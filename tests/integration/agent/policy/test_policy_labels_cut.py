@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calico_policy_cut_denied_flows` and labels: connections of both IP versions that other labels deny end."""
+"""`calico_policy_cut_denied_flows` and labels: connections of both IP versions that new labels deny are cut."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PORT = 5000
 
 
 class Connection:
-    """From client to web."""
+    """A connection from client to web."""
 
     def __init__(self, daemon: Daemon, family: int, address: str) -> None:
         self._listener = inside(daemon, "web", lambda: socket.socket(family, socket.SOCK_STREAM))
@@ -35,8 +35,10 @@ class Connection:
         self._sent = 0
 
     def passes(self, patience: float = 15.0) -> bool:
-        """Whether a word arrives there and another one back within so many seconds each: TCP sends again seldomer, the
-        longer nothing came through."""
+        """Return whether data passes both ways, within `patience` seconds each.
+
+        TCP retransmits more rarely the longer nothing gets through.
+        """
         for sender, receiver in ((self._client, self._server), (self._server, self._client)):
             receiver.settimeout(patience)
             self._sent += 1

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A policy that the kernel refuses is set aside and told; all others are in force, and so is the rest of the node."""
+"""A policy that the kernel refuses is set aside and reported; all others and the rest of the node are in force."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def db(*ports: int) -> Document:
 
 
 def with_bad_db(*documents: Document) -> NodeState:
-    """The first rule of `db` is no longer one that iptables takes: not even a broken release can write such."""
+    """Return a state in which iptables refuses the first rule of `db`, which no release writes."""
     state = policed(*documents, base=TUNNELLED)
     assert state.policy is not None
     policy_set = state.policy.policy_set

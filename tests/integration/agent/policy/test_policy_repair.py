@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy that others break is back within two seconds: rules and sets, as people and other programs write them."""
+"""Policy that people and other programs break is repaired within two seconds: rules and sets."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def shared(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.
 
 
 def started(daemon: Daemon) -> None:
-    """With two workloads, of which one reaches the other."""
+    """Start the agent with two workloads, of which one reaches the other."""
     daemon.settings(cooldown=0.0, cleanup_grace=0.0)
     daemon.start()
     add(daemon, "client")
@@ -102,7 +102,7 @@ def started(daemon: Daemon) -> None:
 
 
 def seconds_until_back(daemon: Daemon, script: str, expected: list[str]) -> float:
-    """From the end of the sabotage on, by the datagrams that policy lets through and should not."""
+    """Return the seconds from the end of the sabotage until forbidden datagrams are dropped again."""
     began = 0.0
     with Datagrams(daemon, "client", "web", CLOSED) as closed:
         shell(daemon.kernel, script)
@@ -132,7 +132,7 @@ def test_policy_is_back_within_two_seconds(shared: Daemon, name: str) -> None:
 def test_rules_of_the_legacy_backend_are_back_within_two_seconds(
     stopped_daemon: Daemon, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel tells nobody about these: all that can be seen of them is what they are."""
+    """Rules of the legacy backend are back within two seconds, although the kernel reports no change of them."""
     iptables_backend.choose("legacy", tmp_path, monkeypatch)
     daemon = stopped_daemon
     daemon.desire(policed(web(OPEN)))

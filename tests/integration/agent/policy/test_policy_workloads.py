@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Workloads that come and go under policy, by the running agent; numbered as in policy/semantics.py."""
+"""Workloads that come and go under policy, through the running agent; numbered as in policy/semantics.py."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_20_a_workload_that_goes_is_closed_and_has_no_route_and_is_open_again_wh
 
 
 def test_45_an_address_that_moves_takes_no_open_connection_along(stopped_daemon: Daemon) -> None:
-    """What was open to its former workload is closed to the next, which no policy opens."""
+    """What was open to an address's former workload is closed to the next, which no policy opens."""
     daemon = stopped_daemon
     daemon.desire(policed(web(OPEN), global_policy("next", 'app == "next"', types=["Ingress"])))
     daemon.start()
@@ -88,6 +88,6 @@ def datagrams(port: int = 0) -> socket.socket:
 
 
 def asks(sender: socket.socket, address: str, receiver: socket.socket, patience: float = 2.0) -> bool:
-    """Whether a datagram arrives there within so many seconds; it can be read then."""
+    """Return whether a datagram arrives within `patience` seconds; it is then ready to be read."""
     sender.sendto(b"question", (address, OPEN))
     return bool(select.select([receiver], [], [], patience)[0])

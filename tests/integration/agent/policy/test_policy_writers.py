@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Others write rules and sets all the time while policy changes: nobody loses any, and nobody waits for ever.
+"""Other programs write rules and sets while policy changes: no rule is lost, and no program waits forever.
 
-For CALICO_SOAK_SECONDS, by default a few; `make soak` takes a minute.
+It lasts CALICO_SOAK_SECONDS, by default a few; `make soak` takes a minute.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CHAIN = ":THEIRS-{0} - [0:0]\n-A THEIRS-{0} -s 192.0.2.{0}/32 -j ACCEPT\n"
 
 
 class Writer:
-    """Somebody else, with programs of its own. What it did and has not taken back has to be there at the end."""
+    """Another program that writes rules; those that it has not removed have to be there at the end."""
 
     def __init__(self, daemon: Daemon, number: int) -> None:
         folder = daemon.folder
@@ -73,7 +73,7 @@ class Writer:
 
 @contextlib.contextmanager
 def at_once(*work: t.Callable[[threading.Event], None]) -> t.Iterator[threading.Event]:
-    """All of it in threads, until the end of the context."""
+    """Run all work in threads until the end of the context."""
     end = threading.Event()
     threads = [threading.Thread(target=one, args=(end,)) for one in work]
     for thread in threads:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by documents that somebody is given to validate, or that lie beside an inventory."""
+"""Attacks by documents that are given to a user to validate, or that lie beside an inventory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def number(characters: str) -> str:
 
 
 def doubled(first: str, more: str) -> str:
-    """Forty lines, each of which stands for twice as much as the one before."""
+    """Return forty lines, each of which expands to twice as much as the one before."""
     return f"a0: &a0 {first}\n" + "".join(f"a{n}: &a{n} {more}\n".replace("LAST", f"*a{n - 1}") for n in range(1, 40))
 
 
@@ -75,7 +75,7 @@ DOCUMENTS: dict[str, tuple[str, str]] = {
 
 
 def calicoctl(*words: t.Union[str, pathlib.Path], **more: t.Any) -> tuple[int, str, float]:
-    """The exit status of the real program, what it says, and its seconds."""
+    """Return the exit status of the real program, its output, and its time in seconds."""
     environment = {**os.environ, "PYTHON": sys.executable, "PATH": f"{BIN}:{os.environ['PATH']}"}
     began = time.monotonic()
     done = subprocess.run(
@@ -86,11 +86,11 @@ def calicoctl(*words: t.Union[str, pathlib.Path], **more: t.Any) -> tuple[int, s
 
 
 def test_a_document_ends_neither_time_nor_memory_nor_the_program(tmp_path: pathlib.Path) -> None:
-    """Hang or crash whoever validates a document: aliases, nesting, numbers, tags.
+    """Make the validation of a document hang or crash, by aliases, nesting, numbers or tags.
 
     Gain: a pipeline that does not end, or a document that passes because its check crashed.
     Precedent: CVE-2019-11253 (YAML aliases against the Kubernetes API server).
-    Result: each is refused with its file, line, limit and remedy, in time in proportion to its size.
+    Result: Each document is refused with its file, line, limit and remedy, in time in proportion to its size.
     """
     for name, (content, dummy) in DOCUMENTS.items():
         (tmp_path / name).write_text(content)
@@ -103,7 +103,7 @@ def test_a_document_ends_neither_time_nor_memory_nor_the_program(tmp_path: pathl
 
 
 def hostile_places(folder: pathlib.Path) -> dict[str, str]:
-    """{path: what is said of it} of things that are no file of text."""
+    """Return {path: part of the error} of things that are no text files."""
     os.mkfifo(folder / "pipe.yaml")
     with socket.socket(socket.AF_UNIX) as here:
         here.bind(str(folder / "socket.yaml"))
@@ -128,9 +128,9 @@ def hostile_places(folder: pathlib.Path) -> dict[str, str]:
 def test_a_file_that_has_no_end_is_not_read(tmp_path: pathlib.Path) -> None:
     """Put a pipe, a device, a socket, a loop of links or a terabyte in the place of a document.
 
-    Gain: a check that waits, or takes all memory.
+    Gain: A check that blocks or takes all memory.
     Precedent: CWE-400.
-    Result: each is refused at once, by calicoctl and by the reader of calico_policy_files, and named.
+    Result: Each is refused at once and named, by calicoctl and by the reader of calico_policy_files.
     """
     for name, text in hostile_places(tmp_path).items():
         status, said, seconds = calicoctl("validate", "-f", tmp_path / name)
@@ -147,11 +147,11 @@ def test_a_file_that_has_no_end_is_not_read(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTS))
 def test_a_policy_file_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
-    """Put a document of the same kinds among the files of calico_policy_files.
+    """Put such a document among the files of calico_policy_files.
 
     Gain: a run that does not end.
     Precedent: CVE-2019-11253.
-    Result: the run is refused, with file and line.
+    Result: The run is refused, with file and line.
     """
     content, text = DOCUMENTS[name]
     (tmp_path / name).write_text(content)
@@ -166,11 +166,11 @@ def test_a_policy_file_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["laughs.yaml", "deep-flow.yaml", "base-60.yaml", "tag-bool.yaml", "itself.yaml"])
 def test_a_lockfile_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
-    """Put such a document in the place of the lockfile, by a merge request for instance.
+    """Replace the lockfile by such a document, for instance in a merge request.
 
     Gain: a run that does not end.
     Precedent: CVE-2019-11253.
-    Result: the run is refused before it touches a host.
+    Result: The run is refused before it changes a host.
     """
     path = tmp_path / ".calico.lock.yml"
     path.write_text(DOCUMENTS[name][0])
@@ -185,11 +185,11 @@ def test_a_lockfile_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
 
 
 def test_a_variable_of_the_inventory_is_bounded(tmp_path: pathlib.Path) -> None:
-    """Write a variable whose aliases stand for a billion values.
+    """Write a variable whose aliases expand to a billion values.
 
     Gain: a run that does not end.
     Precedent: CVE-2019-11253.
-    Result: the variable is named, with the limit and the remedy.
+    Result: The error names the variable, the limit and the remedy.
     """
     hosts = {"calico_nodes": {"hosts": {"n1": {"calico_node_address": "10.0.0.1/24"}}}}
     (tmp_path / "hosts.yml").write_text(json.dumps(hosts))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a local user who is in no group of ours."""
+"""Attacks by a local user who is in no group of the collection."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ def tried(daemon: Daemon, uid: int, *names: str, groups: t.Sequence[int] = ()) -
 def test_neither_socket_takes_him(daemon: Daemon) -> None:
     """Connect to the agent's sockets.
 
-    Gain: whatever the agent does for root or tells members.
+    Gain: Everything that the agent does for root or reveals to members.
     Precedent: CVE-2020-15257 (containerd's socket for all of a network namespace).
-    Result: the kernel refuses, and a member is refused at root's socket.
+    Result: The kernel refuses the connection; root's socket refuses members as well.
     """
     names = ("agent.sock", "agent-root.sock")
     assert tried(daemon, STRANGER, *names) == dict.fromkeys(names, "Permission denied")
@@ -107,11 +107,11 @@ def test_neither_socket_takes_him(daemon: Daemon) -> None:
 
 
 def test_workloads_cannot_be_listed(daemon: Daemon) -> None:
-    """List /run/calico/workloads, whose files are named for the workloads.
+    """List /run/calico/workloads, whose files are named after the workloads.
 
-    Gain: what runs on the node, by namespace and name.
+    Gain: Knowledge of what runs on the node, by namespace and name.
     Precedent: CWE-732.
-    Result: both folders and all records are root's alone, also after an earlier release left them open.
+    Result: Only root can read both folders and all records, even if an earlier release left them open.
     """
     names = ["workloads", "workloads/default%2Fweb.json", "workloads/unfinished"]
     for uid, groups in ((STRANGER, ()), (MEMBER, (GID,))):
@@ -134,11 +134,11 @@ def test_workloads_cannot_be_listed(daemon: Daemon) -> None:
     ids=["silent", "half a request", "unread", "unread and again"],
 )
 def test_slow_clients_do_not_blind_metrics(daemon: Daemon, said: str, again: bool) -> None:
-    """Hold all connections that /metrics has, and say nothing, or read nothing.
+    """Hold all connections of /metrics open without a request, or without reading.
 
-    Gain: nobody is alarmed any more.
+    Gain: No alarm is raised any more.
     Precedent: CVE-2007-6750 (Slowloris).
-    Result: who has not asked makes room, and a scraper has its answer.
+    Result: Connections without a request are closed for new ones, and a scraper gets its answer.
     """
     attackers = []
     before = daemon.memory()
@@ -166,7 +166,7 @@ def test_slow_clients_do_not_blind_metrics(daemon: Daemon, said: str, again: boo
 
 
 def scraped(daemon: Daemon, address: str) -> int:
-    """Bytes of the page; 0 where nobody listens."""
+    """Return the size in bytes of the metrics page; 0 if the connection fails."""
     output, _ = start(daemon, STRANGER, (), SCRAPE, address, str(PORT)).communicate(timeout=60)
     return int(output)
 
@@ -174,9 +174,9 @@ def scraped(daemon: Daemon, address: str) -> int:
 def test_nobody_else_reaches_metrics(daemon: Daemon) -> None:
     """Read /metrics from another host, or from a workload.
 
-    Gain: names of policies and pools, and how loaded the node is.
+    Gain: Names of policies and pools, and the load of the node.
     Precedent: CWE-200.
-    Result: it listens on loopback alone, unless metrics_address says otherwise.
+    Result: It listens on loopback only, unless metrics_address has another address.
     """
     assert scraped(daemon, "127.0.0.1") > 5000
     assert scraped(daemon, "10.10.1.11") == 0

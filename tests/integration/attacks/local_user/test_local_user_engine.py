@@ -23,7 +23,7 @@ APPLY = "host_routing/node/command.py"
 
 @pytest.fixture
 def root(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Two engines, as a node has them after an upgrade: 1, and 2 which is in use."""
+    """Return two engines, as on a node after an upgrade: 1, and 2, which is in use."""
     return install_both(tmp_path)
 
 
@@ -107,11 +107,11 @@ def give_away(root: pathlib.Path) -> str:
     [change_source, change_byte_code, add_extension_module, remove_source, link_elsewhere, open_to_all, give_away],
 )
 def test_changed_engine_is_not_run(root: pathlib.Path, damage: t.Callable[[pathlib.Path], str]) -> None:
-    """Change a file of the engine that the boot unit and the agent run, byte code included.
+    """Change a file of the engine that the boot unit and the agent run, or its byte code.
 
     Gain: code that runs as root at each boot.
     Precedent: CWE-494 (download of code without integrity check), CWE-732.
-    Result: the engine before it runs, the journal and a file name what was changed.
+    Result: The previous engine runs; the journal and a file name what was changed.
     """
     assert (start(root).stdout, alarm(root)) == ("engine 2 apply\n", "")
     found = damage(root)
@@ -128,11 +128,11 @@ def test_changed_engine_is_not_run(root: pathlib.Path, damage: t.Callable[[pathl
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
 def test_umask_of_root_opens_nothing(tmp_path: pathlib.Path, umask: int) -> None:
-    """Wait for a run of root's with umask 000, then write into the engine.
+    """Wait for a run by root with umask 000, then write into the engine.
 
     Gain: code that runs as root.
     Precedent: CWE-276 (incorrect default permissions).
-    Result: no file or folder is writable for others, and all can be read by the group calico.
+    Result: No file or folder is writable by others, and the group calico can read all of them.
     """
     before = os.umask(umask)
     try:
@@ -150,7 +150,7 @@ def test_byte_code_alone_is_passed_over_where_no_other_engine_is(root: pathlib.P
 
     Gain: code that runs as root, or a node that does not come up after a reboot.
     Precedent: CWE-494.
-    Result: the engine is compiled from its sources, which are whole; the alarm says so.
+    Result: The engine is compiled from its sources, which are intact, and the alarm says so.
     """
     for name in os.listdir(root):
         if len(name) == 16 and name != current(root).name:
@@ -165,7 +165,7 @@ def test_nothing_whole_is_nothing_run(root: pathlib.Path) -> None:
 
     Gain: code that runs as root.
     Precedent: CWE-494.
-    Result: nothing is started; the words name the file and the remedy.
+    Result: Nothing is started, and the error names the file and the remedy.
     """
     digest = current(root).name
     for name in os.listdir(root):

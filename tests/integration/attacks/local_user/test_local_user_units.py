@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a local user, and by anybody while a host boots.
+"""Attacks by a local user, and by any host while this host boots.
 
-The host is one on whose disk a state lies, and whose firewall unit has run: `firewall`, as calico-firewall.service
-calls it. tests/lab/scenarios/test_policy.py does the same to hosts that boot.
+The host has a state on its disk, and its firewall unit has run: `firewall`, as calico-firewall.service calls it.
+tests/lab/scenarios/test_policy.py does the same with hosts that boot.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ ALL_BUT_ONE = global_policy(
 
 
 class BootingHost:
-    """`policed` has the packets. `machine` is the host's, with a disk of its own."""
+    """A host that boots; `policed` sends packets, `machine` is the host's, with its own disk."""
 
     def __init__(self, policed: PolicedNode, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.policed = policed
@@ -122,9 +122,9 @@ def host(
 def test_a_port_that_policy_closes_is_closed_while_the_host_boots(host: BootingHost) -> None:
     """Reach a forbidden port of a host and of its workloads between its network and the boot unit.
 
-    Gain: services that policy closes, for the seconds that a boot takes, from power-on of any host.
+    Gain: Services that policy closes, for the seconds that a boot takes.
     Precedent: CWE-696 (incorrect behavior order).
-    Result: the firewall stands before the first interface is up.
+    Result: The firewall is in place before the first interface is up.
     """
     host.store(*WORKLOADS, host_endpoint("eth0"), ALL_BUT_ONE)
     host.policed.expect([udp(OUTSIDE, HOST, CLOSED), udp(OUTSIDE_V6, HOST_V6, CLOSED)])
@@ -135,11 +135,12 @@ def test_a_port_that_policy_closes_is_closed_while_the_host_boots(host: BootingH
 
 
 def test_a_host_endpoint_known_by_address_is_closed_until_addresses_are_known(host: BootingHost) -> None:
-    """Reach a host whose HostEndpoint names no interface before the host knows which interface it means.
+    """Reach a host whose HostEndpoint has no interface name before the host knows the interface.
 
-    Gain: all ports of a host that policy closes, for as long as its addresses take to come.
+    Gain: All ports of a host that policy closes, until its addresses are configured.
     Precedent: CWE-636 (not failing securely).
-    Result: all interfaces are closed but for failsafe ports, whatever other policy says, until the boot unit knows.
+    Result: All interfaces are closed except for failsafe ports, whatever other policy says, until the boot unit knows
+    the interface.
     """
     by_address = host_endpoint("eth0", interfaceName="", expectedIPs=[HOST, HOST_V6])
     before_dnat = global_policy("dnat", preDNAT=True, applyOnForward=True, types=["Ingress"], ingress=[ALLOW])
@@ -155,11 +156,11 @@ def test_a_host_endpoint_known_by_address_is_closed_until_addresses_are_known(ho
 
 
 def test_a_restart_does_not_keep_a_change_that_nobody_confirmed(host: BootingHost) -> None:
-    """Have a host boot with the policy of a change that was not confirmed.
+    """Make a host boot with the policy of an unconfirmed change.
 
-    Gain: a window in which the host has a policy that it goes back from.
+    Gain: A time in which the host has a policy that it then reverts.
     Precedent: none known.
-    Result: the firewall is that of the state to which the host goes back, from the first packet on.
+    Result: From the first packet on, the firewall is that of the state to which the host reverts.
     """
     before = host.store(*WORKLOADS, host_endpoint("eth0"), ALL_BUT_ONE)
     host.store(*WORKLOADS)
@@ -173,11 +174,11 @@ def test_a_restart_does_not_keep_a_change_that_nobody_confirmed(host: BootingHos
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
 def test_folders_of_namespaces_have_their_modes_whatever_the_units_umask_is(umask: int, tmp_path: pathlib.Path) -> None:
-    """Put a network namespace of one's own in the place of a workload's, where the unit's umask lets others write.
+    """Replace a workload's network namespace where the unit's umask lets others write.
 
     Gain: the host's routes and policy for a namespace that the user controls.
     Precedent: CWE-276 (incorrect default permissions).
-    Result: root alone writes the folders, and everybody lists those that ip-netns(8) shares.
+    Result: Only root can write to the folders, and all users can list those that ip-netns(8) shares.
     """
     kernel = LinuxKernel(netns_folder=str(tmp_path / "netns"), marker_folder=str(tmp_path / "run" / "markers"))
     before = os.umask(umask)

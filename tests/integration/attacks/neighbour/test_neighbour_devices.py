@@ -43,7 +43,7 @@ def host(tmp_path: pathlib.Path) -> t.Iterator[Host]:
 
 
 def dual(wanted: NodeState) -> NodeState:
-    """`wanted` with a tunnel over IPv6 beside the other one."""
+    """Return `wanted` with an additional tunnel over IPv6."""
     six = TunnelDevice(VXLAN6, "vxlan", 1430, HOST6, "fd00:10:244::1", "66:00:00:00:00:06", 4096, 4789)
     return dataclasses.replace(wanted, devices=(*wanted.devices, six))
 
@@ -70,9 +70,9 @@ def packets(host: Host, device: str) -> int:
 def test_no_router_advertisement_comes_out_of_a_tunnel(host: Host, device: str) -> None:
     """Send one VXLAN packet that spoofs a node's address and carries a Router Advertisement.
 
-    Gain: the host's default route of IPv6, by way of the tunnel.
+    Gain: The host's IPv6 default route, through the tunnel.
     Precedent: CVE-2020-13597.
-    Result: the host takes nothing from it, whichever tunnel it comes out of.
+    Result: The host accepts nothing from it, whichever tunnel it arrives through.
     """
     wanted = dual(state())
     assert host.kernel.run(["ip", "-6", "address", "add", f"{HOST6}/64", "dev", "eth0", "nodad"]).code == 0
@@ -86,11 +86,11 @@ def test_no_router_advertisement_comes_out_of_a_tunnel(host: Host, device: str) 
 
 
 def test_what_came_out_of_a_tunnel_before_is_removed(host: Host) -> None:
-    """Have the host take such an advertisement before it runs this release, and keep what it gave.
+    """Make the host accept such an advertisement before it runs this release.
 
-    Gain: the host's default route of IPv6, by way of the tunnel.
+    Gain: The host's IPv6 default route, through the tunnel.
     Precedent: CVE-2020-13597.
-    Result: the plan names what was taken and removes it; the tunnel stays up.
+    Result: The plan names the accepted addresses and routes and removes them; the tunnel stays up.
     """
     wanted = state()
     host.apply(wanted)

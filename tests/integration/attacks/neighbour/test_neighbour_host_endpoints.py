@@ -110,11 +110,11 @@ def with_flags(data: bytes, flags: int) -> bytes:
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_failsafe_port_as_source_opens_nothing(policed: PolicedNode, version: int) -> None:  # noqa: F811
-    """Send from the port of a failsafe, so that a packet looks like the answer of a server that the host may ask.
+    """Send from a failsafe's port, so that a packet looks like an answer to the host.
 
-    Gain: every port of a host that has untracked policy, which knows no connections.
+    Gain: Every port of a host with untracked policy, which knows no connections.
     Precedent: CWE-290; firewalls that let everything pass from source port 53.
-    Result: dropped: what looks like an answer is left to the connection tracking behind, which knows no question.
+    Result: Dropped: connection tracking decides on packets that look like answers, and knows no request.
     """
     source, destination = ENDS[version]
     forged = [
@@ -135,7 +135,7 @@ def test_shape_of_a_packet_opens_no_port(policed: PolicedNode, version: int) -> 
 
     Gain: ports that policy denies.
     Precedent: RFC 1858 and RFC 3128 (tiny fragments), RFC 7112 (IPv6 header chains), CVE-2012-2744.
-    Result: the same verdict as for the plain packet; only the open port is reached.
+    Result: The verdict is the same as for the plain packet; only the open port is reached.
     """
     source, destination = ENDS[version]
     policed.apply(*one_open_port(), settings=SETTINGS)
@@ -174,9 +174,9 @@ def _renumbered(form: t.Sequence[bytes], number: int) -> tuple[bytes, ...]:
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_own_address_as_source_opens_nothing(policed: PolicedNode, version: int) -> None:  # noqa: F811
-    """Send with the address of the host itself, or of its loopback, as source.
+    """Use the address of the host itself, or of its loopback, as the source.
 
-    Gain: what the host allows itself.
+    Gain: Access that the host allows itself.
     Precedent: CVE-2020-8558 (services on 127.0.0.1 reached from neighbours), the LAND attack.
     Result: dropped.
     """
@@ -192,11 +192,11 @@ def test_own_address_as_source_opens_nothing(policed: PolicedNode, version: int)
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_failsafe_of_a_net_is_open_to_that_net_alone(policed: PolicedNode, version: int) -> None:  # noqa: F811
-    """Reach a failsafe port from outside of the net that it is limited to, past a tier that denies everything.
+    """Reach a failsafe port from outside its allowed net, past a tier that denies everything.
 
-    Gain: SSH of all hosts.
-    Precedent: CWE-284; default failsafes of Calico are open to everybody.
-    Result: dropped from elsewhere; the net's own packets pass, although the first tier denies all.
+    Gain: SSH on all hosts.
+    Precedent: CWE-284; Calico's default failsafes are open to all addresses.
+    Result: Dropped from elsewhere; packets from the net pass, although the first tier denies all.
     """
     source, destination = ENDS[version]
     family = socket.AF_INET if version == 4 else socket.AF_INET6

@@ -83,11 +83,11 @@ def to_everybody(*sources: str) -> list[Flow]:
 
 @pytest.mark.parametrize("interface", ["eth0", "eth1"])
 def test_a_neighbour_sends_as_a_local_workload(attacked: AttackedNode, interface: str) -> None:
-    """Send from the underlay with the address of a workload that is on this node.
+    """Send from the underlay with the address of a workload on this node.
 
-    Gain: whatever policy allows that workload, on the node that should know best. The underlay's rp_filter is 2.
+    Gain: Everything that policy allows that workload, on its own node. The underlay's rp_filter is 2.
     Precedent: CWE-290 (BCP 38, ingress filtering).
-    Result: dropped before connection tracking; workloads of other nodes are heard by any interface.
+    Result: Dropped before connection tracking; packets of other nodes' workloads are accepted on any interface.
     """
     attacked.defend()
     gets_nowhere(attacked, interface, to_everybody(W0, W0_V6, UNUSED, UNUSED_V6))
@@ -104,11 +104,11 @@ def test_a_neighbour_sends_as_a_local_workload(attacked: AttackedNode, interface
 
 
 def test_a_neighbour_answers_in_the_name_of_a_local_workload(attacked: AttackedNode) -> None:
-    """Send what belongs to a connection between two workloads of the node.
+    """Send packets of a connection between two workloads of the node.
 
-    Gain: data in that connection, about which policy is not asked again.
+    Gain: Data in that connection, which policy does not check again.
     Precedent: CWE-290.
-    Result: dropped; the connection goes on.
+    Result: The packets are dropped, and the connection goes on.
     """
     attacked.defend()
     for flow in (udp(W0, W1), udp(W0_V6, W1_V6)):
@@ -118,11 +118,11 @@ def test_a_neighbour_answers_in_the_name_of_a_local_workload(attacked: AttackedN
 
 
 def test_a_neighbour_sends_as_a_local_workload_what_untracked_policy_allows(attacked: AttackedNode) -> None:
-    """Send as a local workload where a doNotTrack policy of the interface allows everything before other policy.
+    """Send as a local workload to an interface whose doNotTrack policy allows everything first.
 
-    Gain: a way past the check, if it stood behind the untracked policy in the same table.
+    Gain: A way past the check, if it came after the untracked policy in the same table.
     Precedent: CWE-696.
-    Result: the check comes first.
+    Result: The check comes first.
     """
     if not attacked.policy:
         return  # there is no untracked policy without policy
@@ -134,11 +134,11 @@ def test_a_neighbour_sends_as_a_local_workload_what_untracked_policy_allows(atta
 
 
 def test_a_stranger_sends_encapsulated_packets(attacked: AttackedNode) -> None:
-    """Send IPIP and VXLAN to the node from an address that is no node's.
+    """Send IPIP and VXLAN to the node from an address that belongs to no node.
 
-    Gain: packets from any source to any workload, behind all policy.
+    Gain: Packets from any source to any workload, past all policy.
     Precedent: CVE-2020-10136 (IP-in-IP decapsulation of unspecified origin).
-    Result: dropped; from the fleet's nodes VXLAN is taken, to the fleet's port.
+    Result: Dropped; VXLAN from the fleet's nodes to the fleet's port is accepted.
     """
     attacked.defend(tunnels=True)
     strangers = [(OUTSIDE, HOST), (REMOTE, HOST), (OUTSIDE_V6, HOST_V6)]
@@ -151,9 +151,9 @@ def test_a_stranger_sends_encapsulated_packets(attacked: AttackedNode) -> None:
 def test_a_tunnel_delivers_packets_of_a_local_workload(attacked: AttackedNode, six: bool) -> None:
     """Send VXLAN with packets of a local workload inside, with a fleet's node as forged outer source.
 
-    Gain: the identity of a local workload, by way of a tunnel that has no reverse path to compare with.
+    Gain: The identity of a local workload, through a tunnel without a reverse path check.
     Precedent: CWE-290.
-    Result: what comes out of the tunnel with a source of the node's own blocks is dropped.
+    Result: Packets from the tunnel with a source in the node's own blocks are dropped.
     """
     attacked.defend(tunnels=True)
     device, own, peer = DEVICES[six], (HOST, HOST_V6)[six], (PEER, PEER_V6)[six]
@@ -183,9 +183,9 @@ def test_a_tunnel_delivers_packets_of_a_local_workload(attacked: AttackedNode, s
 def test_what_a_node_sends_to_itself(attacked: AttackedNode) -> None:
     """Send from the node's tunnel address, which lies in its own block, to itself and to a workload.
 
-    Gain: none; this is what the check must let through.
+    Gain: None; the check must let this pass.
     Precedent: none known.
-    Result: it arrives.
+    Result: The packets arrive.
     """
     attacked.defend()
     kernel = attacked.node.kernel

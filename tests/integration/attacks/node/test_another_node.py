@@ -41,7 +41,7 @@ APP, APP6 = "10.244.200.2", "fd00:10:244:c8::2"
 
 @pytest.fixture
 def victim(host: t.Any) -> t.Any:
-    """A node with a workload that policy guards: who has the label app=app may reach it."""
+    """Yield a node with a workload that policy protects: only workloads with the label app=app reach it."""
     state = fleets.states(
         fleets.build(
             fleets.pool("direct"),
@@ -61,26 +61,26 @@ def victim(host: t.Any) -> t.Any:
 
 
 def sources(victim: t.Any) -> set[str]:
-    """The members of the sets that the kernel has of sources that rules allow."""
+    """Return the members of the kernel's sets of allowed sources."""
     saved = victim.kernel.run(["ipset", "save"]).output.splitlines()
     return {line.split(" ", 2)[2] for line in saved if line.startswith(("add cali40s:", "add cali60s:"))}
 
 
 def told(*endpoints: t.Any, blocks: t.Optional[t.Sequence[str]] = (BLOCK, BLOCK6)) -> dict[str, t.Any]:
-    """What node1 is told of node2, as from a controller that checks nothing."""
+    """Return what node1 receives about node2, as from a controller that checks nothing."""
     content = [one if isinstance(one, dict) else to_plain(one) for one in endpoints]
     entry: dict[str, t.Any] = {"collected": WHEN, "endpoints": content}
     return {"node2": {**entry, "blocks": list(blocks)} if blocks is not None else entry}
 
 
 def workload(address: t.Any, name: str = "app", **fields: t.Any) -> dict[str, t.Any]:
-    """A workload of node2 with the label that the rule allows."""
+    """Return a workload of node2 with the label that the rule allows."""
     plain = t.cast("dict[str, t.Any]", to_plain(answers.endpoint("node2", "", name, app="app")))
     return {**plain, "addresses": address if isinstance(address, list) else [address], **fields}
 
 
 def port(name: str, protocol: str, number: t.Any) -> dict[str, t.Any]:
-    """A port with a name."""
+    """Return a named port."""
     return {"name": name, "protocol": protocol, "port": number}
 
 
@@ -92,18 +92,18 @@ def take(victim: t.Any, content: dict[str, t.Any]) -> list[str]:
 
 
 def boot(victim: t.Any) -> None:
-    """What the boot unit does."""
+    """Run what the boot unit runs."""
     victim.kernel.run(["iptables", "-F"])
     victim.kernel.run(["ip6tables", "-F"])
     assert command.main(["apply"], victim.machine) == 0
 
 
 def test_a_line_break_in_an_address_is_no_command(victim: t.Any, tmp_path: pathlib.Path) -> None:
-    """Smuggle a command of ipset's into another node through an endpoint's address.
+    """Smuggle an ipset command into another node through an endpoint's address.
 
-    Gain: root on every other node, for `save -file` writes any file, by the boot unit at each boot as well.
+    Gain: Root on every other node, since `save -file` writes any file, and the boot unit repeats it at each boot.
     Precedent: CWE-93 (line breaks in the input of another program).
-    Result: the endpoint is left out and named with its node, the good one beside it counts.
+    Result: The endpoint is left out and named with its node; a valid endpoint beside it counts.
     """
     written = tmp_path / "written-by-ipset"
     for address, good in ((f"10.244.200.3\nsave -file {written}", APP), (f"fd00::3\nsave -file {written}", APP6)):
@@ -122,9 +122,9 @@ NO_ADDRESSES = (
 
 
 def test_what_is_no_address_widens_no_rule(victim: t.Any) -> None:
-    """Tell of a workload whose address is a range, has an option of ipset's behind it, or is no text at all.
+    """Report a workload whose address is a range, is followed by an ipset option, or is not a string.
 
-    Gain: everybody's packets match the rule, or a member that no repair removes.
+    Gain: All packets match the rule, or a member that no repair removes.
     Precedent: CWE-88.
     Result: the endpoint is left out and named with its node.
     """
@@ -137,11 +137,12 @@ def test_what_is_no_address_widens_no_rule(victim: t.Any) -> None:
 
 
 def test_a_node_speaks_for_its_own_addresses_alone(victim: t.Any) -> None:
-    """Tell of workloads with addresses in another node's block, of a host, or of the node that is told.
+    """Report workloads with addresses in another node's block, of a host, or of the receiving node.
 
-    Gain: the labels that rules allow, for packets of whom one likes.
+    Gain: The labels that rules allow, for packets of any source.
     Precedent: CWE-345.
-    Result: each is left out and named; the controller sends the teller's blocks along, and the node checks once more.
+    Result: Each is left out and named; the controller sends the reporting node's blocks along, and the receiving node
+    checks them again.
     """
     own = victim.state.ipam.blocks[0].cidr.rpartition("/")[0]
     foreign = ("10.244.7.7", "10.10.1.11", "8.8.8.8", "fd00:10:244:77::1", own)
@@ -162,11 +163,11 @@ def test_a_node_speaks_for_its_own_addresses_alone(victim: t.Any) -> None:
 
 
 def test_what_an_older_release_wrote_is_checked_at_boot(victim: t.Any, tmp_path: pathlib.Path) -> None:
-    """Have an attack lie on the disk already, from before the release that checks it, and wait for a boot.
+    """Leave an attack on the disk before a release that checks it, and wait for a boot.
 
     Gain: root, again at each boot.
     Precedent: CWE-93.
-    Result: the boot unit leaves it out, the node says so, and the next sync writes the file anew.
+    Result: The boot unit leaves it out, the node reports it, and the next sync rewrites the file.
     """
     written = tmp_path / "written-by-ipset"
     path = pathlib.Path(victim.machine.store, "remote-endpoints.json")
@@ -182,7 +183,7 @@ def test_what_an_older_release_wrote_is_checked_at_boot(victim: t.Any, tmp_path:
 
 
 def test_exception_that_an_older_release_left_in_a_set_is_removed(victim: t.Any) -> None:
-    """Have a member `nomatch` lie in the kernel's set already, which ipset deletes by no plain `del`.
+    """Leave a member `nomatch` in the kernel's set, which a plain `del` of ipset does not delete.
 
     Gain: an exception from a rule that no repair removes.
     Precedent: CWE-88.
@@ -199,11 +200,11 @@ def test_exception_that_an_older_release_left_in_a_set_is_removed(victim: t.Any)
 
 
 def test_names_labels_and_ports_are_calico_s(victim: t.Any) -> None:
-    """Tell of a workload whose name, namespace, interface, label, profile or port no resource of Calico's can have.
+    """Report a workload whose name, namespace, interface, label, profile or port is invalid in Calico.
 
-    Gain: text of one's own in rules, logs and terminals, or the rights of another namespace.
+    Gain: The attacker's text in rules, logs and terminals, or the rights of another namespace.
     Precedent: CWE-20.
-    Result: the endpoint is left out and named; labels of a namespace are made of its own namespace.
+    Result: The endpoint is left out and named; labels of a namespace come from its own namespace only.
     """
     odd: list[dict[str, t.Any]] = [
         {"name": "other/x"}, {"name": "default/x\ny"}, {"name": "default/"}, {"name": "d" * 300}, {"name": 3},
@@ -233,12 +234,12 @@ def test_names_labels_and_ports_are_calico_s(victim: t.Any) -> None:
 
 
 def test_there_is_an_end_to_what_a_node_tells() -> None:
-    """Tell of a million workloads, or of one twice.
+    """Report a million workloads, or one workload twice.
 
     Gain: the memory of the controller and of all nodes, or the place of another endpoint.
     Precedent: CWE-770.
-    Result: the first 16,384 are looked at, the rest is left out and counted; of two of one name, address or interface
-    the first one counts.
+    Result: The first 16,384 are read, the rest is left out and counted; of two with the same name, address or interface
+    the first counts.
     """
     many = [workload(APP, f"w{n}") for n in range(20_000)]
     answer = {**answers.remote_endpoints_info("node2"), "endpoints": many + [None] * 980_000}
@@ -251,7 +252,10 @@ def test_there_is_an_end_to_what_a_node_tells() -> None:
 
 @pytest.fixture(scope="module")
 def fleet() -> dict[str, NodeState]:
-    """What three nodes have after a first run: node1 has two blocks more than a fresh plan would give to it."""
+    """Return the states of three nodes after a first run.
+
+    node1 has two blocks more than a fresh plan would give it.
+    """
     nodes = {name: fleets.LAB[name] for name in NODES}
     return fleets.states(fleets.build(fleets.pool("ipip"), nodes=nodes, workloads=[]))
 
@@ -271,11 +275,11 @@ def inventory(folder: pathlib.Path, states: t.Mapping[str, NodeState], with_lock
 
 
 def test_lies_about_blocks_harm_the_liar_alone(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Say on first contact, or later, that one has another node's block or identity, a newer plan, or no valid state.
+    """Claim another node's block or identity, a newer plan, or an invalid state, at first contact or later.
 
-    Gain: another node's traffic, or no run for anybody as long as one lies.
+    Gain: Another node's traffic, or no run for any node as long as the lie lasts.
     Precedent: CWE-345, CWE-290.
-    Result: the lie is named with its node, nothing is changed on that one, and the plan of the others is as before.
+    Result: The lie is named with its node, that node is not changed, and the plan of the others stays as before.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     block = fleet["node1"].ipam.blocks[0].cidr
@@ -344,9 +348,9 @@ def lockfile_nodes(folder: pathlib.Path) -> dict[str, t.Any]:
 
 
 def test_a_rebuild_stops_where_nodes_disagree(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Claim another node's block, or a generation out of reach, while the lockfile is lost.
+    """Claim another node's block, or an impossible generation, while the lockfile is lost.
 
-    Gain: the block, by the plan that is rebuilt from what the nodes say.
+    Gain: The block, through the plan that is rebuilt from the nodes' answers.
     Precedent: CWE-345.
     Result: the run stops, names both nodes and the block, and writes nothing.
     """
@@ -379,11 +383,11 @@ def test_a_rebuild_stops_where_nodes_disagree(tmp_path: pathlib.Path, fleet: dic
 
 
 def test_wrong_types_end_in_words(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Answer with other types than there are to what a change of all nodes waits for, and to what is reported.
+    """Answer with wrong types to tasks of a change of all nodes, and to reports.
 
-    Gain: a traceback on the controller, which ends the run for all nodes half-way.
+    Gain: A traceback on the controller, which ends the run for all nodes half-way.
     Precedent: CWE-755.
-    Result: the node is one that failed, with why; the lines of the others are theirs.
+    Result: The node has failed, with the reason; the lines of the other nodes stay the same.
     """
     hosts_file = inventory(tmp_path / "one", fleet)
     names = {"asked", "plan", "convergence", "probes", "status", "taken"}
@@ -438,11 +442,11 @@ def test_wrong_types_end_in_words(tmp_path: pathlib.Path, fleet: dict[str, NodeS
 def test_a_node_that_lies_is_not_changed_and_the_others_are(
     tmp_path: pathlib.Path, fleet: dict[str, NodeState]
 ) -> None:
-    """Have the run go on with a node whose answer was refused, or end at the barrier of a change for wrong types.
+    """Make a run go on with a refused node, or end at the barrier of a change, by wrong types.
 
-    Gain: a node that holds the others up, or is brought to a state that its lies made.
+    Gain: A node that blocks the others, or gets a state that its lies made.
     Precedent: CWE-345, CWE-755.
-    Result: every action for that node fails in words, and the gate names it.
+    Result: Every action for that node fails with an explanation, and the gate names it.
     """
     hosts_file = inventory(tmp_path / "one", fleet)
     nodes = {name: fleets.LAB[name] for name in NODES}

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Attacks by root on a node, who writes the answers of all modules that Ansible runs there.
 
-Ansible has its default configuration here: facts become variables, which the clone's ansible.cfg turns off.
+Ansible has its default configuration here: facts become variables, which the repository's ansible.cfg switches off.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ print(json.dumps({{"changed": False, **answers.get(module, answers["*"])}}))
 
 
 class Fleet:
-    """An inventory of two nodes. Root on n1 answers as he likes; n2 is honest, and says nothing of interest."""
+    """An inventory of two nodes: root on n1 controls its answers, n2 is honest."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -120,7 +120,7 @@ class Fleet:
         )  # fmt: skip
 
     def play(self, *tasks: t.Mapping[str, t.Any], gather: bool = False, more: t.Sequence[t.Any] = ()) -> str:
-        """What a play of these tasks prints, as one line; `more` are the plays after it."""
+        """Return the output of a play with these tasks, as one line; `more` are the plays after it."""
         first = {"hosts": "calico_nodes", "gather_facts": gather, "tasks": list(tasks)}
         path = self.folder / "play.yml"
         path.write_text(json.dumps([first, *more]))
@@ -134,7 +134,7 @@ def fleet(tmp_path: pathlib.Path) -> Fleet:
 
 
 def seen(*names: str) -> dict[str, t.Any]:
-    """A task that prints which of these variables there are."""
+    """Return a task that prints which of these variables are defined."""
     shown = " ".join(f"{name}={{{{ {name} is defined }}}}" for name in names)
     return {"ansible.builtin.debug": {"msg": shown}}
 
@@ -143,8 +143,8 @@ def test_facts_in_a_modules_answer_open_no_policy(fleet: Fleet) -> None:
     """Return ansible_facts with a policy for the whole fleet, and other keys that Ansible obeys, from modules.
 
     Gain: any policy for the fleet, other hosts in the inventory, any variable.
-    Precedent: CVE-2016-9587 (root on a node ran commands on the controller by facts that it returned).
-    Result: only documented keys pass, and policy_explain stays DENY.
+    Precedent: CVE-2016-9587 (root on a node ran commands on the controller through returned facts).
+    Result: Only documented keys pass, and policy_explain still answers DENY.
     """
     fleet.answers(OBEYED)
     names = sorted(ARGUMENTS)
@@ -171,7 +171,7 @@ def test_facts_in_a_modules_answer_open_no_policy(fleet: Fleet) -> None:
 def test_facts_in_an_answer_to_an_ad_hoc_task_pass_neither(fleet: Fleet) -> None:
     """Return the same keys to `ansible -m` of a module that needs nothing from the controller.
 
-    Gain: facts that a cache keeps for the runs that follow.
+    Gain: Facts that a cache keeps for later runs.
     Precedent: CVE-2016-9587.
     Result: the answer is printed without them.
     """
@@ -186,8 +186,8 @@ def test_facts_in_an_answer_that_is_waited_for_open_no_policy(fleet: Fleet, poll
 
     Gain: any policy for the fleet.
     Precedent: CVE-2016-9587.
-    Result: an answer that is waited for is filtered; that of async_status, a module of Ansible's, sets facts, which the
-    compiler does not read.
+    Result: The final answer is filtered. That of async_status, a module of Ansible, sets facts, which the compiler does
+    not read.
     """
     fleet.answers({**OBEYED, "routes": []})
     status = {"ansible.builtin.async_status": {"jid": "{{ job.ansible_job_id }}"}, "register": "end"}
@@ -208,7 +208,7 @@ def test_facts_in_an_answer_that_is_waited_for_open_no_policy(fleet: Fleet, poll
 
 
 def test_facts_that_are_gathered_open_no_policy(fleet: Fleet) -> None:
-    """Return a policy for the fleet among the facts that Ansible gathers by itself.
+    """Return a policy for the fleet among the facts that Ansible gathers itself.
 
     Gain: any policy for the fleet.
     Precedent: CVE-2016-9587.
@@ -244,9 +244,9 @@ def test_a_node_does_not_become_another_one(fleet: Fleet) -> None:
 
 @pytest.mark.parametrize("name", ["calico_node_mode", "inventory_dir"])
 def test_a_fact_is_no_variable_of_a_role(fleet: Fleet, name: str) -> None:
-    """Give the run another mode, or lift its limits, by a fact named like a variable of the role.
+    """Give the run another mode, or lift its limits, by a fact named like a role variable.
 
-    Gain: another encapsulation for the whole fleet, sessions that are interrupted, another lockfile.
+    Gain: Another encapsulation for the whole fleet, interrupted sessions, another lockfile.
     Precedent: CWE-915.
     Result: the host is refused and named before a task of the role reads the variable, and the others go on.
     """
@@ -257,11 +257,11 @@ def test_a_fact_is_no_variable_of_a_role(fleet: Fleet, name: str) -> None:
 
 
 def test_a_fact_is_no_option_of_a_playbook(fleet: Fleet) -> None:
-    """Have playbooks/explain.yml write its answer to a path of the node's choice on the controller.
+    """Make playbooks/explain.yml write its answer to a path of the node's choice on the controller.
 
-    Gain: a file on the controller, with text of the attacker's in it.
+    Gain: A file on the controller with the attacker's text.
     Precedent: CWE-73.
-    Result: options of playbooks come from the command line alone.
+    Result: Options of playbooks come only from the command line.
     """
     target = fleet.folder / "written"
     fleet.answers({"ansible_facts": {"answer_file": str(target), "output": "none", "expect": "allow"}})

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by another node: answers of every kind, tampered with at random places."""
+"""Attacks by another node: answers of every kind, changed at random places."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def taken(part: t.Mapping[str, t.Any]) -> list[t.Any]:
 
 
 def test_hostile_answers_about_workloads() -> None:
-    """Tamper with what a node tells of its workloads, at any place.
+    """Tamper with a node's answer about its workloads, at random places.
 
-    Gain: addresses of others in their rules, or a line in another program's input.
+    Gain: Addresses of others in their rules, or a line in another program's input.
     Precedent: CWE-20, CWE-93.
-    Result: what passes are single addresses in the node's own blocks; what other nodes told is passed on as ever.
+    Result: Only single addresses in the node's own blocks pass; the answers of other nodes are passed on unchanged.
     """
     chance = random.Random(SEED)
     honest = {
@@ -93,7 +93,7 @@ def test_hostile_answers_about_workloads() -> None:
 
 
 class Fleet:
-    """A fleet of three with a lockfile, and what its nodes answer."""
+    """A fleet of three nodes with a lockfile, and the answers of its nodes."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         hosts = fleets.hosts(POOL, nodes=NODES, workloads=WORKLOADS)
@@ -114,7 +114,7 @@ class Fleet:
         self.honest = self.compile(self.answers)
 
     def compile(self, said: t.Mapping[str, t.Any]) -> fleet_source.Compiled:
-        """What a run makes of these answers."""
+        """Return what a run compiles from these answers."""
         read = observed_nodes.read(said)
         return fleet_source.compile_targets(
             self.task_vars, read.states, given=read.journals, passwords=read.passwords, refused=read.refused
@@ -131,11 +131,11 @@ def fleet(tmp_path: pathlib.Path) -> Fleet:
 
 
 def test_hostile_answers_about_a_node(fleet: Fleet) -> None:
-    """Tamper with what a node says that it has: its state, its blocks, its journal.
+    """Tamper with a node's answer about itself: its state, its blocks, its journal.
 
-    Gain: blocks or addresses of others, or no plan for anybody.
+    Gain: Blocks or addresses of others, or no plan for any node.
     Precedent: CWE-20, CWE-345.
-    Result: the plan of the other nodes is the same as with honest answers, and nothing is written meanwhile.
+    Result: The plan of the other nodes is the same as with honest answers, and nothing is written.
     """
     chance = random.Random(SEED)
     before = fleet.lockfile.read_text()
@@ -158,11 +158,11 @@ def test_hostile_answers_about_a_node(fleet: Fleet) -> None:
 
 
 def test_hostile_generations() -> None:
-    """Tamper with the list of generations that a node has.
+    """Tamper with a node's list of generations.
 
     Gain: an error on the controller that ends the run for all.
     Precedent: CWE-755.
-    Result: generations of the types that there are, or a refusal in words.
+    Result: Generations with the documented types, or a refusal in words.
     """
     chance = random.Random(SEED)
     honest = answers.node_info(None)
@@ -181,11 +181,11 @@ def _read(said: t.Mapping[str, t.Any], reader: t.Any) -> dict[str, t.Any]:
 
 
 def test_hostile_reports() -> None:
-    """Tamper with what a node says of a change, of probes and of its state.
+    """Tamper with a node's report on a change, on probes and on its state.
 
     Gain: an error on the controller, or others' lines in the report.
     Precedent: CWE-20, CWE-755.
-    Result: the node's own lines differ, those of others do not.
+    Result: Only the node's own lines differ.
     """
     chance = random.Random(SEED)
     targets = Targets()
@@ -223,11 +223,11 @@ def test_hostile_reports() -> None:
 
 
 def test_a_refusal_is_one_sentence(fleet: Fleet) -> None:
-    """Write line breaks and control characters where the controller shows what is wrong.
+    """Put line breaks and control characters where the controller prints an error.
 
     Gain: forged lines on the operator's terminal.
     Precedent: CWE-117, CWE-150.
-    Result: what is shown of a value is one line of printable characters, cut at 80.
+    Result: A value is printed as one line of printable characters, cut at 80.
     """
     chance = random.Random(SEED)
     for number in range(REPORTED // 10):

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by another node whose words reach the programs that write this node's firewall and routing.
+"""Attacks by another node whose texts reach the programs that write this node's firewall and routing.
 
-The border on the controller is passed over here: what a node tells goes straight to the writers, and these to the real
+The controller's checks are skipped here: a node's texts go straight to the code that writes, and from there to the real
 ipset, iptables of both backends, ip6tables and BIRD, in a network namespace.
 """
 
@@ -44,7 +44,7 @@ UNITS = pathlib.Path(__file__).resolve().parents[4] / "roles" / "calico_node" / 
 
 
 class Node:
-    """A network namespace, its firewall, and a file that nobody may write."""
+    """A network namespace, its firewall, and a file that no attack may write."""
 
     def __init__(self, kernel: LinuxKernel, file: pathlib.Path) -> None:
         self.kernel = kernel
@@ -67,7 +67,7 @@ class Node:
         return self.bring(NodePolicyTables().with_policy(STATE, (), others))
 
     def firewall(self) -> dict[str, list[str]]:
-        """All sets and rules, without counters."""
+        """Return all sets and rules, without counters."""
         found = {}
         for program in ("ipset save", "iptables-save", "ip6tables-save"):
             done = self.kernel.run(program.split())
@@ -85,11 +85,11 @@ def node(request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: py
 
 
 def test_a_line_break_in_an_address_is_no_command(node: Node) -> None:
-    """Smuggle a command of ipset's into another node through an endpoint's address.
+    """Smuggle an ipset command into another node through an endpoint's address.
 
-    Gain: root on every other node, for `save -file` writes any file.
+    Gain: Root on every other node, since `save -file` writes any file.
     Precedent: CWE-93.
-    Result: the address is left out of its set and named; sets and rules are those without it, and no file is written.
+    Result: The address is left out of its set and named; sets and rules have all but it, and no file is written.
     """
     good = "10.244.3.77"
     assert node.told(dataclasses.replace(OTHER, addresses=(good,))) == []
@@ -106,11 +106,11 @@ def test_a_line_break_in_an_address_is_no_command(node: Node) -> None:
 
 
 def test_a_member_longer_than_a_line_of_ipsets_is_no_second_line(node: Node) -> None:
-    """Have ipset take the end of a long address for its next line: it reads lines into 1024 bytes.
+    """Make ipset read the end of a long address as its next line, since it reads lines into 1024 bytes.
 
     Gain: root on every other node, without a line break in the text.
-    Precedent: CWE-120, as an input that is cut at the size of a buffer and read on.
-    Result: the address is left out; no file is written.
+    Precedent: CWE-120, as an input that is cut at the size of a buffer and continued.
+    Result: The address is left out, and no file is written.
     """
     assert node.told(OTHER) == []
     expected = node.firewall()
@@ -131,9 +131,9 @@ def test_a_member_longer_than_a_line_of_ipsets_is_no_second_line(node: Node) -> 
 def test_what_is_no_single_address_widens_no_rule(node: Node) -> None:
     """Put an option, a name or a range in the place of an address.
 
-    Gain: a member that is never repaired (`nomatch`), names that root looks up in DNS, sets of millions of members.
+    Gain: A member that is never repaired (`nomatch`), names that root resolves by DNS, sets of millions of members.
     Precedent: CWE-88.
-    Result: each is left out and named, and the sets are those without it.
+    Result: Each is left out and named, and the sets have all but it.
     """
     good = (*OTHER.addresses, "10.244.3.99", "fd00::99")
     assert node.told(dataclasses.replace(OTHER, addresses=good)) == []
@@ -153,7 +153,7 @@ def test_an_option_that_was_smuggled_in_before_is_repaired(node: Node) -> None:
 
     Gain: a rule that never matches an address again, which no run repairs.
     Precedent: none known.
-    Result: the option goes, the member stays, and nothing is left to do.
+    Result: The option is removed, the member stays, and nothing is left to do.
     """
     node.told(OTHER)
     expected = node.firewall()
@@ -165,11 +165,11 @@ def test_an_option_that_was_smuggled_in_before_is_repaired(node: Node) -> None:
 
 
 def test_no_text_of_an_endpoint_is_a_command_or_stops_the_others(node: Node) -> None:
-    """Put hostile texts into each field of an endpoint: names, labels, profiles, ports, interface, namespace.
+    """Put hostile texts into each field of an endpoint: name, labels, profiles, ports, interface, namespace.
 
-    Gain: rules and sets of the attacker's on other nodes, or nodes that stop being repaired.
+    Gain: The attacker's rules and sets on other nodes, or nodes that are no longer repaired.
     Precedent: CWE-77.
-    Result: rules are those without the endpoint, everybody else's members are in the sets, and no file is written.
+    Result: The rules are those without the endpoint, all other members are in the sets, and no file is written.
     """
     node.told(OTHER)
     rules = {name: lines for name, lines in node.firewall().items() if name != "ipset save"}
@@ -186,11 +186,12 @@ def test_no_text_of_an_endpoint_is_a_command_or_stops_the_others(node: Node) -> 
 
 @pytest.mark.parametrize("family", [4, 6])
 def test_a_rule_with_a_line_break_is_no_second_rule(node: Node, family: int) -> None:
-    """Smuggle a line into iptables-restore through a rule, the name of a chain, and a rule longer than its buffer.
+    """Smuggle a line into iptables-restore through a rule, a chain's name, or a rule longer than its buffer.
 
     Gain: any rule in any chain, in the same transaction as the node's own.
     Precedent: CWE-93.
-    Result: the chain is set aside and closed behind its good rules, all others are written; INPUT has the hook alone.
+    Result: The chain is set aside and closed after its valid rules, and all others are written; INPUT has only the
+    hook.
     """
     hook = (Hook("INPUT", "-j cali-INPUT"),)
     net = "fd00::/8" if family == 6 else "10.0.0.0/8"
@@ -227,7 +228,7 @@ def test_a_rule_with_a_line_break_is_no_second_rule(node: Node, family: int) -> 
 
 
 def test_an_interface_with_a_rule_in_its_name_is_no_rule(node: Node) -> None:
-    """Name an interface so that iptables takes the rest of the name for another condition or target.
+    """Name an interface so that iptables reads the rest of the name as another condition or target.
 
     Gain: a rule that accepts what it should match.
     Precedent: CWE-88.
@@ -252,11 +253,12 @@ def test_an_interface_with_a_rule_in_its_name_is_no_rule(node: Node) -> None:
 
 
 def test_no_text_of_a_session_is_a_statement_of_birds(tmp_path: pathlib.Path) -> None:
-    """Put hostile texts into each field that bird.cfg is rendered from: names of nodes, patterns, addresses, symbols.
+    """Put hostile texts into each field of bird.cfg: names of nodes, patterns, addresses, symbols.
 
-    Gain: protocols and routes of the attacker's in BIRD, or files that it includes.
+    Gain: The attacker's protocols and routes in BIRD, or files that it includes.
     Precedent: CWE-94.
-    Result: what is no token is refused by name; with the rest BIRD's own parser finds the protocols that were meant.
+    Result: A text that is not a token is refused by name. With all others, BIRD's own parser finds exactly the intended
+    protocols.
     """
     content = STATE.to_dict()["bird"]
     plain = bird_config.render(content)
@@ -288,7 +290,7 @@ _STATEMENT = re.compile(r"^(?:protocol|filter|function|include|define|template)\
 
 
 def _parse(folder: pathlib.Path, text: str) -> str:
-    """What BIRD says against it."""
+    """Return BIRD's complaint about the configuration, or ""."""
     config = folder / "bird.cfg"
     config.write_text(text)
     done = subprocess.run(["bird", "-p", "-c", str(config)], capture_output=True, text=True, timeout=20, check=False)
@@ -296,11 +298,11 @@ def _parse(folder: pathlib.Path, text: str) -> str:
 
 
 def test_no_name_of_a_unit_is_an_option_or_a_pattern(tmp_path: pathlib.Path) -> None:
-    """Give a unit a name that systemctl takes for an option, a pattern of all units, or a path.
+    """Give a unit a name that systemctl reads as an option, a pattern of all units, or a path.
 
-    Gain: `--root=`, `*.service` or a file of the attacker's enabled as root.
+    Gain: `--root=`, `*.service` or the attacker's file enabled as root.
     Precedent: CWE-88.
-    Result: refused by name before systemctl runs; the units that are shipped have what systemd takes for theirs alone.
+    Result: The name is refused before systemctl runs; the shipped units have names that systemd reads only as theirs.
     """
     ran = tmp_path / "ran"
     program = tmp_path / "systemctl"

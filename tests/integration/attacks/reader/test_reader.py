@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Attacks by a member of group `calico`.
 
-The agent as nodes run it, processes of real users, the shim as container runtimes execute it. How long an ADD takes
-beside all of this bench/hostile_reader.py measures; nothing here depends on a clock.
+The agent runs as on nodes, processes belong to real users, and the shim is executed as by container runtimes.
+bench/hostile_reader.py measures how long an ADD takes beside all of this; nothing here depends on a clock.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def daemon(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.
 def held(
     daemon: Daemon, count: int, said: str, wanted: int = 0, uid: int = MEMBER
 ) -> t.Iterator[list[dict[str, t.Any]]]:
-    """What a member is answered who has that many connections open; he keeps them."""
+    """Open so many connections as a member, and yield the answers to them while they stay open."""
     process = start(daemon, uid, [GID], HOLD)
     assert process.stdin and process.stdout
     try:
@@ -93,7 +93,7 @@ def held(
 
 
 def attach(daemon: Daemon, name: str) -> None:
-    """By the shim, as a container runtime does it."""
+    """Attach a workload through the shim, as a container runtime does."""
     shim = Shim(daemon.folder / "lib" / "cni", daemon.socket)
     variables = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": name, "CNI_NETNS": daemon.netns(name), "CNI_IFNAME": "eth0"}
     stdin = b'{"cniVersion":"1.0.0","name":"pods","type":"calico"}'
@@ -105,11 +105,11 @@ def attach(daemon: Daemon, name: str) -> None:
 
 @pytest.mark.parametrize("number", [1, 255, 256, 257, 3000])
 def test_a_supplementary_group_counts(daemon: Daemon, number: int) -> None:
-    """Keep members out by giving them more groups than the agent reads.
+    """Exclude members by giving them more groups than the agent reads.
 
-    Gain: readers are refused, and administrators make them root instead.
+    Gain: Readers are refused, and administrators make them root instead.
     Precedent: none known.
-    Result: the kernel's whole list of groups is read, whatever its length.
+    Result: The agent reads the kernel's whole list of groups, whatever its length.
     """
     groups = [GID, *range(70000, 70000 + number - 1)]
     assert ask(daemon, MEMBER, "version", groups=groups)["api"] == 1
@@ -119,11 +119,11 @@ def test_a_supplementary_group_counts(daemon: Daemon, number: int) -> None:
 
 
 def test_selectors_are_short_and_not_kept(daemon: Daemon) -> None:
-    """Have the agent parse and keep selectors of a megabyte.
+    """Make the agent parse and keep selectors of a megabyte.
 
-    Gain: the memory of a process that the kernel ends last, until none is left.
+    Gain: The memory of a process that the kernel kills last, until none is left.
     Precedent: CWE-770.
-    Result: longer ones than 4 KiB are refused, and of shorter ones nothing is kept.
+    Result: Selectors longer than 4 KiB are refused, and shorter ones are not kept.
     """
     long = "a == 'b'" + " " * 4089
     error = ask(daemon, MEMBER, "workload.list", selector=long)
@@ -148,11 +148,11 @@ def test_selectors_are_short_and_not_kept(daemon: Daemon) -> None:
 
 
 def test_roots_bytes_are_roots_own(daemon: Daemon) -> None:
-    """Fill what the agent keeps of requests that are not complete.
+    """Fill the agent's buffers for incomplete requests.
 
     Gain: root's ADD is refused, and no container starts.
     Precedent: CWE-770.
-    Result: what others have incomplete has bounds of its own, and root attaches.
+    Result: Incomplete requests of other users have a bound of their own, and root attaches.
     """
     before = daemon.memory()
     with contextlib.ExitStack() as stack:
@@ -164,11 +164,11 @@ def test_roots_bytes_are_roots_own(daemon: Daemon) -> None:
 
 
 def test_connections_are_limited_for_each_user(daemon: Daemon) -> None:
-    """Take all connections that the agent has.
+    """Use up all of the agent's connections.
 
     Gain: root and all other members are shut out.
     Precedent: CWE-400.
-    Result: a user has 32, all users but root 128, and root's are apart.
+    Result: A user has 32 connections, all users except root have 128, and root's are separate.
     """
     with held(daemon, 33, '{"id":7,"method":"watch"}\n', wanted=29) as heard:
         errors = [answer["error"]["message"] for answer in heard]
@@ -194,7 +194,7 @@ def test_answers_that_nobody_reads_are_bounded(daemon: Daemon) -> None:
 
     Gain: the agent's memory.
     Precedent: CWE-770 (the "slow read" attack on web servers).
-    Result: with 4 MiB of answers unread a user is given no more.
+    Result: A user with 4 MiB of unread answers gets no more.
     """
     names = [f"w{number}" for number in range(6)]
     for name in names:
@@ -220,11 +220,11 @@ def test_answers_that_nobody_reads_are_bounded(daemon: Daemon) -> None:
 
 
 def test_what_only_root_may(daemon: Daemon) -> None:
-    """Change the node by the API that members may read.
+    """Change the node through the API that members may read.
 
     Gain: any address, any workload, any state of the node.
     Precedent: CWE-862.
-    Result: each method that changes and each parameter of root's is refused by name.
+    Result: Each changing method and each parameter reserved for root is refused by name.
     """
     with AgentClient(daemon.socket) as client:
         methods = ["workload.add", "workload.delete", "workload.label", "node.apply", "resync"]
@@ -249,11 +249,11 @@ def test_what_only_root_may(daemon: Daemon) -> None:
 
 
 def test_all_of_it_at_once(daemon: Daemon) -> None:
-    """Do the worst of all of this at the same time, as several users.
+    """Run all of these attacks at the same time, as several users.
 
-    Gain: no container starts any more, and the journal is full of the attack.
+    Gain: No container starts any more, and the attack fills the journal.
     Precedent: CWE-400.
-    Result: root attaches, other members are answered, memory and journal do not grow, and the agent is as before.
+    Result: Root attaches, other members get answers, memory and journal do not grow, and the agent works as before.
     """
     daemon.in_sync()
     before, log = daemon.memory(), daemon.log.stat().st_size
@@ -280,9 +280,9 @@ def test_all_of_it_at_once(daemon: Daemon) -> None:
 
 @pytest.mark.parametrize("carrier", ["nc", "python3"])
 def test_a_refusal_reaches_who_attaches(tmp_path: pathlib.Path, carrier: str) -> None:
-    """Have root refused in a form that a container runtime takes for an agent that is down.
+    """Make the agent refuse root in a form that a container runtime takes for a stopped agent.
 
-    Gain: a DEL is written down for later and reported as done although the agent runs.
+    Gain: A DEL is stored for later and reported as done although the agent runs.
     Precedent: none known.
     Result: a refusal has the form of the request that it refuses, with a code and a message.
     """

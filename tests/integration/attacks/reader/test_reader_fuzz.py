@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a member of group `calico`, at random: 10,000 lines, 100,000 with HOST_ROUTING_SOAK=1."""
+"""Random attacks by a member of group `calico`: 10,000 lines, 100,000 with HOST_ROUTING_SOAK=1."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ PIECES = (
 
 
 def line(chance: random.Random) -> bytes:
-    """A request that asks for something odd, or one that is damaged, or noise. Never an empty line."""
+    """Return an odd request, a damaged one, or noise; never an empty line."""
     method = chance.choice([*QUICK, *QUICK, *QUICK, *CHANGING, "workload.check", "", "x" * 3000, "__class__"])
     params = json.loads(json.dumps(READING.get(method, {})))
     for _ in range(chance.randrange(3)):
@@ -128,11 +128,11 @@ def written(daemon: Daemon) -> dict[str, t.Any]:
 
 
 def test_ten_thousand_lines(daemon: Daemon) -> None:
-    """Say anything at all to the API.
+    """Send random lines to the API.
 
-    Gain: a crash of the agent, an error in it that says too much, or something changed.
+    Gain: A crash of the agent, an error that reveals too much, or a change.
     Precedent: CWE-20.
-    Result: each line has one answer with a result or a documented code, and nothing is written.
+    Result: Each line gets one answer with a result or a documented code, and nothing is written.
     """
     before = written(daemon)
     memory = daemon.memory()
@@ -158,11 +158,11 @@ def test_ten_thousand_lines(daemon: Daemon) -> None:
 
 
 def test_requests_in_pieces(daemon: Daemon) -> None:
-    """Send requests byte by byte, and go away in the middle.
+    """Send requests byte by byte, and disconnect in the middle.
 
-    Gain: requests of others are mixed up, or what was read stays in memory.
+    Gain: Mixed-up requests of others, or memory that stays used.
     Precedent: CWE-444.
-    Result: pieces make no difference.
+    Result: The pieces make no difference.
     """
     source = """\
 import json, random, socket, sys

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a workload whose runtime hands its wishes to the CNI plugin unchecked.
+"""Attacks by a workload whose runtime passes its parameters to the CNI plugin unchecked.
 
-Names, labels, bandwidth, prevResult; at random: 1,000 calls, 10,000 with HOST_ROUTING_SOAK=1.
+They concern names, labels, bandwidth and prevResult, at random: 1,000 calls, 10,000 with HOST_ROUTING_SOAK=1.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ ARGUMENTS = (
 
 
 def spoiled(value: t.Any, chance: random.Random) -> t.Any:
-    """A copy in which something, however deep, is odd, missing or too much."""
+    """Return a copy in which one part, at any depth, is odd, missing or added."""
     copy = json.loads(json.dumps(value))
     inside = copy
     while True:
@@ -81,7 +81,7 @@ def spoiled(value: t.Any, chance: random.Random) -> t.Any:
 
 
 def call(chance: random.Random, netns: str) -> bytes:
-    """A request in the shim's form."""
+    """Return a request in the shim's form."""
     environment = {
         "CNI_COMMAND": chance.choice(COMMANDS),
         "CNI_CONTAINERID": chance.choice(["c1", "c1", "x" * 128, "x" * 129, "../x", "a b", ".", "é", ""]),
@@ -148,11 +148,11 @@ def stands(daemon: Daemon) -> dict[str, t.Any]:
 
 
 def test_a_thousand_calls(daemon: Daemon) -> None:
-    """Have the runtime execute the plugin with anything at all.
+    """Make the runtime execute the plugin with random input.
 
-    Gain: a crash of the agent, or a file, an address or a device by a name of the workload's choice.
+    Gain: A crash of the agent, or a file, an address or a device with a name of the workload's choice.
     Precedent: CVE-2021-20206 (libcni: a name that leads to another program), CWE-20.
-    Result: each call has a result, or an error with a code, a message and no traceback, and leaves nothing.
+    Result: Each call returns a result, or an error with a code, a message and no traceback, and leaves nothing behind.
     """
     before = stands(daemon)
     memory = daemon.memory()
@@ -193,11 +193,11 @@ def test_a_thousand_calls(daemon: Daemon) -> None:
     ids=["a line break", "a label", "an escape", "a device", "a container"],
 )
 def test_wishes_by_the_shim(daemon: Daemon, variable: str, value: str, code: int, said: str) -> None:
-    """Give the runtime a wish that reads as something else.
+    """Give the runtime a parameter that reads as something else.
 
-    Gain: another variable, a path, or what an administrator's terminal obeys.
+    Gain: Another variable, a path, or control characters for an administrator's terminal.
     Precedent: CWE-93.
-    Result: the plugin refuses it by name, and attaches nothing.
+    Result: The plugin refuses the parameter by name, and attaches nothing.
     """
     before = stands(daemon)
     shim = Shim(daemon.folder / "lib" / "cni", daemon.socket)

@@ -57,7 +57,7 @@ def wanted() -> NodeState:
 
 
 def spoofed(wanted: NodeState) -> list[str]:
-    """Addresses that a workload does not have: another workload's here and elsewhere, nodes', and anybody's."""
+    """Return foreign source addresses: of another workload here and elsewhere, of nodes, and unrelated ones."""
     elsewhere = next(route for route in wanted.bird_routes if route.node == "node2").destination
     return [
         endpoint(wanted, "app").address,
@@ -75,7 +75,7 @@ def spoofed(wanted: NodeState) -> list[str]:
 def test_a_workload_cannot_send_as_somebody_else(host: Host, wanted: NodeState, how: str) -> None:
     """Send packets from other workloads', nodes' and foreign addresses, to the host and through it, without policy.
 
-    Gain: what others are allowed, and answers of others to it that hide who asked.
+    Gain: Access that others are allowed, and answers from others that hide the sender.
     Precedent: CWE-290.
     Result: only packets with the workload's own source arrive.
     """
@@ -100,9 +100,9 @@ def test_a_workload_cannot_send_as_somebody_else(host: Host, wanted: NodeState, 
 def test_a_workload_cannot_advertise_itself_as_router(host: Host, wanted: NodeState, how: str) -> None:
     """Send a Router Advertisement to an IPv4-only node that has no policy.
 
-    Gain: the host's default route of IPv6, and with it all of the host's own IPv6 traffic.
+    Gain: The host's IPv6 default route, and with it all of the host's own IPv6 traffic.
     Precedent: CVE-2020-13597.
-    Result: the host takes no route, address or MTU from it.
+    Result: The host accepts no route, address or MTU from it.
     """
     host.make(how, wanted)
     control = host.control()
@@ -116,11 +116,11 @@ def test_a_workload_cannot_advertise_itself_as_router(host: Host, wanted: NodeSt
 
 
 def test_what_a_workload_advertised_before_is_removed(host: Host, wanted: NodeState) -> None:
-    """Have the host take a Router Advertisement before it runs this release, and keep what it gave.
+    """Make the host accept a Router Advertisement before it runs this release.
 
-    Gain: the host's default route of IPv6, and with it all of the host's own IPv6 traffic.
+    Gain: The host's IPv6 default route, and with it all of the host's own IPv6 traffic.
     Precedent: CVE-2020-13597.
-    Result: the plan names what was taken, and removes it without interrupting the workload.
+    Result: The plan names the accepted addresses and routes, and removes them without interrupting the workload.
     """
     host.make("plan", wanted)
     web = endpoint(wanted, "web")
@@ -156,11 +156,11 @@ def test_what_a_workload_advertised_before_is_removed(host: Host, wanted: NodeSt
 
 @pytest.mark.parametrize("how", ["plan", "attach"])
 def test_forged_arp_does_not_fill_the_neighbour_table(host: Host, wanted: NodeState, how: str) -> None:
-    """Send thousands of ARP requests and replies, each from another address.
+    """Send thousands of ARP requests and replies, each with another address.
 
-    Gain: a full neighbour table, and no new neighbour for anybody on the host.
+    Gain: A full neighbour table, and no new neighbour for the host and its workloads.
     Precedent: CWE-770.
-    Result: the host keeps the workload's own entry alone.
+    Result: The host keeps only the workload's own entry.
     """
     host.make(how, wanted)
     web = endpoint(wanted, "web")
@@ -187,11 +187,11 @@ def test_forged_arp_does_not_fill_the_neighbour_table(host: Host, wanted: NodeSt
 
 
 def test_a_workload_cannot_route_by_the_senders_list(host: Host, wanted: NodeState) -> None:
-    """Send a packet to the host with a list of stations that leads on to another workload (loose source routing).
+    """Send a packet with a source route that leads to another workload (loose source routing).
 
-    Gain: packets that reach others from an address of the host's choosing, past filters for forwarded packets.
+    Gain: Packets that reach others from an address of the host's choosing, past filters for forwarded packets.
     Precedent: CWE-291, CVE-1999-0909.
-    Result: the host drops such packets, whatever it is set to for all interfaces.
+    Result: The host drops such packets, whatever its setting for all interfaces.
     """
     host.make("attach", wanted)
     web, app = endpoint(wanted, "web"), endpoint(wanted, "app")
@@ -211,11 +211,11 @@ def test_a_workload_cannot_route_by_the_senders_list(host: Host, wanted: NodeSta
 
 
 def test_a_workload_cannot_redirect_the_host(host: Host, wanted: NodeState) -> None:
-    """Answer what the host sends through a guest that routes with ICMP redirects to another address.
+    """Answer the host's packets through a routing guest with ICMP redirects to another address.
 
     Gain: the host's traffic to a network of the attacker's choosing.
     Precedent: CWE-940.
-    Result: the host's route stays as it is.
+    Result: The host's route does not change.
     """
     host.make("attach", wanted)
     web = endpoint(wanted, "web")
@@ -244,11 +244,11 @@ def test_a_workload_cannot_redirect_the_host(host: Host, wanted: NodeState) -> N
 
 
 def test_no_device_of_ours_believes_its_neighbours(host: Host, wanted: NodeState) -> None:
-    """Find a device that is left open, whatever the host's defaults are.
+    """Find a device whose settings are open because of the host's defaults.
 
     Gain: addresses, routes and redirects that the attacker chooses.
     Precedent: CVE-2020-13597.
-    Result: all settings are closed on host ends and tunnel devices, and are closed again when somebody opens them.
+    Result: All settings are closed on host ends and tunnel devices, and are closed again when a program opens them.
     """
     host.make("attach", wanted)
     devices = [*(one.interface for one in wanted.workloads), *(one.name for one in wanted.devices)]
@@ -262,11 +262,11 @@ def test_no_device_of_ours_believes_its_neighbours(host: Host, wanted: NodeState
 
 
 def test_a_host_that_overrules_the_check_is_refused(host: Host, wanted: NodeState) -> None:
-    """Send as somebody else on a host whose administrator set rp_filter to 2 for all interfaces.
+    """Send with a foreign source on a host whose administrator set rp_filter to 2 for all interfaces.
 
-    Gain: what others are allowed.
+    Gain: Access that others are allowed.
     Precedent: CWE-290.
-    Result: the plan refuses the host and says what to set.
+    Result: The plan refuses the host and names the setting to change.
     """
     host.kernel.sysctl_write("net/ipv4/conf/all/rp_filter", "2")
     (problem,) = plan_node(host.kernel, wanted).problems

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a local user who decides where the path of a network namespace leads.
+"""Attacks by a local user who controls where the path of a network namespace leads.
 
-The agent as nodes run it, asked by the shim as a container runtime does; the namespaces have IPv4 and IPv6.
+The agent runs as on nodes, and the shim calls it as a container runtime does. The namespaces have IPv4 and IPv6.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def node(shared: Node) -> t.Iterator[Node]:
 
 
 def test_a_path_that_is_used_again_is_not_attached_to(node: Node) -> None:
-    """Have a container's address by being the next to have its path, as a process id or a name that is used again.
+    """Reuse the path of a container that ended, as a process ID or a name, to get its address.
 
-    Gain: the address of a container that ended, and with it what policy allows to that one.
-    Precedent: CWE-367, and CWE-340 for inodes that are used again.
-    Result: the new namespace stays as it is, the agent says so once, and DEL releases the address.
+    Gain: The address of a container that ended, and with it its permissions in policy.
+    Precedent: CWE-367, and CWE-340 for reused inodes.
+    Result: The new namespace is not changed, the agent reports it once, and DEL releases the address.
     """
     before, inode = node.said(), node.path("pod").stat().st_ino
     device = node.run("ADD", node.path("pod")).host_end
@@ -62,11 +62,11 @@ def test_a_path_that_is_used_again_is_not_attached_to(node: Node) -> None:
 
 
 def test_a_link_to_another_container_is_not_followed_by_a_repair(node: Node) -> None:
-    """Turn the link by which a container was attached to another container, then have the agent repair.
+    """Point the link through which a container was attached to another container, then have the agent repair.
 
     Gain: an interface and an address inside a container of another user.
-    Precedent: CWE-61; of the same kind CVE-2021-30465 (runc).
-    Result: nothing is made in the other container, and the first one keeps what it has.
+    Precedent: CWE-61; of the same kind as CVE-2021-30465 (runc).
+    Result: Nothing is created in the other container, and the first one keeps its interface.
     """
     link = node.link(node.path("mine"))
     added = node.run("ADD", link)
@@ -88,11 +88,11 @@ def test_a_link_to_another_container_is_not_followed_by_a_repair(node: Node) -> 
 
 @pytest.mark.parametrize("of", ["agent", "init"])
 def test_a_link_to_the_hosts_own_namespace_is_not_followed_by_a_repair(node: Node, of: str) -> None:
-    """Turn the link to the namespace of the host itself, then have the agent repair.
+    """Point the link to the host's own namespace, then have the agent repair.
 
-    Gain: the container's address and default route on the host: its traffic goes to the container.
+    Gain: The container's address and default route on the host, whose traffic then goes to the container.
     Precedent: CWE-61.
-    Result: nothing is made in the host's namespace, and the agent is in sync.
+    Result: Nothing is created in the host's namespace, and the agent is in sync.
     """
     link = node.link(node.path("mine"))
     added = node.run("ADD", link)
@@ -106,11 +106,11 @@ def test_a_link_to_the_hosts_own_namespace_is_not_followed_by_a_repair(node: Nod
 
 @pytest.mark.parametrize("of", ["agent", "init", "by name"])
 def test_the_hosts_own_namespace_is_refused(node: Node, of: str) -> None:
-    """Attach the host's own namespace under an interface name that it does not have.
+    """Attach the host's own namespace under a new interface name.
 
     Gain: a second default route and an address on the host.
     Precedent: none known; CWE-610.
-    Result: an error with code 4 that names the variable, and nothing is made or kept.
+    Result: An error with code 4 names the variable, and nothing is created or kept.
     """
     path = f"/proc/{node.daemon.pid}/ns/net" if of == "agent" else "/proc/1/ns/net"
     if of == "by name":
@@ -161,8 +161,8 @@ def _socket(home: pathlib.Path) -> str:
 def test_what_is_no_network_namespace_is_refused_at_once(node: Node, made: t.Callable[[pathlib.Path], str]) -> None:
     """Give a FIFO, a device or a namespace of another kind as a network namespace.
 
-    Gain: the agent's threads hang or open a device, and nobody's container is attached any more.
-    Precedent: CWE-66, CWE-775; of the same kind CVE-2016-9962 (files of others opened by a privileged process).
+    Gain: Threads of the agent that hang or open a device, so that no container is attached any more.
+    Precedent: CWE-66, CWE-775; of the same kind as CVE-2016-9962 (files of others opened by a privileged process).
     Result: an error with code 4 within two seconds, and the next container is attached.
     """
     link = node.link(made(node.home))
@@ -179,11 +179,11 @@ def test_what_is_no_network_namespace_is_refused_at_once(node: Node, made: t.Cal
 
 
 def test_a_fifo_in_the_place_of_an_attached_namespace_holds_nobody_up(node: Node) -> None:
-    """Put a FIFO in the place of the namespace of a container that stands.
+    """Put a FIFO in the place of an attached container's namespace.
 
-    Gain: every repair, poll and attachment of the node waits for a writer.
+    Gain: Every repair, poll and attachment of the node waits for a writer.
     Precedent: CWE-66.
-    Result: the workload has ended, all others are looked after.
+    Result: The workload counts as ended, and all others are maintained.
     """
     link = node.link(node.path("mine"))
     node.run("ADD", link)
@@ -199,9 +199,9 @@ def test_a_fifo_in_the_place_of_an_attached_namespace_holds_nobody_up(node: Node
 def test_a_mount_that_is_replaced_is_not_attached_to(node: Node) -> None:
     """Mount another namespace over the name of an attached one, then have the agent repair.
 
-    Gain: an address inside a container that nobody attached.
+    Gain: An address inside a container that was never attached.
     Precedent: CWE-367.
-    Result: what is mounted there now stays as it is.
+    Result: The namespace that is mounted there now is not changed.
     """
     path, victim = node.path("pod"), node.path("victim")
     device = node.run("ADD", path).host_end
@@ -214,11 +214,11 @@ def test_a_mount_that_is_replaced_is_not_attached_to(node: Node) -> None:
 
 
 def test_a_link_that_turns_while_adding_never_splits_a_workload(node: Node) -> None:
-    """Turn the link all the time while containers are attached by it, between two namespaces and the host's own.
+    """Change the link all the time, between two namespaces and the host's own, while containers are attached.
 
     Gain: an interface in one namespace with an address in another, or on the host.
     Precedent: CVE-2021-30465 (runc), CWE-367.
-    Result: each attachment is whole in one namespace, which is the recorded one, or is refused; the host gets none.
+    Result: Each attachment is complete in one namespace, which is the recorded one, or is refused; the host gets none.
     """
     targets = [node.path("one"), node.path("two"), pathlib.Path(f"/proc/{node.daemon.pid}/ns/net")]
     link, ended = node.link(targets[0]), threading.Event()
@@ -266,11 +266,11 @@ def test_a_link_that_turns_while_adding_never_splits_a_workload(node: Node) -> N
 
 
 def test_a_namespace_that_was_made_anew_is_not_deleted_with_the_workload(node: Node) -> None:
-    """Make a namespace anew by the name of one that the agent made and would delete, at the same inode.
+    """Recreate a namespace with the name and inode of one that the agent made and would delete.
 
-    Gain: somebody else's namespace is unmounted and its devices are gone.
-    Precedent: CWE-367; inodes of namespaces are used again at once.
-    Result: the marker is that of another namespace, and the workload's deletion leaves this one.
+    Gain: Another user's namespace is unmounted and its devices are deleted.
+    Precedent: CWE-367; inodes of namespaces are reused at once.
+    Result: The marker belongs to another namespace, and deleting the workload does not delete this one.
     """
     kernel, path = node.daemon.kernel, node.daemon.folder / "netns" / "owned"
     marker = node.daemon.folder / "markers" / "owned"
@@ -297,11 +297,11 @@ def test_a_namespace_that_was_made_anew_is_not_deleted_with_the_workload(node: N
 
 
 def test_a_record_without_an_identity_is_not_repaired_into_another_namespace(node: Node) -> None:
-    """Turn the link of a container that an earlier release attached, while the agent is brought to this one.
+    """Change the link of a container that an earlier release attached, while the agent is upgraded.
 
-    Gain: as with a link that is turned later, for every container that stood before the upgrade.
+    Gain: The gain of a link that is changed later, for every container from before the upgrade.
     Precedent: CWE-61.
-    Result: the namespace in which the pair ends is adopted; where the path leads elsewhere nothing is.
+    Result: The namespace that contains the end of the pair is adopted; if the path leads elsewhere, none is.
     """
     link = node.link(node.path("mine"))
     node.run("ADD", link)
@@ -327,11 +327,11 @@ def test_a_record_without_an_identity_is_not_repaired_into_another_namespace(nod
 
 
 def test_a_container_that_is_started_again_at_its_path_is_attached_again(node: Node) -> None:
-    """Have a container that is started again without a DEL left without network, by the identity of its namespace.
+    """Leave a restarted container without network because of its namespace's identity.
 
-    Gain: containers that a runtime starts again after a crash have no network.
+    Gain: Containers that a runtime restarts after a crash have no network.
     Precedent: none known.
-    Result: the ADD of the runtime is what counts: the former attachment goes and the new namespace has the interface.
+    Result: The runtime's ADD counts: the former attachment is removed and the new namespace has the interface.
     """
     first = node.run("ADD", node.path("pod"))
     node.destroy("pod")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a workload with packets: forged sources, packets in packets, neighbour entries of the host."""
+"""Attacks by a workload with packets: forged sources, encapsulated packets, neighbour entries of the host."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def passes(attacked: AttackedNode, flows: t.Mapping[Flow, str], by: str = CALI0)
 
 
 def test_a_workload_sends_as_somebody_else(attacked: AttackedNode) -> None:
-    """Send to the network, to another workload and to the host from addresses of others.
+    """Send from addresses of others, to the network, to another workload and to the host.
 
-    Gain: whatever the others are allowed, and answers of third parties that flood them.
+    Gain: Access that the others are allowed, and answers of third parties that flood them.
     Precedent: CWE-290 (BCP 38).
     Result: nothing leaves the workload's own interface; its own packets pass.
     """
@@ -81,9 +81,9 @@ def test_a_workload_sends_as_somebody_else(attacked: AttackedNode) -> None:
 
 
 def test_a_workload_gets_into_the_connection_of_another(attacked: AttackedNode) -> None:
-    """Send what belongs to a connection that another workload has.
+    """Send packets of another workload's connection.
 
-    Gain: data in somebody else's connection, about which policy is not asked again.
+    Gain: Data in that connection, which policy does not check again.
     Precedent: CWE-290.
     Result: the packets are dropped, and the connection goes on.
     """
@@ -95,11 +95,11 @@ def test_a_workload_gets_into_the_connection_of_another(attacked: AttackedNode) 
 
 
 def test_a_workload_answers_for_a_server_of_the_host(attacked: AttackedNode) -> None:
-    """Send datagrams to a connected socket of the host, as a resolver or a time server's client has, as its server.
+    """Send datagrams, as the server, to a connected socket of the host, such as a resolver's.
 
-    Gain: forged answers of DNS or NTP. The kernel gives them to the socket before it looks at their source.
+    Gain: Forged answers of DNS or NTP. The kernel gives them to the socket before it checks their source.
     Precedent: CWE-290.
-    Result: only what comes from the network gets to the socket.
+    Result: Only packets from the network reach the socket.
     """
     attacked.defend()
     kernel = attacked.node.kernel
@@ -122,11 +122,11 @@ def test_a_workload_answers_for_a_server_of_the_host(attacked: AttackedNode) -> 
 
 
 def test_a_workload_that_may_route_sends_as_another_workload(attacked: AttackedNode) -> None:
-    """Send as another workload of the node where calico_workload_source_spoofing allows foreign addresses.
+    """Send as another workload of the node if calico_workload_source_spoofing allows foreign addresses.
 
-    Gain: whatever the other workload is allowed.
+    Gain: Access that the other workload is allowed.
     Precedent: CWE-290.
-    Result: foreign addresses pass, those of the node's own workloads and blocks do not.
+    Result: Foreign addresses pass, but not those of the node's own workloads and blocks.
     """
     kernel = attacked.node.kernel
     kernel.sysctl_write(f"net/ipv4/conf/{CALI0}/rp_filter", "0")
@@ -140,7 +140,7 @@ def test_a_workload_that_may_route_sends_as_another_workload(attacked: AttackedN
 def test_what_honest_workloads_and_the_host_need(attacked: AttackedNode) -> None:
     """Ask for an address by DHCP, and let the host reach its own workloads.
 
-    Gain: none; this is what the checks must let through.
+    Gain: None; the checks must let this pass.
     Precedent: none known.
     Result: the host reaches its workloads, and without policy a request from 0.0.0.0 reaches the host.
     """
@@ -161,9 +161,9 @@ def encapsulated(own: str, *targets: str) -> list[Flow]:
 
 
 def test_a_workload_encapsulates(attacked: AttackedNode) -> None:
-    """Send VXLAN and IPIP to other nodes, which natOutgoing masquerades as this node, and to the own host.
+    """Send VXLAN and IPIP to other nodes, masqueraded by natOutgoing as this node, and to the own host.
 
-    Gain: packets from any source to any workload of the fleet, behind all policy.
+    Gain: Packets from any source to any workload of the fleet, past all policy.
     Precedent: CVE-2020-8558 (class: trust in a packet's way).
     Result: dropped before connection tracking, by the fleet's port and the assigned one.
     """
@@ -177,11 +177,11 @@ def test_a_workload_encapsulates(attacked: AttackedNode) -> None:
 
 @pytest.mark.parametrize("tunnels", [False, True], ids=["plain", "connections tracked"])
 def test_a_workload_encapsulates_in_fragments(attacked: AttackedNode, tunnels: bool) -> None:
-    """Send VXLAN in fragments, with the UDP header in the first of them, or behind other headers, or in the second.
+    """Send VXLAN in fragments, with the UDP header in the first or second one, or after other headers.
 
-    Gain: as by whole packets, if a rule about ports looked at fragments one by one.
+    Gain: The gain of whole packets, if a rule on ports checked fragments one by one.
     Precedent: CVE-2021-3773 (class), RFC 7112.
-    Result: no fragment leaves that has an outer UDP header, so that nobody can put the packet together.
+    Result: No fragment with an outer UDP header leaves, so that no host can reassemble the packet.
     """
     attacked.defend(tunnels=tunnels)
     port = PORT if tunnels else 4789
@@ -205,9 +205,9 @@ def test_a_workload_encapsulates_in_fragments(attacked: AttackedNode, tunnels: b
 def test_a_workload_that_may_encapsulates(attacked: AttackedNode) -> None:
     """Encapsulate where the inventory allows it.
 
-    Gain: none; this is what calico_allow_vxlan_packets_from_workloads and its like must let through.
+    Gain: None; calico_allow_vxlan_packets_from_workloads and its IPIP counterpart must let this pass.
     Precedent: none known.
-    Result: the one kind passes that is allowed.
+    Result: Only the allowed kind passes.
     """
     attacked.defend(vxlan=True)
     passes(attacked, {udp(W0, OUTSIDE, 4789): "eth0", udp(W0_V6, OUTSIDE_V6, 4789): "eth0"})
@@ -238,7 +238,7 @@ def _left(frames: socket.socket) -> t.Iterator[bytes]:
 
 
 def _has_udp_header(packet: bytes, port: int) -> bool:
-    """Whether `packet` begins a datagram to this port."""
+    """Return whether `packet` is the first packet of a datagram to this port."""
     if packet[0] >> 4 == 4:
         fragment = struct.unpack_from("!H", packet, 6)[0]
         return packet[9] == forged.UDP and not fragment & 0x1FFF and packet[22:24] == struct.pack("!H", port)
@@ -288,7 +288,7 @@ def flood(attacked: AttackedNode, by: str) -> float:
 
 
 def advertised(frames: socket.socket, target: str) -> bool:
-    """Whether the host says by now where `target` is."""
+    """Return whether the host has advertised `target`."""
     wanted = socket.inet_pton(socket.AF_INET6, target)
     return any(frame[20] == forged.ICMPV6 and frame[54] == 136 and frame[62:78] == wanted for frame in _left(frames))
 
@@ -305,11 +305,11 @@ MAKING_ENTRIES: tuple[t.Callable[[str], bytes], ...] = (
 
 
 def test_a_workload_fills_the_hosts_table_of_neighbours(attacked: AttackedNode) -> None:
-    """Send 10,000 packets from as many link-local addresses, which the reverse path filter lets through.
+    """Send 10,000 packets from as many link-local addresses, which pass the reverse path filter.
 
     Gain: the table (1,024 entries) is full, and the host and its other workloads lose their neighbours.
     Precedent: RFC 6583, CWE-770.
-    Result: at most a handful of entries; another workload finds its gateway meanwhile, and so does this one globally.
+    Result: At most a few entries appear, and this and another workload still find their gateways.
     """
     attacked.defend()
     attacker = with_gateway(attacked, 0)
@@ -323,9 +323,9 @@ def test_a_workload_fills_the_hosts_table_of_neighbours(attacked: AttackedNode) 
 
 
 def test_what_neighbour_discovery_needs(attacked: AttackedNode) -> None:
-    """Look for the gateway from a link-local address and, as to find out whether the own address is free, from none.
+    """Look for the gateway from a link-local address, and from none as in duplicate address detection.
 
-    Gain: none; this is what the limits must let through.
+    Gain: None; the limits must let this pass.
     Precedent: none known.
     Result: the host answers.
     """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a hostile document: the `prevResult` that a plugin before ours in the chain has made."""
+"""Attacks by a hostile document: the `prevResult` of an earlier plugin in the chain."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def nothing_left(node: Node) -> None:
     ids=["NaN", "infinity", "deep", "deeper", "its address", "no interface", "no number", "no list"],
 )
 def test_what_cannot_be_passed_on_attaches_nothing(node: Node, previous: str, version: str, code: int) -> None:
-    """Have an ADD fail after the container was attached, by a prevResult that cannot be printed.
+    """Make an ADD fail after the attachment, by a prevResult that cannot be printed.
 
     Gain: an address for each attempt, until the node has none left.
     Precedent: CWE-460, CWE-674.
-    Result: an error with a code, and neither device nor address nor record is left.
+    Result: An error with a code is returned, and no device, address or record is left.
     """
     answer = add(node, previous, version)
     assert answer.code == code, answer.output
@@ -72,11 +72,11 @@ def test_what_cannot_be_passed_on_attaches_nothing(node: Node, previous: str, ve
 
 
 def test_addresses_of_others_are_passed_on_and_nothing_is_done_for_them(node: Node) -> None:
-    """Name an address of somebody else's in a prevResult, with host routes and a MAC.
+    """Name a foreign address in a prevResult, with host routes and a MAC.
 
-    Gain: a route of the host to the container for an address that it was not given.
+    Gain: A route of the host to the container for an address that it does not have.
     Precedent: CWE-441.
-    Result: it is in the result as it came, and the host has routes to the workload's own addresses alone.
+    Result: The address is in the result as given, and the host has routes to the workload's own addresses only.
     """
     previous = {
         "interfaces": [{"name": "cali0", "mac": "ee:ee:ee:ee:ee:01"}],
@@ -99,7 +99,7 @@ def test_whatever_a_prev_result_is_there_is_a_result_or_an_error(node: Node) -> 
 
     Gain: an internal error, or an address for each attempt.
     Precedent: CWE-20.
-    Result: each is answered by a result or an error that is not internal, and DEL always leaves nothing.
+    Result: Each gets a result or an error that is not internal, and DEL always leaves nothing behind.
     """
     rng = random.Random(14)
 

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two nodes in two racks with a router of another make, which is the switch of both racks or their route reflector.
+"""Two nodes in two racks with another BGP implementation as the switch of both racks or their route reflector.
 
-The nodes' bird.cfg comes from variables by way of the compiler and the role's template; blocks are the network's.
+The nodes' bird.cfg comes from variables through the compiler and the role's template; blocks are the network's.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COMMUNITIES = {
 
 
 def peers(as_number: int, **fields: t.Any) -> list[dict[str, t.Any]]:
-    """One session of each family with the router of a node's rack."""
+    """Return a session of each family with the router of a node's rack."""
     return [
         {
             "name": f"rack{rack}-ipv{family}",
@@ -60,7 +60,7 @@ def peers(as_number: int, **fields: t.Any) -> list[dict[str, t.Any]]:
 
 
 def birds(network: Network, mode: str, as_of_rack: t.Mapping[int, int], **variables: t.Any) -> dict[str, Bird]:
-    """Of node1 and node3, compiled from an inventory."""
+    """Return the BIRDs of node1 and node3, compiled from an inventory."""
     nodes = (network.nodes[0], network.nodes[2])
     compiled = states(
         build(
@@ -107,7 +107,7 @@ class Interop:
             daemon.start()
 
     def established(self, seconds: float = 25) -> None:
-        """All sessions of both nodes, and what is said while they are not."""
+        """Wait until all sessions of both nodes are up; report the reasons if they are not."""
         for node in (self.one, self.three):
             bird = self.fleet[node.name].bird
             assert bird is not None and len(bird.peers) == 2
@@ -129,22 +129,24 @@ class Interop:
         return refusals.why(self.session(node, name), bird, peer, dropped)
 
     def wait_until_said(self, node: Node, name: str, words: str) -> None:
-        """Of the session `name`."""
+        """Wait until the reason of session `name` contains `words`."""
         try:
             wait_for(words, lambda: words in self.why(node, name), 25)
         except AssertionError as error:
             raise AssertionError(f"{error}. {self.why(node, name)} {self.session(node, name)}") from None
 
     def refused_is_said(self, words: str) -> str:
-        """Of the sessions of both families of the first node with the router; all of what is said of the IPv4 one."""
+        """Wait for `words` as the reason of the first node's sessions of both families; return the reason of IPv4."""
         names = [f"Node_{addresses[1].replace('.', '_').replace(':', '_')}" for addresses in (GATEWAYS, GATEWAYS6)]
         for name in names:
             self.wait_until_said(self.one, name, words)
         return self.why(self.one, names[0])
 
     def reflected(self, node: Node, other: Node) -> str:
-        """That a node has both blocks of the other one with that one as next hop, where tunnels end; what its BIRD
-        shows of the IPv6 block."""
+        """Check that a node has both blocks of another with that node as next hop, as tunnels need.
+
+        Return BIRD's output on the IPv6 block.
+        """
         wait_for("the route", lambda: self.kernel_route(node, other.block))
         assert self.kernel_route(node, other.block) == f"{other.block} via {other.address} dev vxlan.calico onlink"
         wait_for("the route", lambda: self.kernel_route(node, other.block6))
@@ -154,13 +156,13 @@ class Interop:
         return shown
 
     def kernel_route(self, node: Node, prefix: str) -> str:
-        """One line of the node's kernel, without metrics."""
+        """Return one route of the node's kernel as a line, without metrics."""
         family = "-6" if ":" in prefix else "-4"
         line = node.space.run("ip", family, "route", "show", prefix, "proto", "bird").strip()
         return line.partition(" metric")[0].strip()
 
     def reaches(self, node: Node, other: Node) -> bool:
-        """Whether a workload of the one hears from one of the other."""
+        """Return whether a workload of `node` reaches a workload of `other` by both IP versions."""
         commands = [
             node.workload_space.command("ping", "-c1", "-W1", address) for address in (other.workload, other.workload6)
         ]
@@ -170,5 +172,5 @@ class Interop:
 
 
 def leave_blocks_to_bgp(network: Network) -> None:
-    """The router knows of blocks what BGP says, and nothing else."""
+    """Remove the router's own routes to blocks, so that it learns them only by BGP."""
     network.router.ip(*(f"route del {block}" for node in network.nodes for block in (node.block, node.block6)))

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Routers of other makes in network namespaces: FRR and GoBGP as Debian 12 ships them, unpacked beside the machine.
+"""Other BGP implementations in network namespaces: FRR and GoBGP as Debian 12 ships them, unpacked.
 
-FRR has paths, users and groups compiled in: each of its daemons runs in the unpacked tree as its root, seen so by it
-alone (a mount namespace of its own).
+FRR has paths, users and groups compiled in, so each of its daemons runs with the unpacked tree as its root, in a mount
+namespace of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _frr_tree() -> pathlib.Path:
 
 
 def _complete(tree: pathlib.Path) -> None:
-    """What packages make when they are installed."""
+    """Create the files that installing the packages would create."""
     root = tree / "root"
     for folder in ("etc", "proc", "dev", "run/frr", "tmp"):
         (root / folder).mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,10 @@ class Frr:
             wait_for(f"FRR's {daemon}", (self._folder / f"{daemon}.vty").exists)
 
     def ask(self, daemon: str, command: str) -> t.Any:
-        """The JSON that a daemon answers, asked as vtysh does: a zero ends a command, three and a status an answer."""
+        """Return the JSON of a daemon's answer to a command.
+
+        The protocol is vtysh's: a zero ends a command, three zeros and a status end an answer.
+        """
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(10)
             connection.connect(str(self._folder / f"{daemon}.vty"))
@@ -78,12 +81,12 @@ class Frr:
         return json.loads(answer.partition(b"\0")[0].decode() or "{}")
 
     def route(self, prefix: str) -> list[dict[str, t.Any]]:
-        """Its paths to a prefix."""
+        """Return the paths to a prefix."""
         family = "ipv6" if ":" in prefix else "ipv4"
         return t.cast("list[dict[str, t.Any]]", self.ask("bgpd", f"show bgp {family} {prefix}").get("paths", []))
 
     def communities(self, prefix: str) -> list[str]:
-        """Both kinds of the first path."""
+        """Return the communities of both kinds of the first path to a prefix."""
         paths = self.route(prefix)
         kinds = ("community", "largeCommunity")
         return [text for kind in kinds for text in paths[0].get(kind, {}).get("list", ())] if paths else []
@@ -119,7 +122,7 @@ class GoBgp:
         return done.stdout if done.returncode == 0 else ""
 
     def route(self, prefix: str) -> list[dict[str, t.Any]]:
-        """Its paths to a prefix, as its API has them."""
+        """Return the paths to a prefix, as its API shows them."""
         family = "ipv6" if ":" in prefix else "ipv4"
         said = self.command("global", "rib", prefix, "-a", family, "-j", check=False)
         return [path for paths in json.loads(said or "{}").values() for path in paths]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A BIRD that no inventory made: it announces what it is told to, and believes everything."""
+"""A BIRD that no inventory configures: it announces given prefixes, and accepts everything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.integration.bird.network import Node
 
 
 def neighbor(name: str, address: str, as_number: int, own_as: int, options: str = "") -> str:
-    """A session with `address`, of the family that it has."""
+    """Return a session with `address`, of the address's family."""
     family = 6 if ":" in address else 4
     return (
         f"protocol bgp {name} {{ local as {own_as}; neighbor {address} as {as_number}; {options}"
@@ -20,7 +20,10 @@ def neighbor(name: str, address: str, as_number: int, own_as: int, options: str 
 
 
 def configuration(node: Node, says: t.Sequence[str], *sessions: str, direct: bool = False) -> str:
-    """`says` are the prefixes that it announces, all of one family; `direct`: it announces eth0's subnet as well."""
+    """Return its configuration.
+
+    `says` are the prefixes to announce, all of one family. With `direct` it announces eth0's subnet as well.
+    """
     family = 6 if ":" in says[0] else 4
     routes = " ".join(f"route {prefix} blackhole;" for prefix in says)
     own = f'protocol direct {{ ipv{family}; interface "eth0"; }}\n' if direct else ""

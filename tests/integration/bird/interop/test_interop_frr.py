@@ -44,7 +44,10 @@ def configuration(
     password: str = PASSWORD,
     also: str = "",
 ) -> str:
-    """`options` stand behind each `neighbor ADDRESS`, `policy` there inside its address family."""
+    """Return FRR's configuration.
+
+    `options` follow each `neighbor ADDRESS`, `policy` does so inside its address family.
+    """
     lines = [f"router bgp {own_as}", " bgp router-id 10.10.1.1", " no bgp default ipv4-unicast"]
     lines += [" no bgp ebgp-requires-policy", " bgp graceful-restart"]
     families: dict[str, list[str]] = {"ipv4": [], "ipv6": []}

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """GoBGP as the switch of two racks (eBGP) and as route reflector (iBGP), with passwords, IPv6 and communities.
 
-It writes no kernel: what it is told and what it tells is compared, packets go where it stands in the way of none.
+It writes no kernel routes: the tests compare what it receives and announces, and send packets where it is no hop.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def configuration(
     more: str = "",
     password: str = PASSWORD,
 ) -> str:
-    """`more` stands in each neighbor."""
+    """Return GoBGP's configuration; `more` is added to each neighbor."""
     parts = [f'[global.config]\nas = {own_as}\nrouter-id = "10.10.1.1"\n']
     for node in (network.nodes[0], network.nodes[2]):
         for family, address in ((4, node.address), (6, node.address6)):
@@ -63,7 +63,7 @@ def test_as_the_switch_of_each_rack(interop: Interop, gobgp: GoBgp, network: Net
     interop.established()
 
     def attributes(prefix: str) -> str:
-        """Of its only path, as it shows them."""
+        """Return the attributes of the only path to a prefix, as GoBGP prints them."""
         return gobgp.command("global", "rib", prefix, "-a", "ipv6" if ":" in prefix else "ipv4", check=False)
 
     for node in (one, three):

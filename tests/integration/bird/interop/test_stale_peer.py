@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A peer that lies, by mistake or from an old life: it announces what is ours, what is nobody's, and workloads."""
+"""A peer with wrong announcements, by mistake or from an earlier configuration: our blocks, foreign ones, workloads."""
 
 from __future__ import annotations
 

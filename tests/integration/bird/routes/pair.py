@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node and a router with a cable between them: 10.9.0.1 and fd09::1 with our bird.cfg, 10.9.0.2 and fd09::2 with
-whatever a test puts there."""
+"""A node and a router with a cable between them.
+
+The node has 10.9.0.1 and fd09::1 and our bird.cfg, the router 10.9.0.2 and fd09::2 and the test's configuration.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def bird(*peers: BirdPeer, **changes: t.Any) -> Bird:
 
 
 def tor(**changes: t.Any) -> BirdPeer:
-    """A session with a top-of-rack switch in AS 65001."""
+    """Return a session with a top-of-rack switch in AS 65001."""
     return dataclasses.replace(BirdPeer("Global_10_9_0_2", ROUTER, 65001, "external", multihop=False), **changes)
 
 
@@ -82,7 +84,10 @@ class Pair:
         self._stack.callback(stop)
 
     def start(self, what: Bird, **passwords: str) -> None:
-        """`passwords` by the names of secrets, of which SECRET is `tor`."""
+        """Start the node's daemon.
+
+        `passwords` are by the names of secrets; SECRET is that of `tor`.
+        """
         values = {SECRET: passwords["tor"]} if passwords else {}
         secrets_file.install(str(self.daemon.config), values)
         self.daemon.write(what)

@@ -40,7 +40,10 @@ NET6 = "fd00:10:244::/64"
 def fleet_of(
     mode: str, mode6: str, previous: t.Optional[Fleet] = None, with_ipv4: t.Collection[str] = frozenset(NODES)
 ) -> Fleet:
-    """Nodes that are not `with_ipv4` have IPv6 alone; where none is, there is no IPv4 pool either."""
+    """Return a fleet in these modes.
+
+    Nodes that are not in `with_ipv4` have IPv6 only; if it is empty, there is no IPv4 pool either.
+    """
     alone = {"calico_node_address": None, "calico_node_labels": {"alone": "yes"}}
     return build(
         *([pool(mode, nodeSelector="!has(alone)")] if with_ipv4 else []),
@@ -53,7 +56,7 @@ def fleet_of(
 
 
 class Host:
-    """One node: a namespace with eth0 in its rack, what the drivers make of its state, and a BIRD."""
+    """One node: a namespace with eth0 in its rack, its state programmed by the drivers, and a BIRD."""
 
     def __init__(self, name: str, space: Namespace, build: Build, folder: pathlib.Path) -> None:
         self.name, self.space = name, space
@@ -64,7 +67,7 @@ class Host:
         self._folder = pathlib.Path(folders["netns_folder"])
 
     def bring_to(self, state: NodeState) -> None:
-        """As the module does it: additions, BIRD, removals."""
+        """Apply a state as the module does: additions, BIRD, removals."""
         apply_node(self.kernel, plan_node(self.kernel, state), lambda: self._tell_bird(state))
         self.state = state
 
@@ -77,7 +80,7 @@ class Host:
             self.daemon.configure(state.bird)
 
     def unsettled(self) -> list[str]:
-        """What is to be done, by us or by BIRD."""
+        """Return what is left to do, for us or for BIRD."""
         assert self.state
         return plan_node(self.kernel, self.state).lines()
 
@@ -97,7 +100,7 @@ class Host:
 
 
 class Workload:
-    """The namespace of a workload, as Streams wants it."""
+    """The namespace of a workload, in the form that Streams needs."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
@@ -146,7 +149,7 @@ class Racks:
         return space
 
     def learn(self, fleet: Fleet) -> None:
-        """What a router learns by BGP: without a tunnel it has to know where the blocks are."""
+        """Route the blocks on the router, which needs them without a tunnel, as if it learned them by BGP."""
         for name, state in states(fleet).items():
             for block in (*state.ipam.blocks, *state.ipam.spare_blocks):
                 own = state.address6 if ":" in block.cidr else state.address
@@ -154,7 +157,7 @@ class Racks:
             assert name in self.hosts
 
     def bring_to(self, wanted: t.Mapping[str, NodeState]) -> None:
-        """Node after node, so that every mixture of old and new is passed through; then all have to be there."""
+        """Apply the states node after node, through all mixtures of old and new, and wait until all are complete."""
         for name, state in wanted.items():
             self.hosts[name].bring_to(state)
         for name, host in self.hosts.items():
@@ -163,14 +166,14 @@ class Racks:
             assert host.unsettled() == [], name
 
     def switch(self, target: Fleet) -> None:
-        """By the phases, with a barrier behind each."""
+        """Change to `target` through the phases, with a barrier after each."""
         goals = states(target)
         for phase in PHASES:
             wanted = {name: transition.phase_state(self.hosts[name].state, goals[name], phase) for name in goals}
             self.bring_to(wanted)
 
     def streams(self, size: int = 64) -> Streams:
-        """Both ways between all workloads, of each IP version."""
+        """Return streams both ways between all workloads, of each IP version."""
         pairs, receivers = [], {}
         for name, host in self.hosts.items():
             for address in host.addresses():
@@ -185,7 +188,7 @@ class Racks:
         return Streams(pairs, receivers, rate=500, size=size)
 
     def way(self, name: str, destination: str) -> str:
-        """Of a node to what another one has."""
+        """Return a node's route to a destination."""
         return self.hosts[name].space.run("ip", "-6" if ":" in destination else "-4", "route", "show", destination)
 
 

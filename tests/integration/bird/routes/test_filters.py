@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Random BGPFilters: BIRD decides, and changes routes, as the evaluator says.
 
-One daemon announces routes with all kinds of attributes to another, which has some of its own beside them. There each
-filter stands between the main table and one of its own, where what it lets through is looked at. A route that no rule
-is about gets a community that nobody else uses.
+One daemon announces routes with all kinds of attributes to another, which has some routes of its own. There each filter
+stands between the main table and a table of its own, in which the accepted routes are read. A route that no rule
+matches gets a community that is used nowhere else.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PREFIXES = {
 
 
 def rule(chance: random.Random, family: int, direction: str) -> dict[str, t.Any]:
-    """Few conditions, so that many rules match."""
+    """Return a random rule with few conditions, so that many rules match."""
 
     def now_and_then() -> bool:
         return chance.random() < 0.25
@@ -137,7 +137,7 @@ def announcing(found: t.Mapping[str, BgpRoute]) -> str:
 
 
 def shown(text: str) -> dict[str, dict[str, str]]:
-    """Attributes by prefix, of `show route all`, by the names that BIRD 3 has for them."""
+    """Return attributes by prefix from `show route all`, with the names of BIRD 3."""
     found: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}
     for line in text.splitlines():
@@ -284,7 +284,10 @@ def test_bird_decides_as_the_evaluator(build: Build, pair: tuple[Namespace, Name
 
 @pytest.mark.parametrize("build", [*RELEASES], indirect=True)
 def test_what_a_rule_accepts_is_written_beside_what_the_host_has(fleet: Fleet, network: Network) -> None:
-    """A router outside the fleet, with filters both ways: they come before what holds for all, and after own blocks."""
+    """Routes that a rule accepts are written beside the host's own.
+
+    The filters of a router outside the fleet, both ways, come before the general ones and after the own blocks.
+    """
     one, router = network.nodes[:2]
     rules = {
         "importV4": [
@@ -344,7 +347,7 @@ def test_what_a_rule_accepts_is_written_beside_what_the_host_has(fleet: Fleet, n
 
 @pytest.mark.parametrize("build", [*RELEASES], indirect=True)
 def test_communities_reach_peers_and_ignored_interfaces_are_no_way(fleet: Fleet, network: Network) -> None:
-    """Neither resets a session."""
+    """Communities reach peers and ignored interfaces carry no route, and neither resets a session."""
     one, two = network.nodes[:2]
     birds = mesh([one, two], pool())
     fleet.start(birds)

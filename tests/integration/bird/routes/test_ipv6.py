@@ -1,8 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The same BIRDs with IPv6: which routes stand in the kernel mode by mode, who is believed, and that a change of mode
-loses nothing."""
+"""The same BIRDs with IPv6: the kernel's routes mode by mode, the accepted peers, and changes of mode without loss."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ TUNNEL, CROSS_SUBNET, PLAIN = (
 
 
 def dual_stack(nodes: t.Sequence[Node], *pools: BirdPool, **fields: t.Any) -> dict[str, Bird]:
-    """A mesh in each family."""
+    """Return a mesh in each family."""
     birds = {}
     for node in nodes:
         others = [other for other in nodes if other is not node]
@@ -98,7 +97,7 @@ def test_routes_beside_those_of_ipv4(fleet: Fleet, network: Network, mode: BirdP
 
 @EACH
 def test_what_is_written_is_not_written_again(fleet: Fleet, network: Network) -> None:
-    """The kernel has a metric of its own for IPv6; the next scan (every 5 s) takes that for what BIRD wrote."""
+    """BIRD does not rewrite its IPv6 routes after the next scan (every 5 s), despite the kernel's own metric."""
     fleet.start(dual_stack(network.nodes, TUNNEL))
     node = network.nodes[0]
     wait_for("three routes", lambda: len(written(node)) == 3)
@@ -154,7 +153,7 @@ def bird_without_vteps(bird: Bird) -> Bird:
 @EACH
 @pytest.mark.parametrize("size", [64, 1428], ids=["small", "full"])
 def test_no_packet_is_lost(fleet: Fleet, network: Network, streams, size: int) -> None:
-    """By way of a node after node, so that every mixture of old and new is passed through."""
+    """No packet is lost while the nodes change one after the other, through every mixture of old and new."""
     walk = [TUNNEL, PLAIN, CROSS_SUBNET, TUNNEL, CROSS_SUBNET, PLAIN, TUNNEL]
     fleet.start(dual_stack(network.nodes, walk[0]))
     for node in network.nodes:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the lint says of whom hears of whose blocks (fleet/lint/reach.py), held against BIRDs of the same fleet."""
+"""The lint's answer on which node learns which blocks (fleet/lint/reach.py), compared with BIRDs of the same fleet."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def between(one: str, other: str, **fields: t.Any) -> dict[str, t.Any]:
 
 
 def chain(*clusters: str) -> dict[str, t.Any]:
-    """node1 - node2 - node3 - node4, each peering with the next; their cluster ids, "" for none."""
+    """Return node1 - node2 - node3 - node4, each peering with the next; `clusters`: their cluster IDs, "" for none."""
     own = {
         f"node{index}": {"calico_node_route_reflector_cluster_id": cluster}
         for index, cluster in enumerate(clusters, 1)
@@ -42,7 +42,7 @@ def chain(*clusters: str) -> dict[str, t.Any]:
 
 
 def racks(second: str) -> dict[str, t.Any]:
-    """node2 and node3 are of the group of reflectors, each for its own rack."""
+    """Return a fleet whose reflectors node2 and node3 serve a rack each."""
     return {
         "reflectors": {"node2": "", "node3": ""},
         "own": {

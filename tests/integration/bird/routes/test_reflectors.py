@@ -20,7 +20,7 @@ CLUSTER = "10.10.0.1"
 
 
 def with_reflectors(network: Network, *pools: BirdPool) -> dict[str, Bird]:
-    """node1 and node4, one in each subnet, reflect for node2 and node3."""
+    """Return a fleet in which node1 and node4, one in each subnet, reflect for node2 and node3."""
     one, two, three, four = network.nodes
 
     def reflector(node: Node, other: Node) -> Bird:
@@ -40,7 +40,7 @@ def with_reflectors(network: Network, *pools: BirdPool) -> dict[str, Bird]:
 
 @pytest.fixture
 def pair(fleet: Fleet, network: Network) -> t.Iterator[Fleet]:
-    """Reflectors without what a node with workloads has."""
+    """Yield the fleet with reflectors that have nothing of a node with workloads."""
     gone = [network.nodes[0], network.nodes[3]]
     for node in gone:
         node.space.ip(
@@ -83,7 +83,7 @@ def test_next_hops_arrive_unmodified(pair: Fleet, network: Network, mode: BirdPo
 
 
 def test_a_reflector_need_not_reach_what_it_reflects(pair: Fleet, network: Network) -> None:
-    """Without any route to the next hop, which it never forwards to, the reflector passes the block on."""
+    """A reflector passes a block on without any route to the next hop, to which it never forwards."""
     one, two, three, _four = network.nodes
     birds = with_reflectors(network, pool("vxlan.calico"))
     one.space.ip("route del default", "route add 10.10.2.14 via 10.10.1.1")

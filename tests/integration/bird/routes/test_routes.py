@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which routes stand in the kernel, mode by mode, and what leaves a node."""
+"""The routes in the kernel, mode by mode, and the announcements of a node."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_new_block_is_announced_by_its_route_alone(fleet: Fleet, network: Netw
 
 
 def test_the_next_hop_is_the_nodes_own_address(fleet: Fleet, network: Network) -> None:
-    """Also across subnets, and where other addresses stand on the same device."""
+    """The next hop is the node's own address, also across subnets and beside other addresses on the same device."""
     one, three = network.nodes[0], network.nodes[2]
     # Left to itself the kernel would take .99 across subnets.
     one.space.ip("addr add 10.10.1.99/24 dev eth0", f"route replace default via {one.router} src 10.10.1.99")
@@ -129,7 +129,7 @@ def test_the_next_hop_is_the_nodes_own_address(fleet: Fleet, network: Network) -
 
 
 def test_a_block_of_one_address_is_its_workload(fleet: Fleet, network: Network) -> None:
-    """blockSize 32: the workload's own route stands for the block, and it alone is announced."""
+    """A block of one address (blockSize 32) is its workload's own route, which alone is announced."""
     pools = (BirdPool(POOL, "vxlan.calico", block_size=32),)
     birds = mesh(network.nodes[:2], *pools)
     fleet.start(
@@ -165,7 +165,7 @@ def test_a_route_mtu_comes_and_goes_in_place(fleet: Fleet, network: Network) -> 
 
 
 def test_nodes_of_different_as_numbers(fleet: Fleet, network: Network) -> None:
-    """eBGP within the fleet: explicit policies, and nobody becomes a transit."""
+    """Nodes of different AS numbers use eBGP with explicit policies, and none of them becomes a transit."""
     numbers = {"node1": 64601, "node2": 64602, "node3": 64603, "node4": 64604}
 
     def bird(node):

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Inventories, compiled as a run does, with real BIRDs: every session comes up, and every block of both IP versions is
-in the kernel of every other node."""
+"""Inventories compiled as in a run, with real BIRDs: all sessions come up, and all kernels have all others' blocks."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ def birds(
     reflectors: t.Collection[str] = (),
     **fleet: t.Any,
 ) -> dict[str, Bird]:
-    """What the compiler makes of the network's nodes; with the blocks that their kernels have."""
+    """Return the compiler's BIRDs for the network's nodes, with the blocks that their kernels have."""
     hosts = [
         Host(
             node.name,
@@ -66,7 +65,7 @@ def _as_it_is(node: Node, bird: t.Optional[Bird]) -> Bird:
 
 
 def run(fleet: Fleet, network: Network, wanted: t.Mapping[str, Bird]) -> None:
-    """Starts all; returns when each has all sessions and each kernel all blocks."""
+    """Start all daemons; return when each has all sessions and each kernel all blocks."""
     folder = fleet["node1"].config
     values = {passwords.secret_name(name, key): text for name, keys in SECRETS.items() for key, text in keys.items()}
     pathlib.Path(secrets_file.beside(str(folder))).write_text(passwords.to_text(values))
@@ -112,7 +111,7 @@ def test_a_reflector_in_each_rack_with_a_cluster_id_of_its_own(fleet: Fleet, net
 
 
 def test_reflectors_by_bgp_peers_as_in_calico(fleet: Fleet, network: Network) -> None:
-    """Two of one cluster; a client has to hear both."""
+    """Two reflectors of one cluster are both heard by a client."""
     reflector = {"calico_node_route_reflector_cluster_id": "244.0.0.7", "calico_node_labels": {"reflector": "yes"}}
     options = {"ttlSecurity": 2, "holdTime": "9s", "keepaliveTime": "3s", "maxRestartTime": "30s"}
     wanted = birds(
@@ -145,7 +144,7 @@ def test_an_as_for_each_rack_and_another_port(fleet: Fleet, network: Network) ->
 
 
 def test_a_reflector_tells_a_router_who_owns_which_block(fleet: Fleet, network: Network) -> None:
-    """node4 is a router outside the fleet of the other three."""
+    """A reflector tells a router the owner of each block; node4 is a router outside the fleet of the other three."""
     *nodes, router = network.nodes
     wanted = birds(
         nodes,
@@ -164,7 +163,10 @@ def test_a_reflector_tells_a_router_who_owns_which_block(fleet: Fleet, network: 
 
 
 def test_a_router_that_no_route_leads_to(fleet: Fleet, network: Network) -> None:
-    """node4 is a router by an address that only reachableBy finds; node3 also speaks with it from a second address."""
+    """Sessions with a router come up although no route leads to it.
+
+    node4's router address is found only by reachableBy; node3 also has a session from a second address.
+    """
     node, router = network.nodes[2:]
     router.space.ip("addr add 192.0.2.44/32 dev lo", "addr add 2001:db8::44/128 dev lo")
     node.space.ip("addr add 10.10.2.99/24 dev eth0")

@@ -58,7 +58,7 @@ def _family(address: str) -> socket.AddressFamily:
 
 
 def receive(address: str) -> dict[str, int]:
-    """At `address`, which is its own: beside it another one may listen for the other IP version."""
+    """Count datagrams at `address`, which another receiver for the other IP version does not share."""
     family = _family(address)
     sock = socket.socket(family, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
@@ -86,7 +86,7 @@ def receive(address: str) -> dict[str, int]:
 
 
 class Streams:
-    """Streams between workloads, each with all others in `pairs`; a context manager, with the losses afterwards.
+    """Streams between workloads, as a context manager that has the losses afterwards.
 
     `pairs` are (source namespace, source address, [destination address]), `receivers` {address: namespace}.
     """

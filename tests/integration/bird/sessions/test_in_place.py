@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""BIRD replaces a route in place, whatever makes it write: the kernel is never without it, not even for microseconds.
+"""BIRD replaces a route in place whenever it writes: the kernel has the route at every moment.
 
-Streams of packets find such a hole by chance; what the kernel reports shows each one. BIRD since 2.17 takes an IPv6
-route that it reads from the kernel (metric 1024) for another one than its own, unless that says its metric, too: it
-deletes the one and then adds the other.
+Streams of packets find a gap only by chance; the kernel's notifications show each one. BIRD since 2.17 does not
+recognise its own IPv6 route in the kernel (metric 1024) unless its own route has that metric, too: it deletes the one
+and then adds the other.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _EVENT = re.compile(r"^(Deleted )?(\S+/\d+) (.*) proto bird", re.MULTILINE)
 
 @dataclasses.dataclass
 class Written:
-    """What BIRD did with a node's routes: destination -> ways, in their order; what was taken away stands apart."""
+    """BIRD's writes of a node's routes: destination -> next hops in order; removals are listed separately."""
 
     ways: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     deleted: list[str] = dataclasses.field(default_factory=list)
@@ -51,7 +51,7 @@ class Written:
 
 @contextlib.contextmanager
 def watched(*nodes: Node) -> t.Iterator[dict[str, Written]]:
-    """{node: what BIRD did with its routes meanwhile}, of both families."""
+    """Yield {node: BIRD's writes meanwhile}, of both families."""
     seen = {node.name: Written() for node in nodes}
     monitors = [
         (
@@ -120,7 +120,7 @@ def test_a_change_of_mode(fleet: Fleet, network: Network) -> None:
 
 @EVERY
 def test_a_crash(fleet: Fleet, network: Network) -> None:
-    """BIRD comes back and finds routes in the kernel that it does not know of."""
+    """After a crash BIRD finds unknown routes in the kernel, and no route is missing at any moment."""
     nodes = network.nodes
     fleet.start(dual_stack(nodes, pool("vxlan.calico"), TUNNEL))
     settled(fleet, nodes, "vxlan-v6.calico")
@@ -148,7 +148,7 @@ def test_sessions_restart_under_backups(fleet: Fleet, network: Network) -> None:
 
 @pytest.mark.parametrize("build", ["forky"], indirect=True)
 def test_another_mtu(fleet: Fleet, network: Network) -> None:
-    """BIRD 3 has to be made to write it (bird/kernel_sync.py), by a scan of the kernel's routes."""
+    """Another MTU is written in place, in BIRD 3 after a forced scan of the kernel's routes (bird/kernel_sync.py)."""
     nodes = network.nodes
     fleet.start(limited(nodes, "vxlan.calico", 1400))
     for node in nodes:
@@ -166,7 +166,7 @@ CLUSTER = "10.10.0.1"
 
 
 def reflected(nodes: t.Sequence[Node]) -> dict[str, Bird]:
-    """node3 and node4 reflect for node1 and node2, which hear of each other's block twice."""
+    """Return BIRDs in which node3 and node4 reflect for node1 and node2, which learn each block twice."""
     birds = dual_stack(nodes, pool("vxlan.calico"), TUNNEL)
     clients, reflectors = {node.name for node in nodes[:2]}, {node.name for node in nodes[2:]}
     for name, bird in birds.items():
@@ -184,7 +184,7 @@ def reflected(nodes: t.Sequence[Node]) -> dict[str, Bird]:
 
 @EACH
 def test_a_reflector_goes(fleet: Fleet, network: Network) -> None:
-    """The path by the other one has the same next hop, and BIRD writes it nevertheless."""
+    """When a reflector goes, the path through the other has the same next hop, and BIRD writes it in place."""
     nodes = network.nodes
     fleet.start(reflected(nodes))
     settled(fleet, nodes, "vxlan-v6.calico")

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each way in which a session does not come up, with real BIRDs, and what is said of it.
+"""Every reason for which a session does not come up, with real BIRDs, and its explanation.
 
-All pairs of a release start together: what takes time is waiting for retries and timers.
+All pairs of a release start together, because most of the time is spent on retries and timers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def router(
     router_id: str = ROUTER,
     hop: str = "direct",
 ) -> str:
-    """The far side, written by hand."""
+    """Return the configuration of the far side, written by hand."""
     return (
         f"router id {router_id};\nlog stderr all;\nprotocol device {{}}\nprotocol bfd {{}}\n"
         f"protocol bgp node {{ local {address} as {as_number}; neighbor {neighbor}; {hop}; connect delay time 1; "
@@ -45,7 +45,7 @@ def router(
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """`reason` is the beginning of what is said. `then` is done when the session stands."""
+    """One case; `reason` is the beginning of the explanation, `then` runs once the session is up."""
 
     peer: BirdPeer
     router: t.Optional[str]

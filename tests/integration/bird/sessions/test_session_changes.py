@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Real BIRDs are asked which options restart a session, and lose nothing while sessions restart under backup routes."""
+"""Real BIRDs show which options restart a session, and lose nothing while sessions restart under backup routes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def session(number: int, field: str, value: t.Any) -> BirdPeer:
 
 
 def restarted(daemon: Daemon, bird: Bird) -> set[str]:
-    """The sessions that a reconfiguration restarts, by BIRD's own words."""
+    """Return the sessions that a reconfiguration restarts, from BIRD's own log."""
     said = daemon.log.stat().st_size
     daemon.configure(bird)
     return set(re.findall(r"Restarting protocol (Node_\S+)", daemon.log.read_text()[said:]))
@@ -100,7 +100,7 @@ def daemon(fleet: Fleet, network: Network) -> Daemon:
 
 @ALL
 def test_what_restarts_a_session(daemon: Daemon, network: Network) -> None:
-    """All options at once, each on a session of its own."""
+    """The known options restart a session, each tried on a session of its own."""
     sessions = {field: [session(n, field, value) for value in both] for n, (field, both) in enumerate(OPTIONS.items())}
     before, after = (
         bird_of(
@@ -145,7 +145,7 @@ def backups(nodes: t.Sequence[Node], birds: t.Mapping[str, Bird]) -> dict[str, B
 
 
 def reflected(nodes: t.Sequence[Node], *pools: t.Any, cluster: str = "10.10.0.1") -> dict[str, Bird]:
-    """node1 and node4, one in each subnet, reflect, and have workloads like all others."""
+    """Return BIRDs in which node1 and node4, one in each subnet, reflect and have workloads like all others."""
     first, last = nodes[0], nodes[-1]
     birds = {}
     for node in nodes:
@@ -159,7 +159,7 @@ def reflected(nodes: t.Sequence[Node], *pools: t.Any, cluster: str = "10.10.0.1"
 
 
 def by_bgp(fleet: Fleet, nodes: t.Sequence[Node]) -> None:
-    """No backup is the best route any more."""
+    """Wait until no backup route is the best one any more."""
     fleet.wait_established()
     for node in nodes:
         wait_for(f"{node.name}: all by BGP", lambda n=node: not backup_routes.in_use(fleet[n.name].socket))
@@ -168,8 +168,11 @@ def by_bgp(fleet: Fleet, nodes: t.Sequence[Node]) -> None:
 @ALL
 @pytest.mark.parametrize("device", ["vxlan.calico", ""], ids=["vxlan", "direct"])
 def test_a_change_of_topology_loses_nothing(fleet: Fleet, network: Network, streams, device: str) -> None:
-    """Mesh, reflectors, another cluster id on both at once, another AS, mesh: each under backup routes, and all nodes
-    reconfigured one right after the other."""
+    """A change of topology loses nothing.
+
+    Mesh, reflectors, another cluster ID on both at once, another AS, mesh: each under backup routes, with all nodes
+    reconfigured one right after the other.
+    """
     nodes, mode = network.nodes, pool(device)
     another_as = {
         name: dataclasses.replace(
@@ -231,7 +234,10 @@ def test_backups_of_ipv6_go_where_bgp_would_send(
 
 @ALL
 def test_backups_of_direct_pools_take_a_tunnel_and_lead_all_into_it(fleet: Fleet, network: Network) -> None:
-    """On the way to routers outside the fleet BGP's routes win when those say them; away from them backups lead."""
+    """Backups of direct pools take a tunnel and carry all traffic.
+
+    On the way to routers outside the fleet BGP's routes win once those announce them; on the way back backups win.
+    """
     nodes = network.nodes
     node, *others = nodes
     daemon = fleet[node.name]
@@ -281,13 +287,13 @@ def written4(node: Node) -> list[str]:
 
 
 def sessions_since(daemon: Daemon) -> list[tuple[str, ...]]:
-    """(protocol, since when) of all sessions."""
+    """Return (protocol, time of its establishment) of all sessions."""
     return re.findall(r"^(\S+) +BGP +\S+ +up +(\S+)", daemon.birdc("show", "protocols"), re.MULTILINE)
 
 
 @pytest.mark.parametrize("build", ["bookworm"], indirect=True)
 def test_without_backups_packets_are_lost(fleet: Fleet, network: Network, streams) -> None:
-    """The measure itself."""
+    """Packets are lost without backup routes, so the measurement works."""
     nodes = network.nodes
     fleet.start(mesh(nodes, pool("vxlan.calico")))
     for node in nodes:
@@ -300,7 +306,7 @@ def test_without_backups_packets_are_lost(fleet: Fleet, network: Network, stream
 
 @pytest.mark.parametrize("build", ["bookworm", "forky"], indirect=True)
 def test_another_password_loses_nothing(fleet: Fleet, network: Network, streams) -> None:
-    """Of all sessions, node after node as the module tells them: none is up with two passwords."""
+    """Another password of all sessions loses nothing, although no session is up while both ends differ."""
     nodes, name = network.nodes, "mesh:password"
     rest = {
         node: dataclasses.replace(

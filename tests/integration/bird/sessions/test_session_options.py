@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every option that a session can have is one that BIRD can read: of Debian 12, of Debian 13, and BIRD 3."""
+"""Every option of a session is readable by every BIRD: of Debian 12, of Debian 13, and BIRD 3."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ NET = {4: "10.10.3.", 6: "fd00:10:10:3::"}
 
 
 def sessions() -> t.Iterator[BirdPeer]:
-    """Each option in a session of each kind and family, each with an address of its own."""
+    """Yield each option in a session of each kind and family, each with an address of its own."""
     for family in (4, 6):
         number = 10
         for option, fields in OPTIONS.items():

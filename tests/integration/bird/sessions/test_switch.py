@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A pool changes its mode by a new filter and `birdc configure`, node after node, under traffic: nothing is lost."""
+"""A pool changes its mode by a new filter and `birdc configure`, node after node, under traffic without a loss."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ MTUS: list[tuple[str, t.Optional[int]]] = [
 
 @pytest.mark.parametrize("build", ["bookworm", "forky"], indirect=True)
 def test_another_mtu_alone_reaches_the_kernel(fleet: Fleet, network: Network, streams) -> None:
-    """Told right after the start, too, when BIRD 3 must not be told yet."""
+    """Another MTU alone reaches the kernel, also right after the start, when BIRD 3 is not reconfigured yet."""
     nodes = network.nodes
     for name, bird in limited(nodes, *MTUS[0]).items():
         fleet[name].write(bird)
@@ -104,7 +104,7 @@ def test_another_mtu_alone_reaches_the_kernel(fleet: Fleet, network: Network, st
 
 
 def limited(nodes: t.Sequence[Node], device: str, mtu: t.Optional[int]) -> dict[str, Bird]:
-    """node3 speaks with nobody: all others reach it, and it them, by backup routes alone."""
+    """Return BIRDs in which node3 has no session: traffic between it and the others uses backup routes only."""
     six = BirdPool(POOL6, device.replace("vxlan", "vxlan-v6"), mtu=mtu, block_size=122)
     birds = {}
     for name, bird in dual_stack(nodes, pool(device, mtu=mtu), six).items():
@@ -121,14 +121,14 @@ def limited(nodes: t.Sequence[Node], device: str, mtu: t.Optional[int]) -> dict[
 
 
 def tell(fleet: Fleet, birds: t.Mapping[str, Bird]) -> None:
-    """As the node module does."""
+    """Reconfigure the daemons as the node module does."""
     for name, bird in birds.items():
         daemon = fleet[name]
         configuration.apply(render(bird), str(daemon.config), daemon.socket, daemon.build.bird)
 
 
 def mtus(node: Node) -> set[t.Optional[int]]:
-    """Of the routes to the three other nodes, in both families; none where there are others."""
+    """Return the MTUs of the routes to the three other nodes, in both families; an empty set if some are missing."""
     lines = [*node.space.routes("proto", "bird"), *node.space.routes6("proto", "bird")]
     found = [re.search(r" mtu (\d+)", line) for line in lines]
     return {int(one.group(1)) if one else None for one in found} if len(lines) == 6 else set()
@@ -136,7 +136,7 @@ def mtus(node: Node) -> set[t.Optional[int]]:
 
 @pytest.mark.parametrize("build", ["bookworm"], indirect=True)
 def test_a_loss_would_be_seen(fleet: Fleet, network: Network, streams) -> None:
-    """The measure itself: a route that is away for a second costs packets, on a busy machine too."""
+    """A route that is missing for a second costs packets, so the measurement works on a busy machine, too."""
     fleet.start(mesh(network.nodes, MODES["vxlan"]))
     one, four = network.nodes[0], network.nodes[3]
     wait_for("three routes", lambda: len(one.space.routes("proto", "bird")) == 3)

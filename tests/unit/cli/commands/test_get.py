@@ -122,7 +122,7 @@ def test_output(node: Node, arguments: str, expected: str) -> None:
 
 @pytest.mark.parametrize("kind", ["nodes", "ippools", "bgppeers", "bgpconfigurations", "workloadendpoints"])
 def test_documents_are_calicos(node: Node, kind: str) -> None:
-    """YAML and JSON say the same, in a list; what the inventory takes as a document reads them."""
+    """YAML and JSON documents are Calico's and equal, in a list, and the inventory accepts them."""
     node.store()
     node.agent()
     status, text, dummy = node.run("get", kind, "-o", "yaml")
@@ -137,7 +137,10 @@ def test_documents_are_calicos(node: Node, kind: str) -> None:
 
 
 def test_filters_and_communities_of_the_node(node: Node) -> None:
-    """What the inventory takes as documents; of a BGPFilter what sessions of this node go by."""
+    """Filters and communities of the node are documents that the inventory accepts.
+
+    A BGPFilter has the part that sessions of this node use.
+    """
     document = {
         "name": "tor",
         "importV4": [{"action": "Accept", "cidr": "0.0.0.0/0", "matchOperator": "Equal", "priority": 9}],

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl get` of policy: tables, and documents that `validate` takes and that mean what the node has."""
+"""`calicoctl get` of policy: tables, and documents that `validate` accepts and that match the node's policy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl ipam`: from the agent, or from the disk where it does not run; one address, one table, one verdict."""
+"""`calicoctl ipam`, from the agent, or from the disk if the agent does not run: one address, one table, one verdict."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CONFIGURATION = """\
 
 
 def fill(node: Node, *more: str) -> None:
-    """The allocations of WEB, POD and handles `more`, and the records of both."""
+    """Write the allocations of WEB, POD and handles `more`, and the records of both."""
     node.store()
     books = LocalIpam(node.machine.ipam)
     books.load()
@@ -67,7 +67,7 @@ def fill(node: Node, *more: str) -> None:
 
 
 def serve(node: Node, *more: str) -> None:
-    """The same, from an agent."""
+    """Serve the same allocations from an agent."""
     fill(node, *more)
     books = LocalIpam(node.machine.ipam)
     books.load()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl node status`: Calico's table from any BIRD, and an exit status that says whether all sessions are up."""
+"""`calicoctl node status`: Calico's table for any BIRD, and an exit status that shows whether all sessions are up."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ No IPv6 peers found.
 
 
 def wire(text: str) -> bytes:
-    """What BIRD sends for an answer of these lines."""
+    """Return the bytes that BIRD sends for an answer of these lines."""
     first, *rest = text.splitlines()
     return "".join([f"1002-{first}\n", *(f" {line}\n" for line in rest), "0000 \n"]).encode()
 
 
 def protocols(**states: str) -> bytes:
-    """`show protocols all`, with "BGP state" and perhaps "/last error" of each."""
+    """Return the output of `show protocols all`, with "BGP state" and optionally "/last error" of each session."""
     lines = ["Name       Proto      Table      State  Since         Info"]
     for name, words in states.items():
         state, dummy, error = words.partition("/")
@@ -107,7 +107,7 @@ def test_as_json(node: Node) -> None:
 
 @pytest.mark.parametrize("sample", ["2.0.12", "2.17.5", "3.4.0"])
 def test_every_release_of_bird(node: Node, sample: str) -> None:
-    """In the samples node1 was killed a second ago; its routes are kept."""
+    """Every release of BIRD is supported; in the samples node1 was killed a second ago and its routes are kept."""
     peers = (BirdPeer("Mesh_10_10_1_11", "10.10.1.11", 64512, "mesh"), STATE.bird.peers[2])
     node.store(dataclasses.replace(STATE, bird=dataclasses.replace(STATE.bird, peers=peers)))
     text = (SAMPLES / f"{sample}.txt").read_text()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl policy drops`: the table, what is asked of the agent, and what is said when there is nothing to show."""
+"""`calicoctl policy drops`: the table, the request to the agent, and the output when there is nothing to show."""
 
 from __future__ import annotations
 

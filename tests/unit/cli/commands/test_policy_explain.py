@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl policy explain`: verdict, way and exit status, whole as they are read."""
+"""`calicoctl policy explain`: verdict, path and exit status, as whole texts."""
 
 from __future__ import annotations
 
@@ -107,14 +107,14 @@ GUARDED = dataclasses.replace(
 
 
 def settled(node: Node, state: NodeState = GUARDED) -> Node:
-    """The node with this state, eth0, and the workloads web-1 and shop that came to it later."""
+    """Return the node with this state, eth0, and the later workloads web-1 and shop, with an agent."""
     settle(node, state)
     node.agent().answers["status"] = IN_SYNC
     return node
 
 
 def settle(node: Node, state: NodeState = GUARDED) -> None:
-    """The same without an agent."""
+    """Set the node up in the same way without an agent."""
     kernel = node.machine.kernel
     kernel.link_add(NewLink("eth0", "bridge"))
     kernel.link_set("eth0", up=True)
@@ -220,7 +220,7 @@ def test_an_address_that_nobody_has(node: Node) -> None:
 
 
 def test_hosts(node: Node) -> None:
-    """A host sends from the address of its tunnel, and a workload's packets reach another host from its node's."""
+    """A host sends from its tunnel's address, and a workload's packets reach another host from its node's address."""
     own = Endpoint("HostEndpoint", "node1-all", "node1", "*", profiles=(ALLOW_ALL,))
     other = Endpoint("HostEndpoint", "node2-eth0", "node2", "eth0", ("10.10.1.12",), (("role", "host"),))
     rule = PolicyRule("Allow", protocol="tcp", source=Entity(nets=("10.10.1.11/32",)))
@@ -413,7 +413,7 @@ def test_a_name_that_is_taken_on_two_nodes_is_that_of_the_workload_here(node: No
 
 
 def test_ipv6(node: Node) -> None:
-    """A host and a workload with addresses of both families; a ping is another protocol there."""
+    """A host and a workload have addresses of both families, and a ping over IPv6 is another protocol."""
     dual = dataclasses.replace(DB, addresses=("10.244.3.1", "fd00:244::1"))
     rule = PolicyRule("Allow", protocol="icmpv6", source=Entity(nets=("2001:db8::/32",)))
     ping = Policy("ping", selector='app == "db"', order=1.0, ingress=(rule,))
@@ -440,7 +440,7 @@ path   2001:db8::99 -> eth0 -> node1 -> cali0d3f1c11aa2 default/db   mtu 1480
 
 
 def test_the_age_of_what_was_collected(node: Node) -> None:
-    """A workload that came to another node between runs, as the playbook told it."""
+    """The output has the age of a workload that another node reported through the playbook."""
     settled(node)
     jobs = dataclasses.replace(
         DB_2, name="default/jobs", interface="calijobs", addresses=("10.244.70.66",), labels=(("tier", "back"),)
@@ -499,7 +499,7 @@ def test_a_host_endpoint_as_an_end(node: Node) -> None:
 
 
 def test_a_fault_is_no_verdict(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """1 would be read as: denied."""
+    """An error is no verdict, because exit status 1 means denied."""
 
     def broken(*dummy: t.Any) -> t.Any:
         raise KeyError("labels")

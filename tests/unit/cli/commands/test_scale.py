@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl scale`, and docs/scaling.md, which shows it. After a wanted change: DOCUMENTATION=write pytest of this."""
+"""`calicoctl scale`, and docs/scaling.md, which shows it.
+
+After a wanted change, run this test with DOCUMENTATION=write.
+"""
 
 from __future__ import annotations
 

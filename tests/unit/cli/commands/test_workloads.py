@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl workload`: what the agent is asked for, and what a person reads of its answer."""
+"""`calicoctl workload`: the request to the agent, and the output for its answer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl policy explain -i`, `validate -i` and `scale -i`, with a program in the place of ansible-playbook; the
-real one is asked in tests/integration/fleet/test_pages_of_inventories.py."""
+"""`policy explain -i`, `validate -i` and `scale -i`, with a program in the place of ansible-playbook.
+
+tests/integration/fleet/test_pages_of_inventories.py runs the real one.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ ANSWER = '{"lines": ["DENY   by web#1"], "answer": {"verdict": "deny"}}'
 
 @pytest.fixture
 def program(node: Node, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """ansible-playbook as a script: its text follows the one line that reads the name of the answer's file."""
+    """Return ansible-playbook as a script, whose first line reads the name of the answer's file."""
     (node.folder / "bin").mkdir()
     (node.folder / "hosts").touch()
     path = node.folder / "bin" / "ansible-playbook"

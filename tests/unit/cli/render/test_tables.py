@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tables stand as Calico's users see them in its documents."""
+"""Tables look as in Calico's documents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render 
 
 
 def test_columns_are_those_of_a_tabwriter() -> None:
-    """Copied from Calico's documents, but for spaces at the ends of lines."""
+    """Columns are those of a tabwriter, copied from Calico's documents without spaces at the ends of lines."""
     heading = ("NAME", "CIDR", "NAT", "IPIPMODE", "VXLANMODE", "DISABLED", "SELECTOR")
     row = ("default-ipv4-ippool", "10.244.0.0/16", "true", "Always", "Never", "false", "all()")
     assert tables.columns(heading, [row]) == (
@@ -24,7 +24,7 @@ def test_a_heading_alone_and_an_empty_cell() -> None:
 
 
 def test_boxes_are_those_of_node_status() -> None:
-    """Copied from Calico's documents."""
+    """Boxes are those of `node status`, copied from Calico's documents."""
     heading = ("PEER ADDRESS", "PEER TYPE", "STATE", "SINCE", "INFO")
     row = ("192.168.56.100", "node-to-node mesh", "up", "16:13:35", "Established")
     assert tables.boxed(heading, [row]) == (
@@ -37,7 +37,7 @@ def test_boxes_are_those_of_node_status() -> None:
 
 
 def test_numbers_stand_at_the_right() -> None:
-    """Copied from Calico's documents."""
+    """Numbers are right-aligned, as copied from Calico's documents."""
     heading = ("GROUPING", "CIDR", "IPS TOTAL", "IPS IN USE", "IPS FREE")
     row = ("IP Pool", "10.244.0.0/16", "65536", "8 (0%)", "65528 (100%)")
     assert tables.boxed(heading, [row]) == (

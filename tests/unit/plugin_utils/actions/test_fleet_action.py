@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fleet action as Ansible runs it, on inventories that are good."""
+"""The fleet action as Ansible runs it, on valid inventories."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOTHING = {"state": None}
 
 
 def test_runs_on_good_inventories(tmp_path: pathlib.Path) -> None:
-    """All in one process; what each is about stands beside it."""
+    """The action runs on valid inventories, all in one process; a comment beside each says what it is about."""
     templated = "calico_ip_pools: '{{ [shared] }}'\nshared: {name: default, cidr: 10.244.0.0/16, vxlanMode: Always}\n"
     folders = {
         name: folder_with(tmp_path, name, text)
@@ -133,7 +133,7 @@ def test_stored_states(tmp_path: pathlib.Path, stored: dict[str, t.Any]) -> None
 def test_a_change_that_is_pending_and_the_hosts_of_a_limited_run(
     tmp_path: pathlib.Path, stored: dict[str, t.Any]
 ) -> None:
-    """One that is new, and one that runs; no host is touched and the lockfile stays."""
+    """A pending change stays pending in a limited run; no host is changed and the lockfile stays."""
     lockfile = tmp_path / "pending" / ".calico.lock.yml"
     hosts_file = str(folder_with(tmp_path, "pending") / "hosts.yml")
     seen = answers(node1={"state": stored["node1"]}, node2=NOTHING)
@@ -187,13 +187,13 @@ def test_the_last_gate_of_a_change_remembers_the_mode(tmp_path: pathlib.Path) ->
 
 
 def test_results_can_be_told_apart() -> None:
-    """The harness itself: an action that touches the host is caught."""
+    """The test's own harness catches an action that connects to the host."""
     with pytest.raises(AssertionError, match=r"a host was to be touched: connection\.exec_command"):
         controller._NoConnection().exec_command("true")
 
 
 def test_a_run_that_goes_too_far_is_asked_for(tmp_path: pathlib.Path) -> None:
-    """All sessions of the fleet change their AS number: by phases, and only when somebody approved of just that."""
+    """A run that exceeds its limits needs approval, here a new AS number on all sessions, which goes through phases."""
     running = build(pool("ipip"), nodes=NODES, workloads=[], bgp_as_number=64999)
     both = answers(**{name: {"state": state.to_dict()} for name, state in states(running).items()})
     folder = folder_with(tmp_path, "limits")

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The action fleet_lint, with inventories as Ansible reads them: files and lines, what is printed, and that nothing is
-found in what is shipped."""
+"""The action fleet_lint, with inventories as Ansible reads them: files, lines, output; shipped ones pass."""
 
 from __future__ import annotations
 

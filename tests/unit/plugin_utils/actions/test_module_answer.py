@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What actions pass on of a module's answer, and that every module of the collection has such an action."""
+"""The parts of a module's answer that actions pass on; every module of the collection has such an action."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_every_module_has_an_action_with_the_filter() -> None:
     "key", ["ansible_facts", "add_host", "add_group", "ansible_stats", "results", "_ansible_notify"]
 )
 def test_nothing_that_ansible_obeys_is_passed_on(key: str) -> None:
-    """No module documents such a key either."""
+    """No key that Ansible obeys is passed on, and no module documents one."""
     assert key not in module_answer.OF_ANSIBLE.union(*module_answer.DOCUMENTED.values())
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a host is asked to keep a change, and what is said where it does not."""
+"""Requests to a host to keep a change, and the output if it does not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CUT = [
 
 
 class Host:
-    """Answers from `reachable` seconds on; each attempt before takes `patience` seconds."""
+    """A host that answers after `reachable` seconds; each earlier attempt takes `patience` seconds."""
 
     def __init__(self, reachable, patience=10.0):
         self.now, self.reachable, self.patience = 100.0, 100.0 + reachable, patience

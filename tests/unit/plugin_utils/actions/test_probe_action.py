@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long a watch may last: the fleet's tasks between the proof and the soak take as long as the batches are many."""
+"""The time limit of a watch grows with the batches of hosts between the proof and the soak."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What people read at the end of a run and in each phase of a change."""
+"""The output at the end of a run and in each phase of a change."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_how_many_nodes_answered_a_new_connection():
 
 
 def test_whom_a_new_node_touches() -> None:
-    """A node that comes to a fleet behind reflectors: of those, one more session each."""
+    """A new node behind reflectors adds one session to each of them."""
 
     def change(kind: str, action: str = "+", by: str = "node") -> dict[str, t.Any]:
         return {"kind": kind, "action": action, "subject": "x", "by": by}

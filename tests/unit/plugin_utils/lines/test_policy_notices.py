@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a plan warns of: where it is written, for each of the places where policy can be; nothing of what is shipped."""
+"""Warnings of a plan, with their places in the inventory; shipped inventories cause none."""
 
 from __future__ import annotations
 

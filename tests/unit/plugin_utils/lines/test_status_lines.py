@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The whole fleet as one table: what people read, also when little is as it shall be."""
+"""The whole fleet as one table, with and without problems."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_duration(seconds: int, text: str) -> None:
 
 
 def test_the_action(tmp_path: pathlib.Path) -> None:
-    """As Ansible runs it: text, JSON, and strict."""
+    """The action prints text and JSON, and is strict on request, as Ansible runs it."""
     hosts = tmp_path / "hosts.yml"
     hosts.write_text(json.dumps({"all": {"hosts": dict.fromkeys(HOSTS)}}))
     good = {name: {"seen": node(name)} for name in HOSTS}

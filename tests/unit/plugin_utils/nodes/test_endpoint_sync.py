@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An exchange of workloads on the controller: who is told what, and what is said of it. Nodes are dictionaries here."""
+"""An exchange of workloads on the controller: what each node gets, and the report. Nodes are dictionaries here."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def tellers(answers: t.Mapping[str, dict[str, t.Any]]) -> dict[str, Teller]:
 
 
 def answer(node: str, own: t.Iterable[int], remote: RemoteEndpoints) -> dict[str, t.Any]:
-    """As remote_endpoints_info gives it."""
+    """Return a node's answer to remote_endpoints_info."""
     told = Collected("", endpoints(node, own))
     known = {
         name: {"collected": one.when, "endpoints": len(one.endpoints), "digest": one.digest}
@@ -76,7 +76,10 @@ STEPS = st.lists(
 @settings(max_examples=60)
 @given(STEPS)
 def test_after_each_exchange_a_node_knows_what_others_last_told_it(steps: list[Step]) -> None:
-    """{node: its workloads, None: it cannot be reached}; what is sent is no more than what a node does not know."""
+    """After each exchange a node knows what others last reported, and gets only what it does not know.
+
+    Each step is {node: its workloads, None if it cannot be reached}.
+    """
     known = dict.fromkeys(NODES, RemoteEndpoints())
     expected: dict[str, dict[str, Collected]] = {node: {} for node in NODES}
     for hour, step in enumerate(steps):

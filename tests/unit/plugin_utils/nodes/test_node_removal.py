@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a fleet can do without a node, and where the inventory has it."""
+"""Checks that a fleet can do without a node, and the node's places in the inventory."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ REFLECTORS = {"rr1": "10.10.1.251/24", "rr2": "10.10.2.252/24"}
 
 
 class Controller:
-    """An inventory folder, and what the nodes have stored."""
+    """An inventory folder, and the states that the nodes have stored."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -206,7 +206,10 @@ def test_a_lost_lockfile_is_rebuilt_with_the_blocks_that_agents_opened(controlle
 
 
 def test_a_node_whose_answer_does_not_fit_is_left_out_of_the_plan_alone(controller: Controller) -> None:
-    """An address that the inventory declares was given away on node1, as it says: a person has to decide."""
+    """A node whose answer conflicts is left out alone.
+
+    It has assigned an address that the inventory declares, so a person has to decide.
+    """
     first = controller.run(pool(), workloads=[])
     address = str(ipaddress.ip_network(first.fleet.allocation.nodes["node1"].blocks[0].cidr)[7])
     controller.given["node1"] = Journal((address,))
@@ -309,7 +312,7 @@ def test_without_bgp_only_vxlan_can_be_switched_to(controller: Controller) -> No
 
 @pytest.mark.parametrize("phase", ["converge", "prepare", "links", "flip"])
 def test_a_return_goes_to_what_live_packets_take(controller: Controller, phase: str) -> None:
-    """Whatever the inventory says by now, and wherever the change was stopped."""
+    """A return goes to the mode of the live packets, whatever the inventory and wherever the change stopped."""
     controller.run(pool("ipip-crosssubnet"))
     target = controller.compile(pool("vxlan"), underlay_mtu=1400)
     for name, state in controller.stored.items():
@@ -486,7 +489,7 @@ def test_what_is_remembered_changes_with_the_end_of_a_change(controller: Control
 
 
 def test_a_fleet_that_runs_nothing_yet_is_remembered_as_it_will_be(controller: Controller) -> None:
-    """The first run was stopped before any host had its state, and the inventory was changed since."""
+    """A fleet without any state has the modes of the present inventory, even if a first run was stopped before."""
     controller.run(pool("ipip"))
     controller.stored.clear()
     assert "encapsulation: None" in controller.compile(pool("direct")).after
@@ -507,7 +510,7 @@ def test_phases_of_a_change_come_from_the_targets(controller: Controller) -> Non
 
 
 def test_another_topology_goes_through_phases_with_backup_routes(controller: Controller) -> None:
-    """New reflectors take part in them: the nodes' new sessions are with them."""
+    """Another topology goes through phases with backup routes, and new reflectors take part in them."""
     controller.run(pool())
     before = dict(controller.stored)
     compiled = controller.compile(pool(), reflectors=REFLECTORS)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What policy makes of a flow, asked of an inventory: verdict, way and notes, whole as they are read."""
+"""Policy's answer for a flow from an inventory: verdict, path and notes, as whole texts."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_what_has_no_answer(line: str, error: str) -> None:
 
 
 def as_node_knows(state: NodeState) -> KnownNetwork:
-    """As calicoctl on that node, which nothing but the state came to."""
+    """Return the network as calicoctl knows it on that node, which has only its state."""
     kernel = FakeKernel()
     kernel.link_add(NewLink("eth0", "bridge"))
     kernel.link_set("eth0", up=True)
@@ -237,7 +237,7 @@ def as_node_knows(state: NodeState) -> KnownNetwork:
 
 
 def shop(*policies: t.Mapping[str, t.Any], **more: t.Any) -> Fleet:
-    """inventories/three-tier-policy, and more policies."""
+    """Return inventories/three-tier-policy with more policies."""
     folder = ROOT / "inventories" / "three-tier-policy"
     variables = variables_in(folder)
     groups = yaml.safe_load((folder / "hosts.yml").read_text("utf-8"))["calico_nodes"]["children"].values()
@@ -251,7 +251,7 @@ def shop(*policies: t.Mapping[str, t.Any], **more: t.Any) -> Fleet:
 
 
 def test_the_page_shows_what_a_node_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The block of docs/policy.md; DOCUMENTATION=write renews it."""
+    """The block of docs/policy.md shows a node's answer; DOCUMENTATION=write renews it."""
     monkeypatch.setattr(policy_explain, "now", lambda: 1795338000.0)
     page = ROOT / "docs" / "policy.md"
     text = page.read_text("utf-8")
@@ -270,7 +270,7 @@ def test_the_page_shows_what_a_node_says(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_it_says_what_both_nodes_say() -> None:
-    """Of a shop of three tiers, and policy for a host. What passes by the inventory is what both its nodes let pass."""
+    """The inventory allows a flow exactly if both its nodes do, in a shop of three tiers with policy for a host."""
     made = shop(SSH, own={"node2": {"calico_node_policies": [{**HEP, "expectedIPs": ["10.10.1.12"]}]}})
     whole = known_network(made)
     nodes = {name: as_node_knows(whole.states[name]) for name in whole.members}
@@ -292,7 +292,7 @@ def test_it_says_what_both_nodes_say() -> None:
 
 
 def test_the_action(tmp_path: pathlib.Path) -> None:
-    """As Ansible runs it: no host is touched, the lockfile is neither needed nor written."""
+    """The action connects to no host, and neither needs nor writes the lockfile."""
     policies = f"calico_workloads: {json.dumps(WORKLOADS)}\ncalico_policies: {json.dumps([DB])}\n"
     text = ALL + policies.replace("node3", "node2")
     Case("one", text, HOSTS, None, {}, None, "", "").write(tmp_path)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From Ansible's variables to hosts, by Ansible itself: what they are, and that more of them take no more each."""
+"""From Ansible's variables to hosts, by Ansible itself: their values, and that more hosts cost no more each."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write(folder: pathlib.Path, count: int, fleet: t.Mapping[str, t.Any]) -> pat
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, t.Any], int]]:
-    """20 hosts, 40, and 2 with values that differ between hosts though all of them have them from one place."""
+    """Return answers for 20 hosts, 40, and 2 whose values differ although they come from one place."""
     templates = {
         "ansible_port": "{{ 2200 + 22 }}",
         "calico_node_labels": {"rack": "{{ inventory_hostname[-1] }}", "site": "a"},

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files with policy beside the inventory: found, read as they are, and refused in words with file and line."""
+"""Files with policy beside the inventory: found, read unchanged, and refused in words with file and line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ spec:
 
 @pytest.fixture
 def folder(tmp_path: pathlib.Path) -> pathlib.Path:
-    """With an inventory in prod/ and policy in policy/."""
+    """Return a folder with an inventory in prod/ and policy in policy/."""
     (tmp_path / "prod").mkdir()
     (tmp_path / "policy").mkdir()
     (tmp_path / "policy" / "b.yml").write_text(TWO)

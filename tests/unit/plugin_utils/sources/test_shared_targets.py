@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An ad-hoc task compiles once for all its hosts, and never answers another task or another run."""
+"""An ad-hoc task compiles once for all its hosts, and its result serves no other task or run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORKS = multiprocessing.get_context("fork")
 
 
 class HostVars(collections.abc.Mapping):  # type: ignore[type-arg]
-    """As Ansible's; each host whose variables are read leaves a line in `log`, from whatever process."""
+    """Variables like Ansible's; reading a host's leaves a line in `log`, from any process."""
 
     def __init__(self, variables: dict[str, dict[str, t.Any]], log: pathlib.Path) -> None:
         self.variables, self.log = variables, log
@@ -46,8 +46,10 @@ class HostVars(collections.abc.Mapping):  # type: ignore[type-arg]
 
 
 class Run:
-    """A run of ansible over four nodes that have their blocks in the lockfile. `read` is how often the variables of
-    hosts were read since the last time it was asked."""
+    """A run of ansible over four nodes with blocks in the lockfile.
+
+    `read` is the number of hosts whose variables were read since it was last read.
+    """
 
     def __init__(self, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What hosts read of a compiled fleet: the same states, with policy on its way made once."""
+"""The states that hosts read of a compiled fleet, with their policy packed once."""
 
 from __future__ import annotations
 

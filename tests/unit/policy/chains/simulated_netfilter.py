@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the kernel does with a packet and our tables, read from the very texts that iptables-restore gets.
+"""The kernel's handling of a packet by our tables, simulated from the very input of iptables-restore.
 
-Knows of iptables what the compiler writes, and refuses everything else. Connection tracking, reverse path filtering and
-addresses of the host are properties of the packet.
+It knows the parts of iptables that the compiler writes, and refuses all others. Connection tracking, reverse path
+filtering and addresses of the host are properties of the packet.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Rule(t.NamedTuple):
 
 
 class Netfilter:
-    """One namespace. `run` sends a packet through the kernel's chain of a hook."""
+    """One namespace; `run` sends a packet through the kernel's chain of a hook."""
 
     def __init__(self, tables: Tables, other_sets: t.Iterable[PolicyIpSet] = ()) -> None:
         self.sets = {one.name: Members(one) for one in (*tables.sets, *other_sets)}
@@ -71,7 +71,7 @@ class Netfilter:
                 assert not rule.target.startswith("cali-") or (table_name, rule.target) in self.chains, (chain, rule)
 
     def run(self, packet: Packet, *places: tuple[str, str]) -> bool:
-        """Whether the packet gets through these (table, chain of the kernel's)."""
+        """Return whether the packet gets through these (table, chain of the kernel's)."""
         return not any(place in self.chains and self._chain(place, packet) == "DROP" for place in places)
 
     def forwarded(self, packet: Packet) -> bool:
@@ -87,7 +87,7 @@ class Netfilter:
     # --- a walk through chains
 
     def _chain(self, place: tuple[str, str], packet: Packet) -> str:
-        """ACCEPT, DROP, or "" when it came back."""
+        """Return ACCEPT, DROP, or "" if the chain returns."""
         for rule in self.chains[place]:
             if not all(condition(packet) for condition in rule.conditions):
                 continue
@@ -220,7 +220,7 @@ def _state(states: list[str], packet: Packet) -> bool:
 
 
 class Members:
-    """A set, asked as `-m set` does."""
+    """A set with the test of `-m set`."""
 
     def __init__(self, ipset: PolicyIpSet) -> None:
         assert len(ipset.name) <= 31

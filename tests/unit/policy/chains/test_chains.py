@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The compiled chains: names, marks, records, hooks, and what a second compilation makes anew."""
+"""The compiled chains: names, marks, records, hooks, and what a second compilation replaces."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def node(*endpoints: LocalEndpoint, policies: t.Iterable[Policy] = ()) -> NodePo
 
 
 def between(one: LocalEndpoint, other: LocalEndpoint, **fields: t.Any) -> Packet:
-    """TCP to port 80 from one workload to the other."""
+    """Return a TCP packet to port 80 from one workload to the other."""
     known = {
         "protocol": 6,
         "source": one.endpoint.addresses[0],
@@ -384,7 +384,7 @@ def test_only_the_fleets_nodes_encapsulate(encapsulation: Encapsulation, fields:
 
 
 def same(one: Tables, other: Tables) -> set[str]:
-    """Names of chains and sets that are not the same objects in both."""
+    """Return the names of chains and sets that are not the same objects in both."""
     differing = set()
     for name, table in other.tables.items():
         before = one.tables[name].chains
@@ -427,7 +427,7 @@ def test_a_policy_that_is_staged_changes_the_chains_of_its_endpoints() -> None:
 
 
 def test_ten_times_the_remote_endpoints_are_at_most_twelve_times_the_work() -> None:
-    """Counted in calls of functions, Python's own among them."""
+    """Ten times the remote endpoints take at most twelve times the work, counted in calls of functions."""
 
     def calls(remote: int) -> int:
         members = {
@@ -461,7 +461,7 @@ PORTS = (PortRange(80, 80), PortRange(443, 443))
 
 
 def test_connections_that_a_new_policy_ended_are_dropped_before_anything_else() -> None:
-    """Both ways, failsafe ports and what is established included: who marked them knows better."""
+    """Connections that a new policy ended are dropped first, both ways, even on failsafe ports and when established."""
     here = node(ONE, host("eth0"))
     tables = compile_node(here, ChainSettings(cut_marked_flows=True), 4)
     cut = "-m connmark --mark 0x40000/0x40000"

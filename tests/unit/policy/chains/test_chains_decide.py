@@ -48,7 +48,7 @@ class Node:
         self.netfilter = {family: Netfilter(compile_node(policy, settings, family)) for family in (4, 6)}
 
     def compare(self, flow: Flow) -> tuple[bool, bool, Packet]:
-        """(what is expected, what happens, the packet)."""
+        """Return (the expected verdict, the actual one, the packet)."""
         expected = self.crossings.of(flow)
         packet = Packet(**dataclasses.asdict(flow), comes_in_by=expected.comes_in_by, goes_out_by=expected.goes_out_by)
         kernel = self.netfilter[flow.ip_version]
@@ -83,7 +83,7 @@ def test_packets_meet_the_verdict_of_the_evaluator(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_records_say_what_the_evaluator_says(seed: int) -> None:
-    """Between a workload and somebody outside, nothing but its own policies is asked."""
+    """Records match the evaluator: between a workload and the outside, only the workload's policies count."""
     rng = random.Random(seed)
     node = Node(random_world(rng, host_endpoints=False))
     for workload in node.world.local_workloads:

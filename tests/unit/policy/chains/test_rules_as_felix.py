@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules as Felix renders them (tests/unit/cases/iptables_rules.json) and as we do have the same effect on packets.
+"""Our rules and Felix's (tests/unit/cases/iptables_rules.json) have the same effect on packets.
 
-Where Felix is known to be wrong we differ: see `is_wrong`.
+Where Felix is known to be wrong, ours differ: see `is_wrong`.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ class FelixRule(t.NamedTuple):
 
 
 def is_wrong(case: t.Mapping[str, t.Any], family: int) -> bool:
-    """What Felix makes of it is known to be wrong, or nothing that iptables-restore takes.
+    """Return whether Felix's result is known to be wrong, or refused by iptables-restore.
 
-    A negated list of networks of the other family alone makes it leave out the whole rule, and so open what a Deny is
-    for (felix.md, 12.3). ICMP's types in a rule for IPv6 become a text that ip6tables refuses.
+    A negated list of networks that are all of the other family makes Felix leave out the whole rule, and so open what a
+    Deny is for (felix.md, 12.3). ICMP types in a rule for IPv6 become a text that ip6tables refuses.
     """
     rule = case["rule"]
     lists = [rule.get(f"not_{side}_net", []) for side in ("src", "dst")]

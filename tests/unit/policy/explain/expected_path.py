@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What becomes of a packet by the documented order of things: the evaluator's verdicts, put together for each path."""
+"""The fate of a packet by the documented order of checks: the evaluator's verdicts, combined for each path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
 
 
 class Paths:
-    """`workloads` and `hosts` are those of one node, which are found by interface."""
+    """The paths of one node; `workloads` and `hosts` are its endpoints by interface."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Paths:
         )
 
     def received(self, flow: Flow, comes_in_by: str) -> bool:
-        """By the host itself."""
+        """Return whether the host itself receives the packet."""
         decided = self._before_routing(flow, comes_in_by)
         if decided is False:
             return False
@@ -69,7 +69,7 @@ class Paths:
         )
 
     def sent(self, flow: Flow, goes_out_by: str) -> bool:
-        """By the host itself."""
+        """Return whether the host itself can send the packet."""
         failsafe = self._is_failsafe(flow, self.settings.failsafe_outbound, flow.destination)
         reply = self._is_failsafe(_reverse(flow), self.settings.failsafe_inbound, flow.destination)
         if not failsafe and not reply and goes_out_by in self.hosts:
@@ -79,7 +79,7 @@ class Paths:
         return goes_out_by in self.workloads or failsafe or self._passes(self._host(goes_out_by), EGRESS, flow)
 
     def _before_routing(self, flow: Flow, comes_in_by: str) -> t.Optional[bool]:
-        """By policies that are untracked or before DNAT; None if they leave it to the others."""
+        """Return the verdict of untracked and pre-DNAT policies; None if they leave it to the others."""
         failsafe = self._is_failsafe(flow, self.settings.failsafe_inbound, flow.source)
         reply = self._is_failsafe(_reverse(flow), self.settings.failsafe_outbound, flow.source)
         own = self.hosts.get(comes_in_by)

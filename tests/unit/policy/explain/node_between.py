@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where NODE of the random worlds stands: two interfaces of its own, and what each leads to."""
+"""The position of NODE in the random worlds: two interfaces of its own, and the networks behind them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NETS = [ipaddress.ip_network(net) for net in BY_ETH1]
 
 
 class Crossing(t.NamedTuple):
-    """`comes_in_by` is "" for what NODE sends, `goes_out_by` for what it receives."""
+    """A flow at NODE; `comes_in_by` is "" if NODE sends it, `goes_out_by` is "" if NODE receives it."""
 
     comes_in_by: str
     goes_out_by: str
@@ -38,7 +38,7 @@ class Crossing(t.NamedTuple):
 
 
 class Crossings:
-    """What becomes of flows at NODE, as the evaluator says."""
+    """The evaluator's verdicts on flows at NODE."""
 
     def __init__(self, world: World, settings: ChainSettings) -> None:
         self.evaluator = Evaluator(world.policy_set, world.endpoints)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Verdicts at one endpoint: the lines of policy_semantics.md that concern it, by number, and how they are explained."""
+"""Verdicts at one endpoint: the numbered lines of policy_semantics.md on it, and their explanations."""
 
 from __future__ import annotations
 
@@ -480,7 +480,7 @@ def test_the_empty_policy_set_leaves_everything_to_profiles() -> None:
 
 
 def test_random_flows_meet_what_rules_are_about_about_half_the_time() -> None:
-    """What the generator is for: were all flows denied by default, comparing verdicts would prove little."""
+    """About half of the random flows match rules, since comparing denials by default would prove little."""
     decided_by_rule = []
     for seed in range(40):
         rng = random.Random(seed)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The way of a flow through hosts: the lines of policy_semantics.md about hosts, by number, and how it is explained."""
+"""The path of a flow through hosts: the numbered lines of policy_semantics.md on hosts, and their explanations."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def tcp(source: t.Union[Endpoint, str], destination: t.Union[Endpoint, str], por
 
 
 class Fleet:
-    """Two nodes, workloads a and b on the first and c on the second, and what else there is."""
+    """Two nodes, workloads a and b on the first and c on the second, and further objects of a test."""
 
     def __init__(self, *parts: t.Union[Policy, Endpoint], **settings: t.Any) -> None:
         policies = [part for part in parts if isinstance(part, Policy)]
@@ -276,7 +276,7 @@ def test_41_a_closed_host_sends_nodes_what_is_encapsulated_and_nothing_else(rece
 
 
 def test_42_the_endpoint_of_the_interface_that_leads_there() -> None:
-    """By the longest prefix, also for what the host itself sends."""
+    """The endpoint is that of the interface with the longest prefix, also for the host's own packets."""
     fleet = Fleet(host("node1", "eth1"))
     assert fleet.says(tcp(HOST1, OUTSIDE), tcp(HOST1, "203.0.113.99")) == "deny allow"
 
@@ -290,7 +290,7 @@ def test_in_audit_mode_policy_denies_nothing() -> None:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_the_way_that_the_compiled_chains_are_held_to(seed: int) -> None:
-    """tests/unit/policy/explain/expected_path.py, which was written apart from this, says the same."""
+    """The path agrees with tests/unit/policy/explain/expected_path.py, which is independent of it."""
     rng = random.Random(seed)
     world = random_world(rng)
     settings = ChainSettings(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The index against asking every selector about every item, over any history of changes."""
+"""The index compared with asking every selector about every item, over any history of changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SELECTORS = st.randoms(use_true_random=False).map(random_selector)
 
 
 class Matching(RuleBasedStateMachine):
-    """The same history for the index, for a plain dictionary, and for who only listens to reports."""
+    """The same history for the index, for a plain dictionary, and for a listener to reports."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ def test_a_selector_as_deep_as_it_is_long_is_no_matter() -> None:
 
 
 def test_only_those_are_asked_that_may_match(monkeypatch: pytest.MonkeyPatch) -> None:
-    """1,000 selectors by value over 1,000 label sets: each is asked once, not a million times."""
+    """Only likely matches are evaluated: 1,000 selectors by value over 1,000 label sets take 1,000 evaluations."""
     index: LabelIndex[int] = LabelIndex()
     for number in range(1000):
         index.update_item(number, {"name": str(number), "rack": "r"})

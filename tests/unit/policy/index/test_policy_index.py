@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's policy kept up to date against the same worked out anew by asking everything about everything."""
+"""A node's policy after changes, compared with the same policy computed from everything."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ INTERFACES = [
 
 
 def reference(policies: PolicySet, endpoints: t.Iterable[Endpoint], interfaces: t.Mapping) -> NodePolicy:
-    """What NODE has to program, worked out as one would explain it."""
+    """Return what NODE has to program, computed step by step as in an explanation."""
     endpoints = list(endpoints)
     given = {profile.name: dict(profile.labels) for profile in policies.profiles}
 
@@ -150,7 +150,7 @@ def reference(policies: PolicySet, endpoints: t.Iterable[Endpoint], interfaces: 
 
 
 class History(RuleBasedStateMachine):
-    """Worlds flow into each other by single changes. What was programmed by reports alone is compared as well."""
+    """Worlds that change into each other by single changes; what reports alone would program is compared as well."""
 
     @initialize(rng=RANDOMS)
     def begin(self, rng: random.Random) -> None:
@@ -181,7 +181,7 @@ class History(RuleBasedStateMachine):
 
     @rule(rng=RANDOMS)
     def one_policy_or_profile_is_another(self, rng: random.Random) -> None:
-        """With all else of it as it was: rules, or a profile's labels."""
+        """Change one part of a policy or profile: its rules, or a profile's labels."""
         others = random_world(rng).policy_set
         part, what = rng.choice((("policies", "ingress"), ("policies", "egress"), ("profiles", "labels")))
         values = list(getattr(self.policies, part))
@@ -341,7 +341,7 @@ def test_only_what_is_in_use_is_programmed() -> None:
 
 
 def test_15_a_new_order_sorts_an_endpoint_anew() -> None:
-    """policy_semantics.md 15."""
+    """A new order sorts an endpoint's policies again (policy_semantics.md 15)."""
     index = PolicyIndex(NODE)
     index.update_endpoint(workload("a"))
     index.update_policy_set(policy_set(policies=[Policy("p", order=1.0), Policy("q", order=2.0)]))
@@ -362,7 +362,7 @@ def test_tiers_without_an_applying_policy_are_left_out() -> None:
 
 
 def test_named_ports_of_both_families_and_protocols() -> None:
-    """policy_semantics.md 29, 30: name and protocol must agree, and the selector narrows."""
+    """Named ports match by name and protocol, and the selector narrows them (policy_semantics.md 29, 30)."""
     rules = (
         PolicyRule("Allow", protocol="tcp", destination=Entity(ports=(NamedPort("http"),))),
         PolicyRule(

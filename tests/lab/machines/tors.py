@@ -1,16 +1,16 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Top-of-rack switches: two in each rack, FRR in network namespaces of their own.
+r"""Top-of-rack switches: two in each rack, FRR in network namespaces of their own.
 
         spine (10.10.255.0/24, a bridge)
-       /      |        |       \\
+       /      |        |       \
     tor1a   tor1b    tor2a   tor2b        eBGP between racks, BFD; no session within a rack
-       \\      /          \\      /
-        br1                br2            eBGP with whoever calls from the rack's subnet, BFD
+       \      /          \      /
+        br1                br2            eBGP with any host in the rack's subnet, BFD
 
-They know the way to workloads by BGP alone; the router beside them stays the hosts' default gateway and knows no block,
-unless nodes peer with it as well.
+They learn routes to workloads by BGP only. The router beside them stays the hosts' default gateway and knows no block
+unless nodes peer with it, too.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ import os
 import subprocess
 from pathlib import Path
 
+from ..shell import run, wait_until
+from ..topology import RACKS, TORS, LabError, Places, Tor
 from . import hosts, images, underlay
-from .shell import run, wait_until
-from .topology import RACKS, TORS, LabError, Places, Tor
 
 HERE = Path(__file__).resolve().parent
-#: What a ToR wants of hosts in its rack: those of inventories/as-per-rack-tor.
+#: The passwords that a switch expects from hosts in its rack, as in inventories/as-per-rack-tor.
 PASSWORDS = {1: "change-me-rack-a", 2: "change-me-rack-b"}
 
 
 def frr_conf(tor: Tor) -> str:
-    """The switch takes and passes on blocks of workloads, and nothing else.
+    """Return FRR's configuration of a switch, which accepts and passes on blocks of workloads only.
 
-    suppress-fib-pending: it announces what it can forward. Without it hosts were told of routes up to 50 ms before.
+    With suppress-fib-pending it announces only routes that it can forward. Without it, hosts learned routes up to 50 ms
+    too early.
     """
     others = [other for other in TORS.values() if other.rack != tor.rack]
     neighbors = "".join(
@@ -84,7 +85,7 @@ router bgp {tor.as_number}
 
 
 def make(places: Places) -> None:
-    """Make the spine and start all switches that do not run."""
+    """Create the spine and start all switches that do not run."""
     router = places.netns("router")
     if run(["ip", "-n", router, "link", "show", "spine"], check=False).returncode:
         underlay.ip_batch(
@@ -121,7 +122,7 @@ def power_on(places: Places, tor: Tor, wait: bool = True) -> None:
 
 
 def power_off(places: Places, tor: Tor) -> None:
-    """Dead at once: links go before a word can be said."""
+    """Cut the power of a switch: links go first, so that no last packet gets out."""
     router = places.netns("router")
     for link in (tor.name, f"{tor.name}s"):
         run(["ip", "-n", router, "link", "del", link], check=False)
@@ -174,7 +175,7 @@ def _wire(places: Places, tor: Tor) -> None:
 
 
 def _answers(places: Places, tor: Tor) -> bool:
-    """Whether bgpd runs and has read its configuration."""
+    """Return whether bgpd runs and has read its configuration."""
     if not (places.state / tor.name / "env").exists():
         return False
     command = [HERE / "enter", places.state, tor.name, "vtysh", "-c", "show running-config bgpd"]

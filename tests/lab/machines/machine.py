@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab inside a QEMU machine that boots Debian's own kernel, for what this machine's kernel does not have (IPIP).
+"""The lab inside a QEMU machine that boots Debian's kernel, for features this machine's kernel lacks (IPIP).
 
-The machine is software emulation unless KVM really works. Its disk holds the very layers that native hosts are made of,
-read-only; everything written stays in its memory. Inside, native.py does all the work; out here SSH reaches the hosts
-in the same way as natively, through the control namespace, in which QEMU's tap stands.
+The machine is emulated in software unless KVM works. Its read-only disk holds the same layers as native hosts; all
+writes stay in its memory. Inside, native.py does all the work. Outside, SSH reaches the hosts as it does natively,
+through the control namespace, which holds QEMU's tap.
 """
 
 from __future__ import annotations
@@ -22,23 +22,31 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ..handle import BaseLab
+from ..shell import locked, progress, run, wait_until
+from ..topology import CACHE_ROOT, CONTROL_NET, NODES, STATE_ROOT, LabError, Node, Places, pick
 from . import hosts as power
 from . import images, keys, packages
-from .handle import BaseLab
 from .native import remove
-from .shell import locked, progress, run, wait_until
-from .topology import CACHE_ROOT, CONTROL_NET, NODES, STATE_ROOT, LabError, Node, Places, pick
 
 HERE = Path(__file__).resolve().parent
+LAB = HERE.parent
 INSIDE = "/opt/lab/tests/lab"
 MEMORY_MIB = int(os.environ.get("HOST_ROUTING_LAB_MEMORY", "2048"))
 BOOT_TIMEOUT = float(os.environ.get("HOST_ROUTING_LAB_MACHINE_TIMEOUT", "900"))
-# In there the lab always has the same name, so that labs of any name out here can begin from one snapshot.
+# Inside, the lab always has the same name, so that labs of any name outside can begin from one snapshot.
 INNER = Places("lab")
+# Files that the lab inside needs, relative to tests/lab.
 CODE = (
-    "__init__.py cli.py handle.py hosts.py images.py keys.py native.py packages.py shell.py topology.py tors.py "
-    "underlay.py zip_byte_code.py lab enter run-host run-router machine-boot machine-init"
-).split()
+    *"__init__.py cli.py handle.py lab shell.py topology.py".split(),
+    *(
+        f"machines/{name}"
+        for name in (
+            "__init__.py hosts.py images.py keys.py native.py packages.py tors.py underlay.py zip_byte_code.py "
+            "enter run-host run-router machine-boot machine-init"
+        ).split()
+    ),
+)
 KEPT_SNAPSHOTS = 3
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "ext4", "overlay")
 
@@ -66,7 +74,7 @@ depmod "${PWD##*/}"
 _ARGUMENTS = [
     "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35",
     "-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off net.ifnames=0 random.trust_cpu=on "
-    # Otherwise the kernel doubts the emulated counter and asks the emulated HPET for the time, which is slow.
+    # Without this the kernel distrusts the emulated counter and reads the time from the emulated HPET, which is slow.
     "tsc=reliable",
     "-netdev", "tap,id=control,ifname=tap0,script=no,downscript=no",
     "-device", "virtio-net-pci,netdev=control,romfile=",
@@ -88,7 +96,7 @@ def _disk_layers() -> list[Path]:
 
 
 def disk_folder() -> Path:
-    """Folder of the kernel, the disk and the modules for the initramfs, named after all that is in it."""
+    """Return the folder of the kernel, the disk and the modules for the initramfs, named by a hash of its contents."""
     return CACHE_ROOT / f"disk-all-{images.digest([path.name for path in _disk_layers()], BOOT_MODULES)}"
 
 
@@ -134,7 +142,7 @@ def _build_disk(target: Path) -> None:
 
 
 def build_image() -> Path:
-    """Make the kernel, the layers and the disk where missing."""
+    """Build the kernel, the layers and the disk if they are missing; return their folder."""
     folder = disk_folder()
     if folder.is_dir():
         return folder
@@ -211,15 +219,15 @@ class MachineLab(BaseLab):
             list(pool.map(lambda node: self._wait_ssh(node.name, timeout), nodes))
 
     def _snapshot(self, folder: Path, names: str, baked: bool) -> Path:
-        """Where the memory of a machine of this very recipe is (or will be) kept."""
-        code = [(HERE / name).read_text() for name in CODE]
+        """Return the folder for the memory of a machine with exactly these settings, whether it exists or not."""
+        code = [(LAB / name).read_text() for name in CODE]
         version = run(["qemu-system-x86_64", "--version"]).stdout.split("\n")[0]
         machine = Path("/proc/cpuinfo").read_text().count("processor\t")
         parts = (folder.name, code, names, baked, version, machine, MEMORY_MIB, _ARGUMENTS)
         return CACHE_ROOT / f"snapshot-{images.digest(*parts)}"
 
     def _save(self, snapshot: Path) -> None:
-        """Keep the memory of the machine as it is now, with the keys that the hosts in it know."""
+        """Save the memory of the running machine, with the keys that its hosts know."""
         half = Path(f"{snapshot}.half")
         shutil.rmtree(half, ignore_errors=True)
         half.mkdir(parents=True)
@@ -245,7 +253,7 @@ class MachineLab(BaseLab):
             shutil.rmtree(old, ignore_errors=True)
 
     def _restore(self, folder: Path, snapshot: Path, nodes: Sequence[Node]) -> bool:
-        """Begin from a snapshot; False where there is none or it does not come to life."""
+        """Start from a snapshot; return False if there is none or if it does not come up."""
         if not snapshot.is_dir() or not _snapshots_wanted():
             return False
         progress("machine: restoring a snapshot of it")
@@ -266,7 +274,7 @@ class MachineLab(BaseLab):
             wait_until("the snapshot is read", loaded, 60, 0.1)
             self._monitor("cont")
             self._wait_ssh("machine", 60)
-            # Its clock stood still since.
+            # The machine's clock stood still since the snapshot.
             self.exec("machine", ["date", "-u", "-s", f"@{time.time():.3f}"], timeout=20)
             self._wait_all(nodes, 60)
             os.utime(snapshot)
@@ -279,7 +287,7 @@ class MachineLab(BaseLab):
         return True
 
     def _monitor(self, command: str) -> str:
-        """One command to QEMU's monitor, and what it answers."""
+        """Send one command to QEMU's monitor and return the answer."""
         path = self._here / "monitor"
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(30)
@@ -313,7 +321,7 @@ class MachineLab(BaseLab):
         run(["ip", "-n", netns, "-batch", "-"], input=lines)
 
     def _initramfs(self, folder: Path, hosts: str, baked: bool) -> None:
-        """Busybox, a few modules, this very code and the lab's keys."""
+        """Write the initramfs: Busybox, a few modules, the lab's own code and its keys."""
         tree = self._here / "initramfs"
         shutil.rmtree(tree, ignore_errors=True)
         (tree / "bin").mkdir(parents=True)
@@ -322,9 +330,9 @@ class MachineLab(BaseLab):
         shutil.copytree(folder / "modules", tree / "modules")
         shutil.copy(HERE / "machine-boot", tree / "init")
         lab = tree / "lab"
-        (lab / "tests/lab").mkdir(parents=True)
+        (lab / "tests/lab/machines").mkdir(parents=True)
         for name in CODE:
-            shutil.copy(HERE / name, lab / "tests/lab" / name)
+            shutil.copy(LAB / name, lab / "tests/lab" / name)
         (lab / "keys").mkdir()
         for name in ("id_ed25519", "id_ed25519.pub"):
             shutil.copy(self.places.state / name, lab / "keys" / name)
@@ -371,14 +379,14 @@ class MachineLab(BaseLab):
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
             )
         (self._here / "pid").write_text(f"{process.pid}\n")
-        # To the scheduler it is one session (sched(7), autogroup), and a native lab is dozens, each with a share alike:
-        # among them this machine, with all of its hosts, stood still for seconds.
+        # The scheduler's autogroup (sched(7)) sees one session here, and gives it the same share as each of the dozens
+        # of sessions of a native lab. Beside one, this machine with all its hosts stood still for seconds.
         with contextlib.suppress(OSError):
             Path(f"/proc/{process.pid}/autogroup").write_text("-5", "ascii")
         return process
 
     def _boot(self, folder: Path) -> bool:
-        """Start the machine and wait for its lab; True when it is emulated in software."""
+        """Start the machine and wait for its lab; return True when it is emulated in software."""
         wanted = os.environ.get("HOST_ROUTING_LAB_ACCEL", "auto")
         refused = CACHE_ROOT / "no-kvm"
         identity = Path("/proc/sys/kernel/random/boot_id").read_text()
@@ -441,18 +449,18 @@ class MachineLab(BaseLab):
     def argv(self, where: str, command: Sequence[str]) -> list[str]:
         target = where if where in NODES else "machine"
         if where in ("router", "outside", "control"):
-            command = [f"{INSIDE}/enter", str(INNER.state), where, *command]
+            command = [f"{INSIDE}/machines/enter", str(INNER.state), where, *command]
         shared = ["-o", "ControlMaster=auto", "-o", "ControlPersist=10m"]
         return ["ssh", "-F", str(self.ssh_config), *shared, target, "--", shlex.join(command)]
 
     def _inside(self, *words: str, timeout: float = 60) -> None:
-        """Let the lab inside the machine do it."""
+        """Run a command of the lab's command line inside the machine."""
         command, *rest = words
         environment = ["env", "HOST_ROUTING_LAB_QUIET=1", "HOST_ROUTING_LAB_BOOT_TIMEOUT=600"]
         self.exec("machine", [*environment, f"{INSIDE}/lab", command, "--name", INNER.name, *rest], timeout=timeout)
 
     def _forget(self, node: str) -> None:
-        """End the shared connection to a host that is about to go."""
+        """End the shared SSH connection to a host that is about to go down."""
         command = ["ssh", "-F", str(self.ssh_config), "-O", "exit", node]
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Root trees for the hosts, as layers that an overlay stacks: base, repo (packages to install), baked (installed), and
-for hosts that run containers one more with podman.
+"""Root trees for the hosts, as layers that an overlay stacks.
 
-Each layer is a folder under the cache, named by a hash of everything it is made from; a layer that exists is complete.
+The layers are base, repo (packages to install), baked (packages installed) and, for hosts that run containers, podman.
+Each layer is a folder in the cache, named by a hash of everything it is made from. A layer that exists is complete.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ..shell import locked, progress, run
+from ..topology import CACHE_ROOT, STATE_ROOT, LabError
 from . import packages
-from .shell import locked, progress, run
-from .topology import CACHE_ROOT, STATE_ROOT, LabError
 
 RELEASES = ("bookworm", "trixie")
 
-# A plain server, as an installer would leave it: nothing in it is there for the product's sake.
+# A plain server, as an installer leaves it: no package is there for the product's sake.
 BASE_PACKAGES = (
     "systemd systemd-sysv dbus openssh-server python3 python3-apt iproute2 kmod procps iputils-ping netbase"
 ).split()
-# What roles may install; they and their dependencies stand in a file: repository inside every host.
+# The packages that roles may install; with their dependencies they lie in a file: repository inside every host.
 REPO_PACKAGES = (
     "bird2 ipset iptables nftables conntrack netcat-openbsd tcpdump ethtool arping socat "
     "python3-pyroute2 python3-netaddr python3-jinja2"
 ).split()
 
-# What the owner of a host brings for his containers: Debian 12's podman still has a CNI backend, Debian 13's has none.
+# What the owner of a host installs for containers: Debian 12's podman still has a CNI backend, Debian 13's has none.
 CONTAINER_PACKAGES = "podman crun conmon containernetworking-plugins busybox-static".split()
 
-# The top-of-rack switches: another make of BGP than the hosts'.
+# The top-of-rack switches run another BGP implementation than the hosts.
 SWITCH_PACKAGES = ["frr"]
 
-# The tree is stripped of what no test looks at.
+# Files that no test looks at are left out.
 EXCLUDES = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
-# Run inside the fresh base. The consoles and timers of a real server only cost memory and noise here.
+# Run inside the fresh base. A real server's consoles and timers only cost memory here.
 BASE_SCRIPT = """
 set -eu
 for unit in console-getty.service getty@.service container-getty@.service apt-daily.timer apt-daily-upgrade.timer \
@@ -76,7 +76,7 @@ ln -sf /dev/null /etc/systemd/system/bird.service
 rm -f /etc/systemd/system/*.wants/bird.service /etc/systemd/system/*.wants/nftables.service
 """
 
-# Installs packages from Debian's archive without starting what they bring.
+# Installs packages from Debian's archive without starting their services.
 INSTALL_SCRIPT = """
 set -eu
 printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d
@@ -87,8 +87,8 @@ rm -f /usr/sbin/policy-rc.d /var/cache/apt/*.bin
 rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/apt /var/log/dpkg.log
 """
 
-# Settings without which podman does not run in a container of systemd's (no cgroups, no keyring to itself, no overlay
-# on an overlay), its CNI backend where it has one, and /srv/box, the root of every container.
+# Settings that podman needs in a systemd container (no cgroups, no keyring of its own, no overlay on an overlay), its
+# CNI backend where it has one, and /srv/box, the root of every container.
 CONTAINER_SCRIPT = (
     INSTALL_SCRIPT
     + """\
@@ -128,7 +128,7 @@ for name in sh sleep ping nc ip cat; do ln -s busybox /srv/box/bin/$name; done
 
 
 def _mirror() -> str:
-    """The Debian archive this machine itself uses, so that a local mirror serves the lab too."""
+    """Return the URL of the Debian archive that this machine itself uses, so that a local mirror serves the lab."""
     done = run(["apt-get", "indextargets", "--format", "$(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)"], check=False)
     for line in done.stdout.splitlines():
         words = line.split()
@@ -138,7 +138,7 @@ def _mirror() -> str:
 
 
 def _apt_options() -> list[str]:
-    """Proxy and validity settings of the machine's own apt, which also hold for the archive it gives us."""
+    """Return the settings of this machine's apt for proxy and validity, which its archive needs."""
     done = run(["apt-config", "dump"], check=False)
     wanted = ("Acquire::http::Proxy", "Acquire::https::Proxy", "Acquire::Check-Valid-Until")
     options = ['Acquire::Languages "none";', 'APT::Sandbox::User "root";']
@@ -154,7 +154,10 @@ def _base_key(release: str) -> str:
 
 
 def layer_path(kind: str, release: str) -> Path:
-    """Where the layer is (or will be): kind is base, repo, baked, podman or switch."""
+    """Return the folder of a layer, whether it exists or not.
+
+    `kind` is base, repo, baked, podman or switch.
+    """
     key = _base_key(release)
     if kind != "base":
         key = digest(key, "repo", REPO_PACKAGES)
@@ -168,22 +171,25 @@ def layer_path(kind: str, release: str) -> Path:
 
 
 def layers(release: str, baked: bool, podman: bool = False) -> list[Path]:
-    """Folders to stack, topmost first, as overlayfs wants its lowerdir."""
+    """Return the folders to stack, topmost first, as overlayfs wants its lowerdir."""
     return [layer_path(kind, release) for kind in reversed(_kinds(baked, podman))]
 
 
 def switch_layers() -> list[Path]:
-    """The same for a top-of-rack switch."""
+    """Return the folders to stack for a top-of-rack switch, topmost first."""
     return [layer_path("switch", "bookworm"), *layers("bookworm", baked=True)]
 
 
 def _kinds(baked: bool, podman: bool) -> list[str]:
-    """From the lowest to the topmost. podman stands on what roles install, so it needs baked hosts."""
+    """Return the kinds of layers from the lowest to the topmost.
+
+    podman builds on the packages that roles install, so it needs a baked host.
+    """
     return ["base", "repo", *(["baked"] if baked or podman else []), *(["podman"] if podman else [])]
 
 
 def _clear(scratch: Path) -> None:
-    """Remove a work folder, after the mounts that a killed build left in it: /dev is one of them."""
+    """Remove a work folder, after unmounting what a killed build has left mounted in it, such as /dev."""
     mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     for where in reversed(mounts):
         if where.startswith(f"{scratch}/"):
@@ -193,7 +199,7 @@ def _clear(scratch: Path) -> None:
 
 @contextlib.contextmanager
 def mounted(lower: list[Path], upper: Path, scratch: Path) -> Iterator[Path]:
-    """The stacked tree with /proc, /dev and /sys, for chroot; what is written lands in ``upper``."""
+    """Yield the stacked tree with /proc, /dev and /sys mounted, for chroot; writes go to ``upper``."""
     _clear(scratch)
     root, work = scratch / "root", scratch / "work"
     for folder in (root, work, upper):
@@ -225,7 +231,7 @@ def chroot(root: Path, script: str, timeout: float = 600) -> None:
 
 
 def use_archive(root: Path, release: str) -> None:
-    """Let apt inside ``root`` reach Debian's archive instead of the repository in the image."""
+    """Let apt inside ``root`` use Debian's archive instead of the repository in the image."""
     (root / "etc/apt/sources.list.d/lab.list").rename(root / "etc/apt/lab.list.off")
     (root / "etc/apt/sources.list").write_text(f"deb {_mirror()} {release} main\n")
     (root / "etc/apt/apt.conf.d/90fetch").write_text("\n".join(_apt_options()) + "\n")
@@ -251,7 +257,7 @@ def _build_base(release: str, target: Path) -> None:
     ]
     command += [f"--aptopt={option}" for option in _apt_options()]
     command += ["--dpkgopt=force-unsafe-io", *(f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDES)]
-    # mmdebstrap works in a temporary folder of its own only for archives; a folder is filled in place.
+    # mmdebstrap uses a temporary folder of its own only for archives; it fills a folder in place.
     run([*command, release, target, _mirror()], timeout=900)
     (target / "etc/apt/apt.conf.d/99mmdebstrap").unlink(missing_ok=True)
     run(["chroot", target, "/bin/sh", "-c", BASE_SCRIPT])
@@ -277,7 +283,7 @@ def _build_repo(release: str, target: Path) -> None:
     if "Package: bird2" not in listing:
         raise LabError(f"The package index in {repo} does not name bird2: apt-ftparchive said nothing useful.")
     (repo / "Packages").write_text(listing)
-    # With the lists read beforehand `apt-get install` works at once, `apt-get update` too.
+    # With the lists read beforehand, `apt-get install` works without network, and so does `apt-get update`.
     with mounted([base], target, scratch) as root:
         chroot(root, "apt-get update -qq && rm -f /var/cache/apt/*.bin")
 
@@ -318,7 +324,10 @@ _BUILDERS = {
 
 @contextlib.contextmanager
 def filled(target: Path) -> Iterator[Path]:
-    """A folder to fill, which is `target` afterwards: what is interrupted never looks as if it were ready."""
+    """Yield a folder to fill, and rename it to `target` at the end.
+
+    An interrupted build never looks complete.
+    """
     half = Path(f"{target}.half")
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
@@ -328,7 +337,7 @@ def filled(target: Path) -> Iterator[Path]:
 
 
 def build(releases: Iterable[str] = RELEASES, baked: bool = True, podman: bool = False, switches: bool = False) -> None:
-    """Make the layers that are missing, two releases side by side. Bookworm is always baked, for the router."""
+    """Build the missing layers, two releases side by side. Bookworm is always baked, for the router."""
     wanted = {release: _kinds(baked, podman) for release in releases}
     wanted["bookworm"] = [*_kinds(True, podman and "bookworm" in wanted), *(["switch"] if switches else [])]
     if all(layer_path(kind, release).is_dir() for release, kinds in wanted.items() for kind in kinds):
@@ -349,7 +358,7 @@ def build(releases: Iterable[str] = RELEASES, baked: bool = True, podman: bool =
 
 
 def _in_use() -> set[str]:
-    """Names of layers and disks that a lab of any recipe stands on at this moment."""
+    """Return the names of the layers and disks that any running lab uses."""
     texts = [path.read_text() for path in STATE_ROOT.glob("*/*/env")]
     for path in STATE_ROOT.glob("*/machine/pid"):
         with contextlib.suppress(OSError):
@@ -358,7 +367,10 @@ def _in_use() -> set[str]:
 
 
 def drop_stale(more: Iterable[Path] = ()) -> list[Path]:
-    """Remove layers that no recipe, no running lab and none of ``more`` names, and leftovers of killed builds."""
+    """Remove and return layers that no recipe, no running lab and no entry of ``more`` names.
+
+    Leftovers of killed builds go, too.
+    """
     wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in RELEASES}
     wanted |= {path.name for path in more} | _in_use()
     gone = []

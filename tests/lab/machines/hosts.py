@@ -17,16 +17,19 @@ import threading
 import time
 from pathlib import Path
 
+from ..shell import run, wait_until
+from ..topology import NODES, UNDERLAY_MTU, LabError, Node, Places
 from . import images
-from .shell import run, wait_until
-from .topology import NODES, UNDERLAY_MTU, LabError, Node, Places
 
 HERE = Path(__file__).resolve().parent
-PACKAGES = "usr/lib/python3/dist-packages"  # of any Python 3 of Debian's
+PACKAGES = "usr/lib/python3/dist-packages"  # the path is the same for every Python 3 of Debian
 
 
 def prepare(places: Places, node: Node, baked: bool, podman: bool = False, ipv6: bool = False) -> None:
-    """Write the host's own files into the upper layer of its overlay (once) and the environment for run-host."""
+    """Write the host's own files into the upper layer of its overlay, and the environment for run-host.
+
+    The files are written once; a disk that exists keeps its files.
+    """
     work, here = places.work / node.name, places.state / node.name
     here.mkdir(parents=True, exist_ok=True)
     upper = work / "upper"
@@ -70,7 +73,7 @@ def prepare(places: Places, node: Node, baked: bool, podman: bool = False, ipv6:
 
 
 def _alive(file: Path, *words: str) -> int | None:
-    """The process id in ``file`` if that process runs and has all ``words`` on its command line."""
+    """Return the process id in ``file`` if that process runs and has all ``words`` on its command line."""
     for _ in range(20):
         try:
             pid = int(file.read_text())
@@ -82,17 +85,17 @@ def _alive(file: Path, *words: str) -> int | None:
             return pid if all(word.encode() in command for word in words) else None
         if state == "Z":
             return None
-        time.sleep(0.005)  # within exec the command line is empty for a moment
+        time.sleep(0.005)  # during exec the command line is empty for a moment
     return None
 
 
 def nspawn_pid(places: Places, node: Node) -> int | None:
-    """Process id of the host's systemd-nspawn, None when the host is off."""
+    """Return the process id of the host's systemd-nspawn, None when the host is off."""
     return _alive(places.state / node.name / "pid", "systemd-nspawn", f"--machine={node.name}")
 
 
 def leader(places: Places, node: Node) -> int | None:
-    """Process id (out here) of the host's PID 1."""
+    """Return the process id, as seen from outside, of the host's PID 1."""
     pid = nspawn_pid(places, node)
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if pid else []
@@ -106,12 +109,12 @@ def leader(places: Places, node: Node) -> int | None:
 
 
 def supervisor_pid(places: Places, node: Node) -> int | None:
-    """Process id of the host's run-host, which restarts it after a reboot."""
+    """Return the process id of the host's run-host, which starts the host again after a reboot."""
     return _alive(places.state / node.name / "supervisor", str(places.state), node.name)
 
 
 def power_on(places: Places, node: Node) -> None:
-    """Start the host unless it runs; returns at once."""
+    """Start the host unless it runs, without waiting for it."""
     if supervisor_pid(places, node):
         return
     here = places.state / node.name
@@ -129,7 +132,7 @@ def power_on(places: Places, node: Node) -> None:
 
 
 def power_off(places: Places, node: Node) -> None:
-    """Cut the power: the link goes first, so that nothing is said any more, then every process, then the namespace."""
+    """Cut the power: first the links, so that no last packet gets out, then all processes and the namespace."""
     for who in ("router", "control"):
         run(["ip", "-n", places.netns(who), "link", "del", node.name], check=False)
     pid = supervisor_pid(places, node)
@@ -185,11 +188,11 @@ def _enter_netns(netns: str) -> None:
 
 
 def ssh_banner(netns: str, address: str, timeout: float = 2) -> bool:
-    """True if a server at ``address`` port 22, seen from namespace ``netns``, says it speaks SSH."""
+    """Return whether an SSH server answers at ``address`` port 22, seen from the namespace ``netns``."""
     answers: list[bool] = []
 
     def ask() -> None:
-        # Only this thread changes its namespace; it ends with the question.
+        # Only this thread changes its namespace, and it ends with the attempt.
         with contextlib.suppress(OSError):
             _enter_netns(netns)
             with socket.create_connection((address, 22), timeout) as connection:

@@ -2,7 +2,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All test traffic of one host, in one process: UDP streams with sequence numbers and long TCP transfers.
+"""The test traffic of one host, in one process: UDP streams with sequence numbers and long TCP transfers.
 
 Runs inside a lab host, so it is one file of standard library for Python 3.9 and newer. streams.py drives it over
 stdin, one JSON specification and then one word a line; every answer is one line of JSON on stdout:
@@ -12,14 +12,14 @@ stdin, one JSON specification and then one word a line; every answer is one line
     start    open the TCP connections and send  -> {"started": true}
     status   totals so far  -> {"sent": ..., "received": ...}
     quiet    stop sending, keep receiving  -> {"quiet": true}
-    report   everything that was counted
+    report   all counters
 
     send     {"id": 1, "netns": "w1" or null, "address": "10.244.1.5", "port": 7400, "size": 64 or "full", "pps": 500}
     receive  {"netns": null, "port": 7400}
     connect  {"id": 9, "netns": null, "address": "10.244.1.5", "port": 7401, "rate": 100000}
     listen   {"netns": null, "port": 7401}
 
-"first": this process goes before all others that want a processor.
+"first": this process has priority over all others.
 "size" is the length of the IP packet. "full" asks the kernel before each burst for the MTU of the route.
 DF is never set, so a packet that meets a smaller MTU a moment later is fragmented and not lost.
 The process ends when its stdin does.
@@ -51,7 +51,7 @@ SO_SNDBUFFORCE = 32
 SO_MEMINFO = 55
 BUFFER = 32 << 20
 CLONE_NEWNET = 0x40000000
-# A prime length, so that a piece of the stream put in a wrong place never looks right.
+# The length is prime, so that a misplaced piece of the stream never matches the pattern.
 PATTERN = random.Random(7).randbytes(65521) if sys.version_info >= (3, 9) else b""
 DOUBLE = PATTERN + PATTERN
 
@@ -65,7 +65,10 @@ def _setns(handle: int) -> None:
 
 
 def inside(netns: t.Optional[str], make: t.Callable[[], t.Any]) -> t.Any:
-    """What ``make`` returns when called inside a named namespace; sockets stay in the one they were opened in."""
+    """Call ``make`` inside a named network namespace and return its result.
+
+    Sockets stay in the namespace in which they were opened.
+    """
     if not netns:
         return make()
     home = os.open("/proc/self/ns/net", os.O_RDONLY)
@@ -89,7 +92,7 @@ class Sender:
         self.full = spec["size"] == "full"
         self.size: int = 0 if self.full else max(int(spec["size"]), OVERHEAD + HEADER.size)
         self.pps: float = spec["pps"]
-        # After a stall of this process at most so many are made up for: a longer burst would only test queue lengths.
+        # After a stall, at most this many packets are made up for: a longer burst only tests queue lengths.
         self.limit = max(4, int(self.pps * spec.get("catch_up", 0.02)))
         self.target = (spec["address"], spec["port"])
         self.sent = 0
@@ -140,7 +143,8 @@ class Sender:
             except BlockingIOError:
                 break
             except OSError:
-                # It may be the error of an earlier packet (an ICMP message came back): this one was not tried yet.
+                # The error may belong to an earlier packet (an ICMP message came back), so this packet has not been
+                # tried yet.
                 try:
                     send(payload)
                 except OSError as error:
@@ -165,7 +169,7 @@ class Sender:
 
 
 class Arrivals:
-    """What came in of one stream."""
+    """The packets that arrived of one stream."""
 
     __slots__ = ("duplicated", "expected", "gap", "last", "missing", "received", "reordered")
 
@@ -227,7 +231,7 @@ class Receiver:
                 if not count & 63:
                     now = time.monotonic()
                 if size < HEADER.size:
-                    self.strange += bool(size)  # an empty one only warmed up the path
+                    self.strange += bool(size)  # an empty datagram only warmed up the path
                     continue
                 stream, sequence, _clock = unpack(buffer)
                 arrivals = streams.get(stream)
@@ -254,7 +258,7 @@ class Receiver:
         return count
 
     def drops(self) -> int:
-        """Datagrams that arrived but found this socket's buffer full."""
+        """Return the number of datagrams that arrived but found this socket's buffer full."""
         return struct.unpack("9I", self.socket.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))[8]
 
     def report(self) -> t.Dict[str, t.Any]:
@@ -278,7 +282,7 @@ class Transfer:
         self.progress: t.Optional[float] = None
         self.began: t.Optional[float] = None
         self.connected = side == "server"
-        # What a server has read of the client's greeting; None when there is nothing more to come.
+        # The client's greeting as far as a server has read it; None when it is complete.
         self.hello: t.Optional[bytes] = b"" if side == "server" else None
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -397,7 +401,7 @@ class Traffic:
         self.connect = spec.get("connect", [])
         self.transfers: t.List[Transfer] = []
         self.sending = self.quiet = False
-        self.late = 0.0  # the longest this process was kept from running
+        self.late = 0.0  # the longest time that this process was kept from running
 
     def start(self) -> None:
         now = time.monotonic()
@@ -467,7 +471,7 @@ class Traffic:
                     self.quiet = True
                     answer({"quiet": True})
                 elif word == "report":
-                    # The connections stay open: the other end may not have made its report yet.
+                    # The connections stay open, because the other end may not have reported yet.
                     self.turn()
                     answer(self.report())
                 elif word == "end":
@@ -487,7 +491,7 @@ def answer(document: t.Dict[str, t.Any]) -> None:
 
 
 def read_words(handle: int, rest: bytes) -> t.Iterator[str]:
-    """Words from a pipe without waiting: an empty one when there is none now, "end" when there will be none."""
+    """Yield words from a pipe without blocking: "" when none is there, "end" at its end."""
     while True:
         while b"\n" in rest:
             line, _, rest = rest.partition(b"\n")
@@ -502,12 +506,13 @@ def read_words(handle: int, rest: bytes) -> t.Iterator[str]:
 
 
 def _go_first() -> None:
-    """What is measured is the network: a process that waits for a processor sends too few."""
+    """Raise this process's priority, because a process that waits for a processor sends too few packets."""
     with contextlib.suppress(OSError):
         os.setsid()
     with contextlib.suppress(OSError):
         os.nice(-15)
-    # Where the kernel shares processors between sessions first (sched(7), autogroup), the session has to go first too.
+    # Where the kernel first shares processors between sessions (sched(7), autogroup), raise the session's priority,
+    # too.
     with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as stream:
         stream.write("-15")
 

@@ -1,14 +1,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs on a host of the lab: prints as JSON all that tests ask about it, and sends the pings that they want.
+"""A script that runs on a lab host, prints as JSON what tests need to know of it, and sends pings.
 
     python3 - observe               one object, see `observe`
     python3 - ping '[{...}]'        [{"netns": str or null, "address": str, "size": bytes or null, "answer": bool}]
                                     -> [{"received": int, "ttl": int or null, "said": str}]
 
-Nothing of the collection is used here: what the tests hold it against has to come from elsewhere. Standard library
-alone, Python 3.9.
+It uses nothing of the collection, so that the tests compare it with an independent source. Standard library only,
+Python 3.9.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ SYSCTLS = (
     *("conf/*/rp_filter", "conf/*/proxy_arp", "conf/*/forwarding", "neigh/*/proxy_delay", "ip_forward"),
     "udp_early_demux",
 )
-#: What a run may write.
+#: Folders that a run may write to.
 FILES = ("/etc", "/usr/local", "/var/lib/calico", "/run/calico", "/root/.ssh", "/opt")
-#: Files that move by themselves (time, caches of systemd and the linker).
+#: Files that change by themselves (time, caches of systemd and the linker).
 MOVING = re.compile(
     r"/etc/(ld\.so\.cache|machine-id|resolv\.conf|mtab|\.updated|\.pwd\.lock|passwd-|group-|shadow-|gshadow-)$"
 )
 
 
 def said(*command: str) -> str:
-    """What a command prints, "" when it cannot be run or fails."""
+    """Return what a command prints, "" if it cannot run or fails."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=90, check=False)
     except OSError:
@@ -75,7 +75,7 @@ def files() -> dict:
     found = {}
     for top in FILES:
         for folder, folders, names in os.walk(top):
-            # Python's caches come and go with who looks.
+            # Python's caches depend on which programs ran.
             folders[:] = [name for name in folders if name != "__pycache__"]
             for name in names + [name for name in folders if os.path.islink(os.path.join(folder, name))]:
                 path = os.path.join(folder, name)
@@ -136,14 +136,16 @@ def observe() -> dict:
 
 
 def ping(wanted: dict) -> dict:
-    # An emulated machine may take a second or two; where no answer is wanted all of the time is waited for.
+    # An emulated machine may take a second or two. Where no answer is expected, ping waits all of this time.
     command = ["ping", "-n", "-W", "5" if wanted.get("answer", True) else "2", "-c", "1"]
     if wanted.get("size"):
-        # The size of the whole IP packet, which must not be fragmented: 20 bytes of IP and 8 of ICMP are not payload.
+        # `size` is that of the whole IP packet, which must not be fragmented: 20 bytes of IP and 8 of ICMP are not
+        # payload.
         command += ["-M", "do", "-s", str(wanted["size"] - 28)]
     if wanted.get("netns"):
         command = ["ip", "netns", "exec", wanted["netns"]] + command
-    # The first may wait for a neighbour's address, or learn the path's MTU; where no answer is wanted once is enough.
+    # The first ping may wait for a neighbour's address, or learn the path's MTU. Where no answer is expected, one is
+    # enough.
     for _attempt in range(3 if wanted.get("answer", True) else 1):
         done = subprocess.run(
             command + [wanted["address"]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30, check=False

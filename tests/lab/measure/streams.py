@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Traffic all over the lab: starts traffic.py on every host concerned, stops it, adds up what was lost."""
+"""Traffic across the lab: starts traffic.py on every host involved, stops it, and adds up the losses."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from .handle import BaseLab
-from .topology import LabError
+from ..handle import BaseLab
+from ..topology import LabError
 
 PROGRAM = Path(__file__).with_name("traffic.py")
 UDP_PORT = 7400
@@ -26,9 +26,10 @@ TCP_PORT = 7401
 
 @dataclass(frozen=True)
 class Stream:
-    """UDP from one place to another; ``size`` is the IP packet's length or "full" for the route's MTU of the moment.
+    """A UDP stream between two places.
 
-    A netns of None means the host itself. ``address`` is where ``dst``/``dst_netns`` is reached.
+    ``size`` is the IP packet's length in bytes, or "full" for the route's current MTU. A netns of None means the host
+    itself. ``address`` is where ``dst``/``dst_netns`` is reached.
     """
 
     src: str
@@ -48,7 +49,10 @@ class Stream:
 
 @dataclass(frozen=True)
 class Transfer:
-    """A long TCP connection; both ends send ``rate`` bytes a second of a known pattern and check what they receive."""
+    """A long TCP connection.
+
+    Both ends send ``rate`` bytes per second of a known pattern and check what they receive.
+    """
 
     src: str
     src_netns: str | None
@@ -93,9 +97,11 @@ class TransferResult:
 
 @dataclass
 class Report:
-    """Sums over all streams. ``buffer_drops`` are the receiving sockets' own fault. ``queue_drops``: what this
-    machine's kernel dropped meanwhile, in whatever namespace, because its queues between network devices were full.
-    Another job may do that to a lab: it says why, and is no excuse.
+    """Sums over all streams.
+
+    ``buffer_drops`` are drops of the receiving sockets themselves. ``queue_drops`` are packets that this machine's
+    kernel dropped meanwhile, in any namespace, because its queues between network devices were full. Another job can
+    cause them: they explain a loss, but do not excuse it.
     """
 
     streams: list[StreamResult]
@@ -117,12 +123,12 @@ class Report:
 
     @property
     def lost(self) -> int:
-        """Packets that were sent and never arrived, less those that a full receive buffer dropped."""
+        """Return how many sent packets never arrived, without those that a full receive buffer dropped."""
         return self.sent - self.received - self.buffer_drops
 
     @property
     def resets(self) -> int:
-        """TCP connections that failed in whatever way."""
+        """Return the number of TCP connections that failed."""
         return sum(1 for result in self.transfers if result.failures)
 
     @property
@@ -131,11 +137,11 @@ class Report:
 
     @property
     def bytes_missing(self) -> int:
-        """Bytes written to a connection that the other end had not read at the end."""
+        """Return the number of bytes written to a connection that the other end has not read at the end."""
         return sum(result.sent - result.received for result in self.transfers)
 
     def summary(self) -> str:
-        """A few lines for people; every stream that lost something is named."""
+        """Return a few lines for people, which name every stream that lost something."""
         slowest = min((result.rate for result in self.streams), default=0.0)
         lines = [
             f"{self.sent} packets sent in {len(self.streams)} streams over {self.seconds:.1f} s "
@@ -160,7 +166,10 @@ class Report:
 
 
 def _queue_drops() -> int:
-    """Second column of each processor's line (net/core/net-procfs.c), hexadecimal; of all namespaces since the boot."""
+    """Return the packets that the kernel dropped from its queues since boot, in all namespaces.
+
+    This is the second, hexadecimal column of each processor's line (net/core/net-procfs.c).
+    """
     return sum(int(line.split()[1], 16) for line in Path("/proc/net/softnet_stat").read_text().splitlines())
 
 
@@ -181,10 +190,10 @@ class _Host:
 
     def open(self, tick: float) -> None:
         self.lab.put(self.name, PROGRAM, "/run/lab-traffic.py")
-        # A file of its own: ssh makes the stderr that it is given non-blocking, for everybody who has the same one.
+        # A file of its own: ssh sets its stderr to non-blocking for all processes that share it.
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - close() closes it
         self.process = self.lab.popen(self.name, ["python3", "/run/lab-traffic.py"], bufsize=0, stderr=self.errors)
-        # Not in the emulated machine: it has so little to give that the hosts themselves, BIRD included, would starve.
+        # Not in the emulated machine: there the hosts themselves, BIRD included, would starve.
         self.tell(json.dumps({**self.spec, "tick": tick, "first": self.lab.machine == "native"}))
 
     def tell(self, line: str) -> None:
@@ -233,7 +242,10 @@ class _Host:
 
 
 class Streams:
-    """``with Streams(lab, [...]) as streams: ...`` sends while the block runs; ``streams.stop()`` gives the Report."""
+    """All streams of a test.
+
+    ``with Streams(lab, [...]) as streams: ...`` sends while the block runs; ``streams.stop()`` returns the Report.
+    """
 
     def __init__(
         self, lab: BaseLab, streams: Iterable[Stream | Transfer], tick: float | None = None, warm_up: float = 1.0
@@ -244,9 +256,9 @@ class Streams:
         self._entries = list(enumerate(streams, 1))
         self._hosts: dict[str, _Host] = {}
         self._began, self._queue_drops = 0.0, 0
-        # Of a machine that stands still for seconds TCP takes more of them until it sends again what it takes for lost.
+        # TCP takes several seconds to retransmit after a machine has stood still for seconds.
         self._drain = 1.0 if lab.machine == "native" else 10.0
-        # The emulated machine stands still for longer, and has longer queues than a machine that is not ours alone.
+        # The emulated machine stands still for longer, and its queues are longer than those of a shared machine.
         pace = {"catch_up": 0.1 if lab.machine == "native" else 0.2}
         for number, entry in self._entries:
             source = self._hosts.setdefault(entry.src, _Host(lab, entry.src))
@@ -260,13 +272,13 @@ class Streams:
                 target.place("listen", entry.dst_netns, entry.port)
 
     def start(self) -> Streams:
-        """Open all sockets on all hosts, then send from all of them; returns once everybody sends."""
+        """Open all sockets on all hosts, then send from all of them; return once every host sends."""
         try:
             for host in self._hosts.values():
                 host.open(self.tick)
             for host in self._hosts.values():
                 host.answer(60)
-            # A queue of packets that wait for a neighbour's address overflows: that is not what is measured here.
+            # The queue of packets that wait for a neighbour's address can overflow, which is not what is measured here.
             self._ask("warm")
             time.sleep(self.warm_up)
             self._ask("start")
@@ -285,7 +297,7 @@ class Streams:
         return answers
 
     def status(self) -> dict[str, int]:
-        """Totals of the moment: sent, received, missing, connections, failures."""
+        """Return the present totals: sent, received, missing, connections, failures."""
         answers = self._ask("status").values()
         return {
             key: sum(answer[key] for answer in answers)
@@ -293,7 +305,7 @@ class Streams:
         }
 
     def stop(self) -> Report:
-        """Stop sending everywhere, wait for what is under way, collect and add up."""
+        """Stop sending everywhere, wait for packets under way, collect the results and return their sum."""
         if self.report:
             return self.report
         seconds = time.monotonic() - self._began

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""For the lab's hosts: keeps the byte code of what Python imports from zip archives, until the host goes down.
+"""A cache of the byte code that Python imports from zip archives, kept on a lab host until it goes down.
 
-Ansible sends a module as an archive of a hundred sources and more, and each call compiles all of them anew: half of its
-start. That is the tests' time alone; what runs is the same. Byte code is known by its source's content and by the
-Python that compiled it. A .pth file imports this whenever Python starts, so it needs nothing that is not there by then.
+Ansible sends a module as an archive of more than a hundred sources, and compiling them takes half of each start. The
+cache saves only the tests' time. Byte code is found by the content of its source and the Python that compiled it. A
+.pth file imports this module whenever Python starts, so it uses only modules that are loaded by then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PYTHON = f"{sys.implementation.cache_tag}-{sys.flags.optimize}"
 
 
 def keep() -> None:
-    """Have zipimport look for byte code that was kept before it compiles."""
+    """Make zipimport look for cached byte code before it compiles."""
     compiled = zipimport._compile_source  # type: ignore[attr-defined]
 
     def byte_code(path: str, source: bytes) -> object:
@@ -29,7 +29,7 @@ def keep() -> None:
         try:
             with open(kept, "rb") as file:
                 code = marshal.loads(file.read())
-            _imp._fix_co_filename(code, path)  # tracebacks name this call's archive
+            _imp._fix_co_filename(code, path)  # tracebacks name the archive of this call
         except (OSError, EOFError, ValueError, TypeError):
             code = compiled(path, source)
             write(kept, marshal.dumps(code))
@@ -39,7 +39,7 @@ def keep() -> None:
 
 
 def write(target: str, content: bytes) -> None:
-    """All of it or nothing; and nothing where this user may not."""
+    """Write a file completely or not at all; do nothing if this user may not write."""
     half = f"{target}.{posix.getpid()}"
     try:
         if not posix.access(FOLDER, posix.F_OK):

@@ -2,15 +2,17 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs on a host of the lab: servers in its network namespaces, and attempts to reach others, told in JSON on stdin.
+"""A script that runs on a lab host: servers in its network namespaces, and attempts to reach others.
+
+Its input is JSON on stdin.
 
     python3 reach_here.py serve   [{"netns": "web-1" or null, "ports": [80]}] -> the line "ready"; ends with its stdin.
                                   On each port TCP is accepted and UDP sent back.
     python3 reach_here.py try     [{"netns": ..., "address": ..., "protocol": "tcp" or "udp", "port": 80,
                                     "expected": true}] -> [true, ...], whether a connection came about or an answer came
 
-All attempts are made at the same time. Those that are not expected to succeed are given MOMENT seconds, the others
-PATIENCE. Nothing of the collection is used here; standard library alone, Python 3.9.
+All attempts run at the same time. Attempts that are expected to succeed have PATIENCE seconds, the others MOMENT.
+The script uses nothing of the collection; standard library only, Python 3.9.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import typing as t
 from lab_traffic import inside
 
 MOMENT, PATIENCE = 1.2, 15.0
-AGAIN = 0.3  # seconds until a datagram is sent once more
+AGAIN = 0.3  # seconds until a datagram is sent again
 
 
 def _server(kind: int, port: int) -> socket.socket:
@@ -65,11 +67,11 @@ def serve(places: t.Sequence[t.Dict[str, t.Any]]) -> None:
                     data, sender = server.recvfrom(2048)
                     server.sendto(data, sender)
             except OSError:
-                pass  # whoever asked has gone
+                pass  # the client has closed the connection
 
 
 class Attempt:
-    """`reached` is None as long as nothing is known."""
+    """One attempt to reach an address; `reached` is None as long as the result is unknown."""
 
     def __init__(self, wanted: t.Dict[str, t.Any]) -> None:
         self.expected: bool = wanted["expected"]
@@ -94,7 +96,10 @@ class Attempt:
             self.reached = True
 
     def _quietly(self, work: t.Callable[[], object]) -> None:
-        """A datagram that somebody refused tells so by the next call."""
+        """Call `work`, and count an error as not reached.
+
+        A refused datagram is reported as an error of the next call.
+        """
         try:
             work()
         except OSError:

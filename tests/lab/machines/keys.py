@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What SSH needs to reach the hosts from outside of their namespaces: keys, known_hosts, ssh_config."""
+"""Files with which SSH reaches the hosts from outside their namespaces: keys, known_hosts, ssh_config."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from .shell import run
-from .topology import CONTROL_NET, NODES, Places
+from ..shell import run
+from ..topology import CONTROL_NET, NODES, Places
 
 
 def _key(path: Path, comment: str) -> str:
@@ -21,11 +21,14 @@ def _key(path: Path, comment: str) -> str:
 
 
 def make(places: Places) -> None:
-    """Write the lab's key, one host key per host (so that known_hosts is complete before they boot) and ssh_config."""
+    """Write the lab's key, a host key for each host, known_hosts and ssh_config.
+
+    Host keys exist before the hosts boot, so known_hosts is complete from the start.
+    """
     state = places.state
     (state / "cp").mkdir(parents=True, exist_ok=True)
     (state / "cp").chmod(0o700)
-    given = os.environ.get("HOST_ROUTING_LAB_KEYS")  # in an emulated machine: those of the lab outside
+    given = os.environ.get("HOST_ROUTING_LAB_KEYS")  # in an emulated machine: the keys of the lab outside
     if given:
         shutil.copytree(given, state, dirs_exist_ok=True)
     _key(state / "id_ed25519", f"host-routing-lab-{places.name}")
@@ -37,12 +40,12 @@ def make(places: Places) -> None:
         known += f"{name} {kind} {key}\n"
     (state / "known_hosts").write_text(known)
     text = f"# Written by tests/lab/lab up, for the lab called {places.name}.\n"
-    # By its address on the underlay, too, as in an inventory of a real network.
+    # Also by the address on the underlay, as in the inventory of a real network.
     addresses = {node.name: (node.control_address, f" {node.address}") for node in NODES.values()}
     addresses |= {name: (address, "") for name, address in machine.items()}
     for name, (address, alias) in addresses.items():
         text += f"Host {name}{alias}\n    HostName {address}\n    HostKeyAlias {name}\n"
-    # nc hands the connected socket over and goes away: the connection lives in the lab's namespace, nothing relays it.
+    # nc passes the connected socket on and exits: the connection belongs to the lab's namespace, without a relay.
     text += (
         "Host *\n"
         "    User root\n"
@@ -63,7 +66,7 @@ def make(places: Places) -> None:
 
 
 def drop_connections(places: Places) -> None:
-    """End the shared SSH connections of this lab, which otherwise hang on a host that is gone."""
+    """End the shared SSH connections of this lab, which otherwise hang when a host is gone."""
     for socket in (places.state / "cp").glob("*"):
         command = ["ssh", "-F", "/dev/null", "-o", f"ControlPath={socket}", "-O", "exit", "lab"]
         try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The programs the lab needs on the machine that carries it, from Debian's own archive."""
+"""Programs that the lab needs on the machine that carries it, from Debian's own archive."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import os
 import shutil
 from pathlib import Path
 
-from .shell import progress, run
-from .topology import LabError
+from ..shell import progress, run
+from ..topology import LabError
 
-# program -> package. Nothing here starts a service: BIRD, tcpdump and the like run from the host image.
+# program -> package. No package here starts a service: BIRD, tcpdump and the like run from the host image.
 NATIVE = {
     "systemd-nspawn": "systemd-container",
     "ip": "iproute2",
     "ssh": "openssh-client",
-    "nc.openbsd": "netcat-openbsd",  # plain `nc` may be another make, which cannot pass a socket on
+    "nc.openbsd": "netcat-openbsd",  # plain `nc` may be another implementation, which cannot pass a socket on
     "nsenter": "util-linux",
 }
 IMAGES = {"mmdebstrap": "mmdebstrap", "apt-ftparchive": "apt-utils"}
@@ -29,12 +29,15 @@ QEMU = {
     "depmod": "kmod",
     "ip": "iproute2",
     "ssh": "openssh-client",
-    "nc.openbsd": "netcat-openbsd",  # plain `nc` may be another make, which cannot pass a socket on
+    "nc.openbsd": "netcat-openbsd",  # plain `nc` may be another implementation, which cannot pass a socket on
 }
 
 
 def install(needs: dict[str, str]) -> None:
-    """Install the packages of those programs that are missing."""
+    """Install the packages of the programs that are missing.
+
+    `needs` is {program: package}. Raise LabError without root.
+    """
     if os.geteuid() != 0:
         raise LabError("The lab makes network namespaces and boots containers: it needs root.")
     path = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who reaches whom: real TCP connections and UDP datagrams between places of the lab, many at the same time."""
+"""Reachability: real TCP connections and UDP datagrams between places of the lab, many at the same time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from .handle import BaseLab
-from .topology import LabError
+from ..handle import BaseLab
+from ..topology import LabError
 
 HERE = Path(__file__).parent
-#: Where the scripts lie on a host: one needs the other.
+#: The folder of the scripts on a host: one imports the other.
 _FOLDER = "/run/lab-reach"
 
 
 @dataclass(frozen=True)
 class Place:
-    """A network namespace `netns` of the host `where`, None: the host itself; others reach it by `address`."""
+    """A network namespace `netns` of the host `where`, or the host itself if None; others reach it at `address`."""
 
     where: str
     netns: str | None
@@ -45,7 +45,7 @@ class Attempt:
 
 @contextlib.contextmanager
 def serving(lab: BaseLab, places: Iterable[Place], ports: Sequence[int]) -> Iterator[None]:
-    """In all places somebody answers on each of the ports, by TCP and by UDP, while the with block runs."""
+    """Answer on each port of all places, by TCP and by UDP, while the with block runs."""
     by_host: dict[str, list[Place]] = {}
     for place in places:
         by_host.setdefault(place.where, []).append(place)
@@ -55,7 +55,7 @@ def serving(lab: BaseLab, places: Iterable[Place], ports: Sequence[int]) -> Iter
             _bring(lab, where)
             process = stack.enter_context(lab.popen(where, ["python3", f"{_FOLDER}/reach_here.py", "serve"], bufsize=0))
             assert process.stdin and process.stdout
-            # Closing its stdin ends it; leaving the Popen waits for that.
+            # Closing its stdin ends the program; leaving the Popen waits for its end.
             stack.callback(process.stdin.close)
             document = [{"netns": place.netns, "ports": list(ports)} for place in here]
             process.stdin.write(json.dumps(document).encode() + b"\n")
@@ -67,7 +67,10 @@ def serving(lab: BaseLab, places: Iterable[Place], ports: Sequence[int]) -> Iter
 
 
 def attempt(lab: BaseLab, attempts: Sequence[Attempt], expected: Iterable[Attempt]) -> set[Attempt]:
-    """Those that came through. What is `expected` to is given more time, so that a busy machine is no failure."""
+    """Return the attempts that succeed.
+
+    Attempts in `expected` get more time, so that a busy machine causes no failure.
+    """
     wanted = set(expected)
     by_host: dict[str, list[Attempt]] = {}
     for one in attempts:

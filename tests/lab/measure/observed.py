@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host of the lab has, read at one go by a script that runs on it (observed_here.py), as a value to ask."""
+"""The observed configuration of a lab host, read in one call of observed_here.py on the host."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from .handle import BaseLab
-from .topology import NODES, Node
+from ..handle import BaseLab
+from ..topology import NODES, Node
 
 SCRIPT = (Path(__file__).resolve().parent / "observed_here.py").read_text()
 
@@ -23,13 +23,13 @@ Runner = Callable[[str, Sequence[str]], str]
 
 
 def in_lab(lab: BaseLab) -> Runner:
-    """A runner that enters the host's namespaces."""
+    """Return a runner that enters the host's namespaces."""
     return lambda node, words: lab.exec(node, list(words), timeout=120).stdout
 
 
 @dataclass(frozen=True)
 class Session:
-    """A BGP session as birdc shows it; `graceful_restart`: the peer announced it too."""
+    """A BGP session as birdc shows it; `graceful_restart`: the peer has announced it, too."""
 
     name: str
     address: str
@@ -40,8 +40,11 @@ class Session:
 
 @dataclass(frozen=True)
 class Ping:
-    """`netns` None: from the host itself. `size` is that of the whole IP packet, sent with DF; None: a usual one.
-    `answer` False: none is wanted."""
+    """A ping to send.
+
+    `netns` None: from the host itself. `size` is the size of the whole IP packet in bytes, sent with DF; None is the
+    default size. `answer` False: no answer is expected.
+    """
 
     source: str
     netns: str | None
@@ -59,7 +62,7 @@ class Pong:
 
 
 class Observed:
-    """`raw` is what observed_here.py prints."""
+    """A host as observed; `raw` is the parsed output of observed_here.py."""
 
     def __init__(self, name: str, raw: dict) -> None:
         self.name = name
@@ -71,7 +74,7 @@ class Observed:
 
     @cached_property
     def state(self) -> dict:
-        """The stored NodeState."""
+        """Return the stored NodeState as a dict; fail if there is none."""
         assert self.raw["state"] is not None, f"{self.name} has no stored state"
         return self.raw["state"]["state"]
 
@@ -81,17 +84,17 @@ class Observed:
 
     @cached_property
     def addresses(self) -> dict[str, list[str]]:
-        """{device: [address/length]}, IPv4."""
+        """Return {device: [address/length]} of IPv4."""
         return _addresses(self.raw["addresses"])
 
     @property
     def routes(self) -> list[str]:
-        """Of the main table, as `ip route` prints them."""
+        """Return the routes of the main table, as `ip route` prints them."""
         return self.raw["routes"]
 
     @property
     def blocks(self) -> dict[str, str]:
-        """{block: pool} that were granted to this node, without spare ones."""
+        """Return {block: pool} of the blocks granted to this node, without spare ones."""
         return {block["cidr"]: block["pool"] for block in self.state["ipam"]["blocks"]}
 
     @property
@@ -103,7 +106,10 @@ class Observed:
         return self.state["workloads"]
 
     def sysctl(self, key: str) -> str | None:
-        """`key` as in `sysctl`, with dots outside device names: conf/eth0/rp_filter below net/ipv4."""
+        """Return the value of an IPv4 sysctl, None if it does not exist.
+
+        `key` has slashes between its parts, such as conf/eth0/rp_filter.
+        """
         return self.raw["sysctls"].get(f"net/ipv4/{key}")
 
     @cached_property
@@ -119,12 +125,12 @@ class Observed:
 
     @cached_property
     def chains(self) -> dict[tuple[str, str], list[str]]:
-        """IPv4: {(table, chain): rules as iptables-save prints them, without -A and the chain}."""
+        """Return the IPv4 rules as {(table, chain): rules as iptables-save prints them, without -A and the chain}."""
         return self._chains("iptables")
 
     @cached_property
     def chains6(self) -> dict[tuple[str, str], list[str]]:
-        """The same of IPv6."""
+        """Return the IPv6 rules as {(table, chain): rules}, like `chains`."""
         return self._chains("ip6tables")
 
     def _chains(self, program: str) -> dict[tuple[str, str], list[str]]:
@@ -142,7 +148,7 @@ class Observed:
 
     @cached_property
     def sessions(self) -> dict[str, Session]:
-        """By the peer's address."""
+        """Return the BGP sessions by the peer's address."""
         found = {}
         for text in re.split(r"\n(?=\S)", self.raw["bird_protocols"]):
             if not re.match(r"\S+\s+BGP\s", text):
@@ -161,7 +167,7 @@ class Observed:
 
     @cached_property
     def learned(self) -> dict[str, set[str]]:
-        """{destination: protocols} of BIRD's routes that came by BGP."""
+        """Return {destination: protocols} of the routes that BIRD learned by BGP."""
         found: dict[str, set[str]] = {}
         destination = ""
         for line in self.raw["bird_routes"].splitlines():
@@ -173,7 +179,10 @@ class Observed:
         return found
 
     def inside(self, netns: str) -> dict:
-        """{"links": {name: link}, "addresses": {device: [...]}, "routes": [...]} of a network namespace."""
+        """Return links, addresses and routes of a network namespace.
+
+        The shape is {"links": {name: link}, "addresses": {device: [...]}, "routes": [...]}.
+        """
         raw = self.raw["namespaces"][netns]
         return {
             "links": {link["ifname"]: link for link in raw["links"]},
@@ -183,7 +192,7 @@ class Observed:
 
 
 def observe(run: Runner, names: Iterable[str]) -> dict[str, Observed]:
-    """Of all hosts called `names`, at the same time."""
+    """Observe all hosts called `names` at the same time; return {name: Observed}."""
     names = list(names)
     with ThreadPoolExecutor(4) as pool:
         answers = pool.map(lambda name: run(name, ["python3", "-c", SCRIPT, "observe"]), names)
@@ -191,7 +200,7 @@ def observe(run: Runner, names: Iterable[str]) -> dict[str, Observed]:
 
 
 def send(run: Runner, pings: Sequence[Ping]) -> list[Pong]:
-    """All of them, hosts at the same time and on each host up to 16."""
+    """Send all pings, hosts in parallel and up to 16 at a time on each host; return the answers."""
     by_source: dict[str, list[Ping]] = {}
     for ping in pings:
         by_source.setdefault(ping.source, []).append(ping)

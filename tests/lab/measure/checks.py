@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a converged fleet has to look like, said again without the collection's code, and held against its hosts.
+"""Expectations on a converged fleet, written without the collection's code and compared with its hosts.
 
-The shapes are those of the Calico documents: routes as `ip route` prints them, devices, workloads, sessions. Tests of
-molecule and of the lab share these; each check asserts about one node of `Fleet`, or about all of them.
+The shapes are those of Calico's documents: routes as `ip route` prints them, devices, workloads, sessions. Tests of
+molecule and of the lab share these checks. Each asserts about one node of `Fleet`, or about all of them.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..topology import OUTSIDE_ADDRESS, TORS, UNDERLAY_MTU
 from .observed import Observed, Ping, Pong, Runner, send
-from .topology import OUTSIDE_ADDRESS, TORS, UNDERLAY_MTU
 
 HOST_MAC = "ee:ee:ee:ee:ee:ee"
 FLEET_SET = "cali40all-hosts-net"
-#: Stands for the address of either switch of a rack.
+#: Placeholder for the address of either switch of a rack.
 SWITCH = "a-switch"
 
 
 @dataclass(frozen=True)
 class Pool:
-    """`mode` is ipip, vxlan, both also with -crosssubnet, or direct."""
+    """An IP pool; `mode` is ipip, vxlan, either with -crosssubnet, or direct."""
 
     name: str
     cidr: str
@@ -48,9 +48,10 @@ class Pool:
 
 @dataclass(frozen=True)
 class Fleet:
-    """`nodes` hold workloads, `reflectors` only reflect. `external`: {node: addresses of routers it peers with}.
+    """The fleet to check: `nodes` hold workloads, `reflectors` only reflect.
 
-    `by_switches`: nodes peer within their rack and with its top-of-rack switches, which carry what is for other racks.
+    `external` is {node: addresses of routers it peers with}. With `by_switches`, nodes peer within their rack and with
+    its top-of-rack switches, which carry routes to other racks.
     """
 
     pools: Sequence[Pool]
@@ -71,13 +72,13 @@ class Fleet:
         return {pool.device for pool in self.pools} - {""}
 
     def tunnel_address(self, node: Observed, device: str) -> str:
-        """The node's only address on that device."""
+        """Return the node's only address on `device`, without its length."""
         addresses = node.addresses.get(device, [])
         assert len(addresses) == 1, f"{node.name}: {device} has {addresses or 'no address'}"
         return addresses[0].partition("/")[0]
 
     def tunnelled(self, node: Observed, other: Observed, pool: Pool) -> bool:
-        """Whether packets from node to workloads of the other one are encapsulated."""
+        """Return whether packets from `node` to workloads of `other` are encapsulated."""
         return bool(pool.device) and not (pool.mode.endswith("crosssubnet") and node.node.rack == other.node.rack)
 
 
@@ -90,7 +91,7 @@ def vtep_mac(name: str) -> str:
 
 
 def expected_routes(fleet: Fleet, node: Observed) -> set[str]:
-    """All routes inside the pools, as `ip route` prints them."""
+    """Return all routes inside the pools that a node shall have, as `ip route` prints them."""
     hosts = {f"{workload['address']}/32": workload for workload in node.workloads}
     own = node.blocks if fleet.bgp else {**node.blocks, **node.spare_blocks}
     expected = {f"blackhole {_shown(block)} proto calico" for block in own if block not in hosts}
@@ -116,7 +117,10 @@ def _shown(cidr: str) -> str:
 
 
 def pool_routes(fleet: Fleet, node: Observed) -> set[str]:
-    """The routes inside the pools that the node's main table has; all switches of the rack are as good."""
+    """Return the routes inside the pools in the node's main table.
+
+    The address of a switch of the rack is replaced by SWITCH, since either of them is right.
+    """
     found = set()
     switches = {tor.address for tor in TORS.values() if tor.rack == node.node.rack}
     for line in node.routes:
@@ -135,7 +139,7 @@ def check_routes(fleet: Fleet, node: Observed) -> None:
 
 
 def check_blocks(fleet: Fleet) -> None:
-    """Every block lies in its pool, has the pool's size, and has one owner."""
+    """Check that every block lies in its pool, has the pool's size, and has one owner."""
     owners: dict[str, str] = {}
     for node in fleet.nodes.values():
         for block, name in {**node.blocks, **node.spare_blocks}.items():
@@ -175,7 +179,7 @@ def check_devices(fleet: Fleet, node: Observed) -> None:
 
 
 def check_vteps(fleet: Fleet, node: Observed) -> None:
-    """One permanent neighbour and one forwarding entry for each other node, and no more."""
+    """Check for one permanent neighbour and one forwarding entry per other node, and no more."""
     others = fleet.others(node) if "vxlan.calico" in fleet.devices else []
     neighbors = {
         (entry["dst"], entry["lladdr"]) for entry in node.raw["neighbors"] if entry.get("dev") == "vxlan.calico"
@@ -250,7 +254,7 @@ def check_iptables(fleet: Fleet, node: Observed) -> None:
     for (table, chain), rules in node.chains.items():
         for rule in rules:
             if chain.startswith("cali-"):
-                # A real Calico knows its rules by a comment that begins with cali:
+                # Calico recognises its own rules by a comment that begins with cali:
                 assert re.search(r'--comment "?host-routing:[\w-]{16}', rule), (node.name, table, chain, rule)
                 assert '"cali:' not in rule and " cali:" not in rule
 
@@ -263,7 +267,7 @@ def check_units(fleet: Fleet, node: Observed) -> None:
     if node.name in fleet.nodes:
         assert (agent["UnitFileState"], agent["ActiveState"], agent["NRestarts"]) == ("enabled", "active", "0"), units
     else:
-        # A pure reflector has no workloads to look after.
+        # A pure reflector has no workloads to manage.
         assert agent.get("UnitFileState") in ("disabled", "") and agent["ActiveState"] == "inactive", units
     bird = units["calico-bird.service"]
     if fleet.bgp:
@@ -272,13 +276,13 @@ def check_units(fleet: Fleet, node: Observed) -> None:
     else:
         assert bird.get("UnitFileState") in ("disabled", "") and bird["ActiveState"] == "inactive", units
         assert node.raw["bird_processes"] == [], f"{node.name} runs a BIRD although BGP is disabled"
-    # Debian's own never starts: it would take the port and write what its example says.
+    # Debian's own service never starts: it would take the port and use its example configuration.
     assert units["bird.service"]["ActiveState"] == "inactive", units
     assert units["bird.service"]["UnitFileState"] in ("masked", "disabled", ""), units
 
 
 def check_host(fleet: Fleet, node: Observed) -> None:
-    """All that a node with workloads must have, but its sessions."""
+    """Check all that a node with workloads must have, except its sessions."""
     check_routes(fleet, node)
     check_devices(fleet, node)
     check_vteps(fleet, node)
@@ -310,7 +314,7 @@ def check_sessions(fleet: Fleet, node: Observed) -> None:
 
 
 def check_passive_sides(fleet: Fleet) -> None:
-    """Of each pair one side waits for the other, and not always the same one waits."""
+    """Check that exactly one side of each session between members of the fleet is passive."""
     members = {**fleet.nodes, **fleet.reflectors}
     by_address = {member.node.address: member for member in members.values()}
     for member in members.values():
@@ -321,7 +325,7 @@ def check_passive_sides(fleet: Fleet) -> None:
 
 
 def check_learned(fleet: Fleet, node: Observed) -> None:
-    """Blocks of the others and nothing else came by BGP: no workload's /32, no tunnel address."""
+    """Check that exactly the other nodes' blocks came by BGP: no workload's /32, no tunnel address."""
     own = node.blocks if node.name in fleet.nodes else {}
     expected = {
         block for other in fleet.nodes.values() if other.name != node.name for block in other.blocks if block not in own
@@ -336,7 +340,10 @@ def check_learned(fleet: Fleet, node: Observed) -> None:
 
 
 def pings(fleet: Fleet, full_size: bool = True) -> list[Ping]:
-    """Between all workloads, from all hosts to all workloads, small and of the smaller MTU of both ends, and out."""
+    """Return the pings to try: between all workloads, from all hosts to all workloads, and outside.
+
+    With `full_size`, packets have the smaller MTU of both ends.
+    """
     workloads = [(node, workload) for node in fleet.nodes.values() for workload in node.workloads]
     found = []
     for _, target in workloads:
@@ -361,14 +368,17 @@ def check_pings(fleet: Fleet, pongs: Iterable[Pong]) -> None:
 
 
 def check_ttls(fleet: Fleet, pongs: Iterable[Pong]) -> None:
-    """Between workloads of two nodes both nodes count; the router only where no tunnel hides the packet from it."""
+    """Check the TTLs of replies between workloads of two nodes.
+
+    Both nodes decrement it; the router does so only if no tunnel hides the packet from it.
+    """
     owner = {workload["address"]: (node, workload) for node in fleet.nodes.values() for workload in node.workloads}
     by_netns = {(node.name, workload["netns"]): workload for node, workload in owner.values()}
     for pong in pongs:
         if pong.ping.netns is None or pong.ping.address not in owner:
             continue
         source, (target, workload) = fleet.nodes[pong.ping.source], owner[pong.ping.address]
-        # The answer counts: it goes by the pool of who asked.
+        # The TTL is the reply's, which takes the route of the pool of the workload that pinged.
         pool = fleet.pool(by_netns[source.name, pong.ping.netns]["pool"])
         hops = 1 if source is target else 2
         if source.node.rack != target.node.rack and not fleet.tunnelled(target, source, pool):
@@ -377,7 +387,10 @@ def check_ttls(fleet: Fleet, pongs: Iterable[Pong]) -> None:
 
 
 def outgoing(fleet: Fleet) -> list[Ping]:
-    """From each workload to an address outside, which knows no way back to any pool: it answers who is masqueraded."""
+    """Return a ping from each workload to an address outside that has no route to any pool.
+
+    It answers only masqueraded packets.
+    """
     return [
         Ping(node.name, workload["netns"], OUTSIDE_ADDRESS, answer=fleet.pool(workload["pool"]).nat_outgoing)
         for node in fleet.nodes.values()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Namespaces, bridges and the router: what stands between the hosts."""
+"""Namespaces, bridges and the router between the hosts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from . import images
-from .shell import run, wait_until
-from .topology import (
+from ..shell import run, wait_until
+from ..topology import (
     CONTROL_NET,
     NODES,
     OUTSIDE_ADDRESS,
@@ -23,6 +22,7 @@ from .topology import (
     LabError,
     Places,
 )
+from . import images
 
 BRIDGE = "stp_state 0 forward_delay 0 mcast_snooping 0"
 HERE = Path(__file__).resolve().parent
@@ -42,7 +42,7 @@ def settings(netns: str, script: str) -> None:
 
 
 def make(places: Places) -> None:
-    """Make the router's, the outside's and the control namespace, where missing."""
+    """Create the namespaces of the router, the outside host and the control network, where missing."""
     there = namespaces()
     router, outside, control = (places.netns(who) for who in ("router", "outside", "control"))
     if control not in there:
@@ -72,7 +72,7 @@ def make(places: Places) -> None:
             "echo 1 > conf/$scope/forwarding\ndone",
         )
     if outside not in there:
-        # It knows the way back to the hosts and to nothing else: a packet that keeps its pool address gets no answer.
+        # It knows the way back to the hosts only: a packet that keeps its pool address gets no answer.
         run(["ip", "netns", "add", outside])
         ip_batch(
             outside,
@@ -83,7 +83,7 @@ def make(places: Places) -> None:
 
 
 def make_ipv6(places: Places) -> None:
-    """IPv6 beside IPv4 in both subnets and outside; to be called once."""
+    """Add IPv6 to both subnets and to the outside host; call it once."""
     router, outside = places.netns("router"), places.netns("outside")
     settings(router, "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding")
     lines = "".join(f"addr add {prefix}1/64 dev br{rack} nodad\n" for rack, prefix in RACKS_IPV6.items())
@@ -95,7 +95,10 @@ def make_ipv6(places: Places) -> None:
 
 
 def bird_conf(ipv6: bool = False) -> str:
-    """The router's BIRD: it waits for every host, takes blocks, and tells nothing back."""
+    """Return the configuration of the router's BIRD.
+
+    It waits for every host, accepts blocks and advertises nothing.
+    """
     text = f"""log stderr {{ warning, error, fatal, bug, auth }};
 router id {RACKS[1]}.1;
 protocol device {{ scan time 10; }}
@@ -114,7 +117,7 @@ template bgp host {{
 }}
 """
     for node in NODES.values():
-        # `external` takes any AS number but our own, so that tests may give a host another than the usual one.
+        # `external` accepts any AS number but the router's own, so that tests can change a host's AS number.
         text += f"protocol bgp {node.name} from host {{ local {node.gateway} as {ROUTER_AS}; "
         text += f"neighbor {node.address} external; }}\n"
     return text + (_bird_conf_ipv6() if ipv6 else "")

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ..handle import BaseLab
+from ..shell import locked, progress, run, wait_until
+from ..topology import CACHE_ROOT, NODES, STATE_ROOT, TORS, LabError, Node, Places, pick
 from . import hosts as power
 from . import images, keys, packages, tors, underlay
-from .handle import BaseLab
-from .shell import locked, progress, run, wait_until
-from .topology import CACHE_ROOT, NODES, STATE_ROOT, TORS, LabError, Node, Places, pick
 
 HERE = Path(__file__).resolve().parent
 
@@ -38,7 +38,7 @@ class NativeLab(BaseLab):
         with locked(STATE_ROOT / f".{self.name}.lock"):
             known = self.state
             if not known:
-                remove(self.places, say=False)  # what an interrupted `up`, or one before this machine's reboot, left
+                remove(self.places, say=False)  # left by an interrupted `up`, or by one before this machine's reboot
             if known and known["machine"] != self.machine:
                 raise LabError(
                     f"The lab {self.name!r} is up in another machine ({known['machine']}); take it down first."
@@ -59,7 +59,7 @@ class NativeLab(BaseLab):
             underlay.start_router(self.places, ipv6)
             if switches:
                 tors.make(self.places)
-            # `up --hosts node5` on a running lab adds a host to those it has.
+            # `up --hosts node5` on a running lab adds a host to the present ones.
             members = pick([*known.get("hosts", []), *(node.name for node in nodes)])
             self.write_state(members, baked, ipv6)
             off = [node for node in nodes if not power.supervisor_pid(self.places, node)]
