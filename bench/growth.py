@@ -82,8 +82,11 @@ def call(socket: str, caller: str, namespaces: t.Sequence[str], pairs: range) ->
 
 
 def _wait_for_links(client: AgentClient) -> None:
-    """Links go some time after the delete, in the order of the deletes: with so few of them left there is none any more
-    in the namespaces that are used next."""
+    """Wait until few links of deleted workloads are left.
+
+    Links are deleted after the answer, in the order of the deletes. With fewer than HALF left, none is in a namespace
+    that is used next.
+    """
     while client.call("status")["deleting"] > HALF:
         time.sleep(0.02)
 

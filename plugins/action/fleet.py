@@ -143,8 +143,10 @@ class ActionModule(GuardedAction):
 
     @staticmethod
     def _refuse_other_routing(answers: observed_nodes.ObservedNodes) -> None:
-        """Go on without the few nodes that say that they run with BGP where the others run without it, or the other way
-        round. Where as many do, the inventory is another one: see _same_routing."""
+        """Leave out the few nodes that run with BGP while the others run without it, or the other way round.
+
+        If as many do, the inventory has changed: see _same_routing.
+        """
         running = {host: state.bird is not None for host, state in answers.states.items() if state is not None}
         for enabled in (True, False):
             few = sorted(host for host, found in running.items() if found is enabled)

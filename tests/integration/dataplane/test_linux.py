@@ -344,8 +344,10 @@ def test_route_mtu_holds_back_what_a_smaller_end_would_drop(kernel):
 
 
 def test_a_whole_node_without_change_takes_no_writes(kernel):
-    """`ip monitor` of everything shows no more than a mark before and one after a converged node is planned and applied
-    again. It says of an event all in one line, so that what IPv6 does by itself, at its own time, is known by it."""
+    """`ip monitor` shows nothing between two marks while a converged node is planned and applied again.
+
+    It prints each event on one line, so that events that IPv6 causes by itself can be recognized.
+    """
     two_workloads(kernel)
     monitor = kernel._there(
         lambda: subprocess.Popen(

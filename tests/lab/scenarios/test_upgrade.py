@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.lab.streams import Report, Stream, Streams
 
 from tests.lab import Lab, containers
 from tests.lab.containers import Container
 from tests.lab.fleet import Workload, no_way_around, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.streams import Report, Stream, Streams
 
 from .conftest import ROOT, Fleet
 from .test_agent import PPS, in_sync, ipam_is_clean, session_ages, wait
@@ -106,14 +106,16 @@ def with_one_more(lab: BaseLab, workload: dict[str, str]) -> str:
 
 @pytest.fixture(scope="module")
 def present(lab: BaseLab) -> Fleet:
-    """This clone's release."""
+    """The release of this clone."""
     return Fleet(lab)
 
 
 @pytest.fixture(scope="module")
 def boxes(lab: BaseLab, earlier: Fleet) -> dict[str, Container]:
-    """One container a node, which the earlier release's agents attached; the guest went after they had come, so that
-    its address is still free for it."""
+    """One container on each node, attached by the earlier release's agents.
+
+    The guest leaves after they were attached, so that its address is still free for it.
+    """
     found = {node: containers.run(lab, node, f"box-{node}") for node in NODES}
     earlier.site().check()
     return found

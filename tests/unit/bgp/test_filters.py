@@ -142,4 +142,4 @@ def test_the_first_rule_that_matches_decides() -> None:
 def test_both_ends_of_the_lengths_count(operator: str, length: int, matches: bool) -> None:
     asked = rule(cidr="10.1.0.0/16", matchOperator=operator, prefixLength={"min": 18, "max": 24})
     function = FilterFunction("f", "import", 4, "f", (asked,))
-    assert (verdict(function, Route(f"10.1.0.0/{length}"), True).rule is not None) is matches
+    assert (verdict(function, BgpRoute(f"10.1.0.0/{length}"), True).rule is not None) is matches

@@ -14,14 +14,14 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import errors, node_state
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
-    Ipam,
+    NodeIpam,
     NodeState,
     Route,
     overhead,
 )
 
 BLOCK = Block("10.244.1.0/26", "p")
-STATE = NodeState("node1", "10.10.1.11/24", routes=(Route(BLOCK.cidr, "blackhole"),), ipam=Ipam(blocks=(BLOCK,)))
+STATE = NodeState("node1", "10.10.1.11/24", routes=(Route(BLOCK.cidr, "blackhole"),), ipam=NodeIpam(blocks=(BLOCK,)))
 
 
 def test_the_digest_is_that_of_earlier_releases() -> None:
@@ -37,7 +37,7 @@ def test_what_is_not_written_to_the_node_does_not_count() -> None:
         {"ipam": dataclasses.replace(STATE.ipam, generation=7)},
     ):
         assert dataclasses.replace(STATE, **change).digest == STATE.digest, change
-    for change in ({"node": "node2"}, {"routes": ()}, {"ipam": Ipam()}):
+    for change in ({"node": "node2"}, {"routes": ()}, {"ipam": NodeIpam()}):
         assert dataclasses.replace(STATE, **change).digest != STATE.digest, change
 
 
@@ -60,7 +60,7 @@ DEFAULTS = [
     (bird_state.BirdRoute, {"onlink": False}),
     (node_state.FleetMember, {"reflector": False}),
     (node_state.Hook, {"last": False}),
-    (node_state.Ipam, {"generation": 0}),
+    (node_state.NodeIpam, {"generation": 0}),
     (node_state.IptablesTable, {"family": 4}),
     (node_state.NodeState, {"underlay_mtu": 1500, "workload_source_spoofing": False}),
     (
