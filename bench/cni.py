@@ -268,7 +268,7 @@ class Ours(Plugin):
 
 
 def rules(chance: random.Random, number: int, direction: str) -> tuple[model.PolicyRule, ...]:
-    """Each names workloads of others, on a port."""
+    """Return `number` rules that each select random workloads on a port of their own."""
     found = []
     for port in range(1000, 1000 + number):
         others = model.Entity(selector=f'app == "a{chance.randrange(APPS):03}"')

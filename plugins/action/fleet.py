@@ -127,7 +127,7 @@ class ActionModule(GuardedAction):
 
     @staticmethod
     def _refusal(found: Impact, approval: str, args: t.Mapping[str, t.Any]) -> t.Optional[FleetError]:
-        """Why this run needs somebody's word for what it would interrupt."""
+        """Return the error for a run that exceeds its limits without approval, or None."""
         exceeded = ImpactLimits(**args["limits"]).exceeded(found) if args["limits"] is not None else []
         given = str(args["approve"])
         if not exceeded or given == approval:

@@ -148,7 +148,7 @@ def engine(here: machine.Machine) -> t.Iterator[str]:
 
 
 def confirmation(here: machine.Machine) -> t.Iterator[str]:
-    """That a change waits for being confirmed, and that the node went back from one by itself."""
+    """Yield a sentence if a change waits for its confirmation, and one if the node reverted a change by itself."""
     waiting = UnconfirmedStore(here.store)
     try:
         pending, news = waiting.load(), waiting.news()

@@ -179,7 +179,7 @@ def _cidr(text: str) -> str:
 
 
 def _gateway(entry: t.Mapping[str, t.Any]) -> t.Optional[str]:
-    """As the kernel writes it."""
+    """Return the gateway in the kernel's spelling, or None without one."""
     text, version = entry["gateway"], family_of(entry["destination"])
     if text is None:
         return None

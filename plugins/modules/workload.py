@@ -167,7 +167,7 @@ def wanted_of(params: t.Mapping[str, t.Any]) -> Data:
 
 
 def present(agent: AgentClient, wanted: Data) -> t.Optional[Data]:
-    """The workload as the agent has it, None without one."""
+    """Return the workload as the agent has it, or None if it has none of that name."""
     try:
         return t.cast(Data, agent.call("workload.get", id=identity(wanted))["workload"])
     except AgentError as error:
@@ -193,7 +193,7 @@ def change_of(wanted: Data, have: t.Optional[Data], state: str) -> t.Optional[Ch
 
 
 def bring_about(agent: AgentClient, change: Change, wanted: Data, have: t.Optional[Data]) -> t.Optional[Data]:
-    """The workload as it is then. Raises AgentError."""
+    """Make `change` by the agent, and return the workload afterwards, None if it is gone. Raises AgentError."""
     if have is not None and change.action == "~":
         if {entry[0] for entry in add_params.differences(wanted, have)} == {"labels"}:
             labels = {**dict.fromkeys(have["labels"]), **wanted["labels"]}

@@ -122,18 +122,18 @@ def boxes(lab: BaseLab, earlier: Fleet) -> dict[str, Container]:
 
 
 def engines(lab: BaseLab) -> dict[str, str]:
-    """The digest of the engine that each node runs."""
+    """Return {node: digest of the engine in use}."""
     return {node: lab.exec(node, ["readlink", "/usr/local/lib/calico/current"]).stdout.strip() for node in NODES}
 
 
 def generations(lab: BaseLab, node: str) -> list[dict[str, object]]:
-    """The generations that a node has on its disk, the oldest first."""
+    """Return the generations on a node's disk, the oldest first."""
     command = "for f in $(ls -v /var/lib/calico/generations/*.json); do cat $f; echo; done"
     return [json.loads(line) for line in lab.exec(node, command).stdout.splitlines() if line.strip()]
 
 
 def mesh(lab: BaseLab, boxes: dict[str, Container]) -> list[Stream]:
-    """Streams between the containers of all pairs of nodes, and from each to an inventory's workload elsewhere."""
+    """Return streams between the containers of all nodes, and from each to a workload of the inventory elsewhere."""
     found = {entry.node: entry for entry in workloads(lab) if entry.name != GUEST["name"]}
     sizes = itertools.cycle((64, "full"))
     streams = [
@@ -152,7 +152,7 @@ def nothing_lost(report: Report) -> None:
 
 
 def unchanged(fleet: Fleet) -> None:
-    """A further run of `fleet`'s release finds nothing to do."""
+    """Check that another run of `fleet`'s release changes nothing."""
     run = fleet.site().check()
     assert {host: entry["changed"] for host, entry in run.recap().items()} == dict.fromkeys(NODES, 0), run.output
 

@@ -68,7 +68,7 @@ DEFAULTS = [
         {"nat_outgoing": False, "disabled": False, "disable_bgp_export": False, "workload_mtu": 1500},
     ),
     (node_state.Route, {"onlink": False, "table": 254}),
-    (node_state.Rule, {"family": 4}),
+    (node_state.RoutingRule, {"family": 4}),
     (node_state.WorkloadEndpoint, {"netns_owned": True, "source_spoofing": False}),
 ]
 
