@@ -108,6 +108,26 @@ def owners(found: AllocationPlan) -> dict[str, str]:
     return result
 
 
+def of_own_blocks(inventory: Inventory, plan: AllocationPlan) -> Inventory:
+    """Return `inventory` with the journals' entries that lie in blocks of their own node by `plan`.
+
+    A run leaves out the others before it plans (plugin_utils/sources/fleet_source.py), as those of a node that was
+    removed, whose blocks were released, and that comes again with its old journal.
+    """
+    owned: dict[str, list[netaddr.IPNetwork]] = {}
+    for cidr, node in owners(plan).items():
+        owned.setdefault(node, []).append(netaddr.IPNetwork(cidr))
+    allocated = {
+        node: [text for text in given if any(netaddr.IPAddress(text) in block for block in owned.get(node, ()))]
+        for node, given in inventory.allocated.items()
+    }
+    opened = {
+        node: [cidr for cidr in given if netaddr.IPNetwork(cidr) in owned.get(node, ())]
+        for node, given in inventory.opened.items()
+    }
+    return dataclasses.replace(inventory, allocated=allocated, opened=opened)
+
+
 class Fleet(RuleBasedStateMachine):
     @initialize(
         sizes=st.tuples(st.integers(29, 32), st.integers(30, 32), st.integers(30, 32), st.integers(125, 128)),
@@ -140,8 +160,8 @@ class Fleet(RuleBasedStateMachine):
 
     def run(self, seed: int = 0, released: t.Collection[str] = (), **changes: t.Any) -> None:
         """Make one run after a change of the inventory; undo a change that cannot be planned."""
-        changed = dataclasses.replace(self.inventory, **changes)
         before = self.found
+        changed = of_own_blocks(dataclasses.replace(self.inventory, **changes), before)
         try:
             expected = changed.reference(before, released)
         except Impossible:
@@ -289,7 +309,7 @@ class Fleet(RuleBasedStateMachine):
 
     @invariant()
     def planning_again_changes_nothing(self) -> None:
-        again = self.inventory.plan(self.found, seed=4)
+        again = of_own_blocks(self.inventory, self.found).plan(self.found, seed=4)
         assert again == self.found
 
     @invariant()
