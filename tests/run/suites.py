@@ -83,7 +83,7 @@ SUITES: tuple[Suite, ...] = (
         "unit",
         "the engine, the modules against a fake kernel, the code's structure",
         (*PYTEST, "-n", "2", "tests/unit"),
-        limit=600,
+        limit=900,
         covers=("tests/unit",),
     ),
     Suite(
