@@ -47,11 +47,17 @@ from plugins.module_utils.dataplane import attach  # noqa: E402
 from plugins.module_utils.dataplane.apply import apply_node  # noqa: E402
 from plugins.module_utils.dataplane.kernel import linux  # noqa: E402
 from plugins.module_utils.dataplane.kernel import rtnetlink as rt  # noqa: E402
-from plugins.module_utils.dataplane.kernel.port import Address, LinkChange, NewLink, RouteAttributes, RouteOperation  # noqa: E402
+from plugins.module_utils.dataplane.kernel.port import (  # noqa: E402
+    InterfaceAddress,
+    LinkChange,
+    NewLink,
+    RouteAttributes,
+    RouteOperation,
+)
 from plugins.module_utils.dataplane.plan import NodePlan, plan_node  # noqa: E402
 from plugins.module_utils.dataplane.registry import REGISTRY  # noqa: E402
 from plugins.module_utils.state.attachment import endpoint_routes, endpoint_sysctls  # noqa: E402
-from plugins.module_utils.state.node_state import NodeState, Route, Sysctl, WorkloadEndpoint  # noqa: E402
+from plugins.module_utils.state.node_state import NodeState, Route, Sysctl, VethEndpoint  # noqa: E402
 
 GOALS = {"attach": 3.0}
 PLAN_GOALS = {"whole": 1000.0, "all but interiors": 1000.0, "route": 30.0, "sysctl": 40.0}  # ms, beside 1,000 workloads
@@ -61,14 +67,14 @@ CLONE_NEWNET = 0x40000000
 BATCH = 50
 
 
-def endpoint(number: int, mac: t.Optional[str] = None) -> WorkloadEndpoint:
+def endpoint(number: int, mac: t.Optional[str] = None) -> VethEndpoint:
     address = f"10.244.{number >> 8}.{number & 255}"
-    return WorkloadEndpoint(
+    return VethEndpoint(
         f"w{number}", f"cali{number}", address, 1450, "pool", netns=f"w{number}", netns_owned=False, mac=mac
     )
 
 
-def state(endpoints: t.Sequence[WorkloadEndpoint]) -> NodeState:
+def state(endpoints: t.Sequence[VethEndpoint]) -> NodeState:
     return NodeState(
         node="node1",
         address=f"{OWN}/24",
@@ -121,7 +127,7 @@ class Floor:
                 )
                 return
 
-    def attach(self, wanted: WorkloadEndpoint) -> None:
+    def attach(self, wanted: VethEndpoint) -> None:
         namespace = os.open(f"{FOLDER}/{wanted.netns}", os.O_RDONLY)
         mtu = attribute(4, struct.pack("=I", wanted.mtu))
         peer = ifinfo() + attribute(3, b"eth0\0") + mtu + attribute(28, struct.pack("=I", namespace))
@@ -154,7 +160,7 @@ class Floor:
         self._acknowledged(self.host, message(16, 0, ifinfo(index, True)) + message(24, 0x600 | 4, route))
 
 
-def by_iproute2(wanted: WorkloadEndpoint) -> None:
+def by_iproute2(wanted: VethEndpoint) -> None:
     """Attach a workload as an optimal script would: with two processes `ip -batch`."""
     host = (
         f"link add {wanted.interface} address ee:ee:ee:ee:ee:ee mtu {wanted.mtu} type veth"
@@ -187,19 +193,19 @@ def underlay(kernel: linux.LinuxKernel) -> None:
     kernel.write([LinkChange(name, up=True) for name in ("lo", "wire0", "eth0")])
     kernel.write(
         [
-            Address("eth0", OWN, 24),
+            InterfaceAddress("eth0", OWN, 24),
             RouteOperation("add", "0.0.0.0/0", RouteAttributes(device="eth0", gateway="10.10.1.1")),
         ]
     )
 
 
-def attached(kernel: linux.LinuxKernel, number: int) -> WorkloadEndpoint:
+def attached(kernel: linux.LinuxKernel, number: int) -> VethEndpoint:
     wanted = endpoint(number)
     kernel.netns_add(wanted.netns, "")
     return dataclasses.replace(wanted, netns_identity=attach.attach(kernel, wanted).netns_identity)
 
 
-def detached(kernel: linux.LinuxKernel, endpoints: t.Sequence[WorkloadEndpoint]) -> None:
+def detached(kernel: linux.LinuxKernel, endpoints: t.Sequence[VethEndpoint]) -> None:
     for one in endpoints:
         attach.detach_route(kernel, one)
     assert attach.detach_links(kernel, endpoints) == {}
@@ -209,7 +215,7 @@ def detached(kernel: linux.LinuxKernel, endpoints: t.Sequence[WorkloadEndpoint])
 
 def measure_attach(kernel: linux.LinuxKernel, present: int, rounds: int) -> dict[str, list[float]]:
     floor = Floor()
-    ways: dict[str, t.Callable[[WorkloadEndpoint], t.Any]] = {
+    ways: dict[str, t.Callable[[VethEndpoint], t.Any]] = {
         "floor": floor.attach,
         "attach": lambda wanted: attach.attach(kernel, wanted),
         "ip -batch": by_iproute2,
@@ -244,7 +250,7 @@ def measure_detach(kernel: linux.LinuxKernel, present: int, rounds: int) -> dict
     return times
 
 
-def measure_plan(kernel: linux.LinuxKernel, endpoints: t.Sequence[WorkloadEndpoint], rounds: int) -> dict[str, float]:
+def measure_plan(kernel: linux.LinuxKernel, endpoints: t.Sequence[VethEndpoint], rounds: int) -> dict[str, float]:
     wanted = state(endpoints)
     apply_node(kernel, plan_node(kernel, wanted))
     questions: dict[str, t.Callable[[], NodePlan]] = {
@@ -283,7 +289,7 @@ def main() -> int:
         return subprocess.run([*command, *sys.argv], env=inside, check=False).returncode
     kernel = linux.LinuxKernel()
     underlay(kernel)
-    present: list[WorkloadEndpoint] = []
+    present: list[VethEndpoint] = []
     figures: dict[str, t.Any] = {}
     met = True
     for count in sorted(arguments.present):

@@ -47,7 +47,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (  # noqa: E402
-    Address,
+    InterfaceAddress,
     LinkChange,
     NewLink,
     RouteAttributes,
@@ -258,7 +258,7 @@ def stand(kind: str, endpoints: int) -> str:
     kernel.write([LinkChange(name, up=True) for name in ("lo", "wire0", "eth0")])
     kernel.write(
         [
-            Address("eth0", OWN, 24),
+            InterfaceAddress("eth0", OWN, 24),
             RouteOperation("add", "0.0.0.0/0", RouteAttributes(device="eth0", gateway="10.10.1.1")),
         ]
     )

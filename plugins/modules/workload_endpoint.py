@@ -119,12 +119,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attac
     endpoint_routes,
     endpoint_sysctls,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import VethEndpoint
 
 
-def endpoint_of(params: t.Mapping[str, t.Any]) -> WorkloadEndpoint:
+def endpoint_of(params: t.Mapping[str, t.Any]) -> VethEndpoint:
     interface = params["interface"] or naming.interface_name(params["namespace"], params["name"])
-    return WorkloadEndpoint(
+    return VethEndpoint(
         name=params["name"],
         interface=naming.check_device_name(interface, "interface"),
         address=_address(params, "address", ipaddress.IPv4Address, "172.19.1.2"),

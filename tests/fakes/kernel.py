@@ -26,8 +26,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.d
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import port
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.lookup import Lookup
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
     ForwardingEntry,
+    InterfaceAddress,
     NeighborEntry,
 )
 
@@ -73,7 +73,7 @@ class _Link:
     learning: bool = False
     peer: t.Optional[_Link] = None
     home: t.Optional[FakeKernel] = None
-    addresses: list[Address] = dataclasses.field(default_factory=list)
+    addresses: list[InterfaceAddress] = dataclasses.field(default_factory=list)
     neighbors: dict[str, NeighborEntry] = dataclasses.field(default_factory=dict)
     fdb: list[ForwardingEntry] = dataclasses.field(default_factory=list)
 
@@ -360,7 +360,7 @@ class FakeKernel:
     def _write_one(self, item: port.Write) -> None:
         if isinstance(item, port.LinkChange):
             self.link_set(item.name, up=item.up, mtu=item.mtu, mac=item.mac, alias=item.alias)
-        elif isinstance(item, port.Address):
+        elif isinstance(item, port.InterfaceAddress):
             self.address_add(item)
         elif isinstance(item, port.RuleEntry):
             if item not in self._rules:
@@ -378,16 +378,16 @@ class FakeKernel:
             key: value for key, value in self._routes.items() if value.device != link.name or ":" not in key[1]
         }
 
-    def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[port.Address]:
+    def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[port.InterfaceAddress]:
         links = [link for link in self._links.values() if device in (None, link.name)]
         held = [address for link in links for address in link.addresses]
         return [address for address in held if (6 if ":" in address.address else 4) == family]
 
-    def _connected(self, address: port.Address) -> tuple[int, str, int]:
+    def _connected(self, address: port.InterfaceAddress) -> tuple[int, str, int]:
         network = ipaddress.ip_interface(f"{address.address}/{address.prefix_length}").network
         return 254, str(network), 0
 
-    def _connect(self, address: port.Address) -> None:
+    def _connect(self, address: port.InterfaceAddress) -> None:
         if ":" in address.address:
             # With the length of the address alone, too; the kernel has a metric for its own routes.
             key = (254, self._connected(address)[1], 256)
@@ -405,7 +405,7 @@ class FakeKernel:
                 ),
             )
 
-    def address_add(self, address: port.Address) -> None:
+    def address_add(self, address: port.InterfaceAddress) -> None:
         operation = f"add address {address.address}/{address.prefix_length} to {address.device}"
         self._may_fail("address_add", address.address, operation)
         link = self._get(address.device, operation)
@@ -418,7 +418,7 @@ class FakeKernel:
             self._connect(address)
         self._written()
 
-    def address_delete(self, address: port.Address) -> None:
+    def address_delete(self, address: port.InterfaceAddress) -> None:
         operation = f"delete address {address.address}/{address.prefix_length} from {address.device}"
         self._may_fail("address_delete", address.address, operation)
         link = self._get(address.device, operation)

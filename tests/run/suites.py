@@ -165,7 +165,7 @@ SUITES: tuple[Suite, ...] = (
             *PYTEST,
             "tests/lab/scenarios",
             # Suites of their own, with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy,
-            # lab-lockout, lab-topology, lab-switches and lab-upgrade.
+            # lab-lockout, lab-topology and lab-switches. The upgrade needs the history of the clone: tests/run/soak.
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (
@@ -228,13 +228,6 @@ SUITES: tuple[Suite, ...] = (
         "lab-lockout",
         "scenarios-lockout",
         "changes that cut Ansible off all nodes, and nodes that go back from them by themselves",
-        limit=1200,
-    ),
-    scenario(
-        "upgrade",
-        "lab-upgrade",
-        "scenarios-upgrade",
-        "a fleet of an earlier release is brought to this one and back under traffic",
         limit=1200,
     ),
 )

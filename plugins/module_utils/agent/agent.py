@@ -27,7 +27,7 @@ from ..dataplane.registry import REGISTRY
 from ..node.ipam.local_ipam import LocalIpam
 from ..node.machine import Machine
 from ..node.store.store import now
-from ..state.attachment import Workload
+from ..state.attachment import AttachedWorkload
 from ..state.node_state import NodeState
 from .api import protocol
 from .api.protocol import AgentError
@@ -225,7 +225,7 @@ class Agent:
 
     # ---- workloads
 
-    async def add(self, request: AddRequest) -> Workload:
+    async def add(self, request: AddRequest) -> AttachedWorkload:
         """Attach a workload; `mac` and `mtu` of the answer are those of its link. Idempotent by id.
 
         Raises AgentError, and nothing of it is left then.
@@ -248,7 +248,7 @@ class Agent:
         """
         return await delete.delete(self._context, id)
 
-    async def relabel(self, id: str, labels_: t.Mapping[str, t.Optional[str]]) -> Workload:
+    async def relabel(self, id: str, labels_: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
         """Give a workload these labels beside its own; None removes one. Its link and address stay as they are.
 
         After the return policy goes by the new ones, unless `problems` says otherwise. Raises AgentError.
@@ -263,11 +263,11 @@ class Agent:
             await self.reconciler.resync(REGISTRY.guards)
             await self._flow_cuts.cut()
 
-    def get(self, id: str) -> t.Optional[Workload]:
+    def get(self, id: str) -> t.Optional[AttachedWorkload]:
         """Return a workload, None if there is none of this id."""
         return self.workloads.get(id)
 
-    def list(self, selector: t.Optional[str] = None) -> t.List[Workload]:
+    def list(self, selector: t.Optional[str] = None) -> t.List[AttachedWorkload]:
         """Return the workloads by id. Raises AgentError for a selector that cannot be read."""
         return check.select(self.workloads, selector)
 

@@ -19,7 +19,7 @@ from ..node.machine import Machine
 from ..node.store import remote_endpoints
 from ..node.store.endpoints import Endpoints
 from ..node.store.store import Store, StoreError
-from ..state.attachment import Workload
+from ..state.attachment import AttachedWorkload
 from ..state.node_state import NodeState
 from ..state.remote_endpoints import RemoteEndpoints
 from .api import protocol
@@ -45,7 +45,7 @@ class PersistedState:
         self._store = Store(machine.store)
         self._ipam = ipam
 
-    def load(self) -> tuple[list[Workload], list[Workload]]:
+    def load(self) -> tuple[list[AttachedWorkload], list[AttachedWorkload]]:
         """At the start. The workloads that stand, and those of which something was under way."""
         self.load_state()
         self._load_ipam()

@@ -17,7 +17,7 @@ from ..node.machine import Machine
 from ..node.store import remote_endpoints
 from ..node.store.endpoints import Endpoints
 from ..node.store.store import Store, Stored, StoreError
-from ..state.attachment import Workload
+from ..state.attachment import AttachedWorkload
 from ..state.node_state import NodeState
 from ..state.remote_endpoints import RemoteEndpoints
 from .errors import CommandError
@@ -114,14 +114,14 @@ class Sources:
             return True
         return False
 
-    def workloads(self) -> list[Workload]:
+    def workloads(self) -> list[AttachedWorkload]:
         """Return the workloads that the API, the CNI plugin or a module attached, sorted by id.
 
         Workloads of the inventory are in the state. Raises CommandError if the agent refuses.
         """
         answer = self.ask_if_running("workload.list", selector=None)
         if answer is not None:
-            found = [Workload.from_dict(entry) for entry in answer["workloads"]]
+            found = [AttachedWorkload.from_dict(entry) for entry in answer["workloads"]]
         else:
             found, problems = Endpoints(self.machine.workloads).load()
             for problem in problems:

@@ -20,7 +20,7 @@ import errno
 import typing as t
 
 from ..state.attachment import endpoint_routes, endpoint_sysctls
-from ..state.node_state import WorkloadEndpoint
+from ..state.node_state import VethEndpoint
 from . import hardening
 from .change import ApplyError, Change
 from .drivers import route, sysctl, workload
@@ -49,7 +49,7 @@ class Attached(t.NamedTuple):
     netns_identity: str = ""
 
 
-def attach(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
+def attach(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     """Raises AttachError; nothing is left behind then."""
     attached = attach_link(kernel, endpoint)
     try:
@@ -60,7 +60,7 @@ def attach(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
     return attached
 
 
-def attach_link(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
+def attach_link(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     """All but the route by which the host reaches it. Raises AttachError; nothing is left behind then."""
     try:
         _check_gateway(kernel, endpoint)
@@ -78,7 +78,7 @@ def attach_link(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
         raise _explained(kernel, endpoint, error) from error
 
 
-def attach_route(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
+def attach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
     """From here on it is reachable, and BIRD may tell others. A route of ours to another device is taken over.
 
     Raises AttachError; the link stays as it is then, and of two routes the one that could be written.
@@ -99,7 +99,7 @@ def attach_route(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
         raise _refused(endpoint, error) from error
 
 
-def _check_gateway(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
+def _check_gateway(kernel: Kernel, endpoint: VethEndpoint) -> None:
     """The kernel answers a workload's ARP for its gateway only if it would send such packets out elsewhere itself."""
     if not endpoint.address:
         return  # of IPv6 it is the host end's own address
@@ -114,7 +114,7 @@ def _check_gateway(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
         )
 
 
-def _make(kernel: Kernel, endpoint: WorkloadEndpoint, undo: contextlib.ExitStack) -> Attached:
+def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) -> Attached:
     """A new pair, one end born inside, in order and up. `undo` learns how to take away what was made."""
     name, peer = workload.netns_name(endpoint), endpoint.peer_interface
     if endpoint.netns_owned and not kernel.netns_exists(name):
@@ -160,7 +160,7 @@ def _make(kernel: Kernel, endpoint: WorkloadEndpoint, undo: contextlib.ExitStack
     return Attached(made.mac, made.mtu, inner.identity)
 
 
-def _entered(kernel: Kernel, endpoint: WorkloadEndpoint) -> Kernel:
+def _entered(kernel: Kernel, endpoint: VethEndpoint) -> Kernel:
     """The kernel inside. Raises AttachError where the namespace cannot be this workload's, or KernelError."""
     name = workload.netns_name(endpoint)
     try:
@@ -169,7 +169,7 @@ def _entered(kernel: Kernel, endpoint: WorkloadEndpoint) -> Kernel:
         raise _not_for(endpoint, error) from error
 
 
-def _bring_into_order(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
+def _bring_into_order(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     """By the drivers, what a stopped attach left or an earlier one made. Raises KernelError too."""
     name = workload.netns_name(endpoint)
     if not endpoint.netns_owned:
@@ -204,11 +204,11 @@ def _bring_into_order(kernel: Kernel, endpoint: WorkloadEndpoint) -> Attached:
     return Attached(made.mac, made.mtu, inner.identity)
 
 
-def _planned(kernel: Kernel, endpoint: WorkloadEndpoint) -> list[Change]:
+def _planned(kernel: Kernel, endpoint: VethEndpoint) -> list[Change]:
     return workload.diff([endpoint], {endpoint.interface: workload.look(kernel, endpoint)})
 
 
-def _explained(kernel: Kernel, endpoint: WorkloadEndpoint, error: KernelError) -> AttachError:
+def _explained(kernel: Kernel, endpoint: VethEndpoint, error: KernelError) -> AttachError:
     """What was made is gone again: if something of others stands in the way, the driver sees it now."""
     try:
         for change in _planned(kernel, endpoint):
@@ -221,7 +221,7 @@ def _explained(kernel: Kernel, endpoint: WorkloadEndpoint, error: KernelError) -
     return _refused(endpoint, error)
 
 
-def _no_namespace(endpoint: WorkloadEndpoint) -> AttachError:
+def _no_namespace(endpoint: VethEndpoint) -> AttachError:
     return AttachError(
         "not_found",
         f"There is no network namespace {workload.netns_name(endpoint)} to attach {workload.identity(endpoint)} to."
@@ -229,7 +229,7 @@ def _no_namespace(endpoint: WorkloadEndpoint) -> AttachError:
     )
 
 
-def _not_for(endpoint: WorkloadEndpoint, error: NamespaceRefused) -> AttachError:
+def _not_for(endpoint: VethEndpoint, error: NamespaceRefused) -> AttachError:
     name, which = workload.netns_name(endpoint), workload.identity(endpoint)
     if error.errno == errno.ESTALE:
         return AttachError(
@@ -246,12 +246,12 @@ def _not_for(endpoint: WorkloadEndpoint, error: NamespaceRefused) -> AttachError
     return AttachError("invalid_params", f"{which} was not attached: {why}. {example}", "netns")
 
 
-def _nothing_inside(endpoint: WorkloadEndpoint) -> KernelError:
+def _nothing_inside(endpoint: VethEndpoint) -> KernelError:
     device = endpoint.peer_interface
     return KernelError(errno.ENODEV, f"set up {device}", f"there is no device {device} inside")
 
 
-def _refused(endpoint: WorkloadEndpoint, error: KernelError) -> AttachError:
+def _refused(endpoint: VethEndpoint, error: KernelError) -> AttachError:
     return AttachError(
         "kernel",
         f"{workload.identity(endpoint)} could not be attached: the kernel refused to {error.operation}."
@@ -259,7 +259,7 @@ def _refused(endpoint: WorkloadEndpoint, error: KernelError) -> AttachError:
     )
 
 
-def _take_away(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
+def _take_away(kernel: Kernel, endpoint: VethEndpoint) -> None:
     _quietly(detach_route, kernel, endpoint)
     detach_links(kernel, [endpoint])
 
@@ -270,7 +270,7 @@ def _quietly(undo: t.Callable[..., None], *arguments: t.Any) -> None:
         undo(*arguments)
 
 
-def detach_route(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
+def detach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
     """Unreachable at once: what is sent to it now meets the blackhole of its block. Raises KernelError."""
     operations = [
         RouteOperation("delete", one.destination, route.attributes_of(one)) for one in endpoint_routes(endpoint)
@@ -280,13 +280,13 @@ def detach_route(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
             raise failure.error
 
 
-def detach_link(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
+def detach_link(kernel: Kernel, endpoint: VethEndpoint) -> None:
     """As detach_links for one. Raises AttachError."""
     for text in detach_links(kernel, [endpoint]).values():
         raise AttachError("kernel", text)
 
 
-def detach_links(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> dict[str, str]:
+def detach_links(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> dict[str, str]:
     """Deletes pairs, all at the price of about one, and the namespaces that were made for them.
 
     A device of such a name that is not this workload's stays: it is somebody else's. Returns {interface: why it could

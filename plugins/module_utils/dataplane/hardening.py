@@ -22,7 +22,7 @@ from .kernel.port import (
     PROTOCOL_KERNEL,
     PROTOCOL_RA,
     SCOPE_LINK,
-    Address,
+    InterfaceAddress,
     Kernel,
     KernelError,
     KernelRoute,
@@ -50,7 +50,7 @@ _FEW = 4  # devices up to which asking for each one's addresses is cheaper than 
 class Advertised(t.NamedTuple):
     """What advertisements left on a device."""
 
-    addresses: tuple[Address, ...] = ()
+    addresses: tuple[InterfaceAddress, ...] = ()
     routes: tuple[KernelRoute, ...] = ()
 
 
@@ -84,7 +84,7 @@ def advertised(kernel: Kernel, devices: t.Collection[str]) -> dict[str, Advertis
     """
     if not devices:
         return {}
-    addresses: dict[str, list[Address]] = {}
+    addresses: dict[str, list[InterfaceAddress]] = {}
     own: dict[str, list[Network]] = {}
     if len(devices) <= _FEW:
         held = [address for device in devices for address in kernel.addresses(device, 6)]

@@ -26,7 +26,7 @@ from ..state.node_state import (
     Route,
     Sysctl,
     TunnelDevice,
-    WorkloadEndpoint,
+    VethEndpoint,
     overhead,
 )
 from . import firewall
@@ -166,15 +166,13 @@ def _has_ipv6(node: FleetNode, pools: t.Sequence[Pool]) -> bool:
     return bool(node.address6) and any(family_of(pool.cidr) == 6 for pool in pools)
 
 
-def _workloads(
-    fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Mapping[str, Pool]
-) -> tuple[WorkloadEndpoint, ...]:
+def _workloads(fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Mapping[str, Pool]) -> tuple[VethEndpoint, ...]:
     endpoints = []
     for workload in fleet.workloads.get(node.name, ()):
         address, address6 = ipam.workloads.get(workload.name, ""), ipam.workloads6.get(workload.name, "")
         own = {found: pools[fleet.pool_of_address(found)] for found in (address, address6) if found}
         endpoints.append(
-            WorkloadEndpoint(
+            VethEndpoint(
                 name=workload.name,
                 namespace=workload.namespace,
                 netns=workload.name,
@@ -271,7 +269,7 @@ def _neighbors(
 
 
 def _sysctls(
-    node: FleetNode, devices: t.Sequence[TunnelDevice], workloads: t.Sequence[WorkloadEndpoint], ipv6: bool
+    node: FleetNode, devices: t.Sequence[TunnelDevice], workloads: t.Sequence[VethEndpoint], ipv6: bool
 ) -> t.Iterator[Sysctl]:
     if node.address:
         yield Sysctl("net/ipv4/ip_forward", "1")

@@ -22,7 +22,7 @@ from ..state.node_state import Block, FleetMember, NodeIpam
 from .inventory.bgp_inventory import FleetBGP
 from .inventory.inventory import FleetSettings, Inventory
 from .inventory.node_inventory import FleetNode
-from .inventory.workload_inventory import Workload
+from .inventory.workload_inventory import InventoryWorkload
 from .policy_parts import PolicyParts, divide
 
 _TUNNEL_KINDS = {"IPIP": "ipip", "IPIPCrossSubnet": "ipip", "VXLAN": "vxlan", "VXLANCrossSubnet": "vxlan"}
@@ -57,7 +57,7 @@ class Fleet:
     settings: FleetSettings
     pools: tuple[resources.IPPool, ...]
     nodes: t.Mapping[str, FleetNode]
-    workloads: t.Mapping[str, tuple[Workload, ...]]  # by node
+    workloads: t.Mapping[str, tuple[InventoryWorkload, ...]]  # by node
     bgp: FleetBGP
     allocation: AllocationPlan
     digest: str
@@ -88,7 +88,7 @@ class Fleet:
             )
         except IpamError as error:
             raise FleetError(_where(error, inventory), error.value, error.rule, error.remedy) from error
-        workloads: dict[str, list[Workload]] = {}
+        workloads: dict[str, list[InventoryWorkload]] = {}
         for workload in inventory.workloads:
             workloads.setdefault(workload.node, []).append(workload)
         policy = _policy(inventory, allocation)
@@ -167,7 +167,7 @@ def _range(pool: resources.IPPool) -> PoolRange:
     )
 
 
-def _requests(workload: Workload) -> t.Iterator[WorkloadRequest]:
+def _requests(workload: InventoryWorkload) -> t.Iterator[WorkloadRequest]:
     if 4 in workload.families:
         yield WorkloadRequest(workload.name, workload.node, workload.pool, workload.address)
     if 6 in workload.families:

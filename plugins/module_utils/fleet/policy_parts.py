@@ -20,7 +20,7 @@ from ..state.node_policy_tables import workload_endpoint
 from ..state.policy_json import to_plain
 from ..state.policy_state import NO_POLICY, PolicyState
 from .inventory.policy_inventory import FleetPolicy
-from .inventory.workload_inventory import Workload
+from .inventory.workload_inventory import InventoryWorkload
 
 Owner = t.Union[Endpoint, PolicyNetworkSet]
 
@@ -80,7 +80,7 @@ class PolicyParts:
 
 
 def divide(
-    policy: FleetPolicy, workloads: t.Iterable[Workload], addresses: t.Mapping[str, tuple[str, ...]]
+    policy: FleetPolicy, workloads: t.Iterable[InventoryWorkload], addresses: t.Mapping[str, tuple[str, ...]]
 ) -> PolicyParts:
     """`addresses` {workload: its addresses}."""
     endpoints = [
@@ -100,7 +100,7 @@ def divide(
     )
 
 
-def _endpoint(workload: Workload, addresses: tuple[str, ...], policy: FleetPolicy) -> Endpoint:
+def _endpoint(workload: InventoryWorkload, addresses: tuple[str, ...], policy: FleetPolicy) -> Endpoint:
     profiles = policy.settings.workload_profiles if workload.profiles is None else workload.profiles
     interface = naming.interface_name(workload.namespace, workload.name)
     return workload_endpoint(workload.node, workload, interface, addresses, profiles, workload.ports)

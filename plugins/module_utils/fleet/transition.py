@@ -48,7 +48,7 @@ from ..state.node_state import (
     RoutingRule,
     Sysctl,
     TunnelDevice,
-    WorkloadEndpoint,
+    VethEndpoint,
     overhead,
 )
 from ..state.phase import AT_REST, Phase
@@ -299,7 +299,7 @@ def _pools(current: NodeState, target: NodeState, limits: t.Mapping[str, int], c
 
 def _workloads(
     current: NodeState, target: NodeState, limits: t.Mapping[str, int], changed: bool
-) -> tuple[WorkloadEndpoint, ...]:
+) -> tuple[VethEndpoint, ...]:
     before = {workload.interface: workload for workload in current.workloads}
     workloads = []
     for workload in target.workloads:
@@ -320,7 +320,7 @@ def _workloads(
     return _union(workloads, going, key=lambda workload: workload.interface)
 
 
-def _least_limit(workload: WorkloadEndpoint, limits: t.Mapping[str, int]) -> t.Optional[int]:
+def _least_limit(workload: VethEndpoint, limits: t.Mapping[str, int]) -> t.Optional[int]:
     return min((limits[pool] for pool in (workload.pool, workload.pool6) if pool in limits), default=None)
 
 

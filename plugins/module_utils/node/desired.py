@@ -12,7 +12,7 @@ from ..dataplane.kernel.port import Kernel
 from ..policy.host_endpoints import Interfaces
 from ..policy.model import Endpoint
 from ..state import before_network as network_to_come
-from ..state.attachment import Workload, with_workloads
+from ..state.attachment import AttachedWorkload, with_workloads
 from ..state.node_policy_tables import NO_INTERFACES, NodePolicyTables, needs_interfaces
 from ..state.node_state import NodeState
 from .ipam.local_ipam import IpamUnreadable, LocalIpam
@@ -29,7 +29,7 @@ class RecordsUnreadable(Exception):
 
 def desired(
     state: NodeState,
-    endpoints: t.Iterable[Workload],
+    endpoints: t.Iterable[AttachedWorkload],
     opened: t.Collection[str],
     guard: t.Optional[NodePolicyTables] = None,
     interfaces: Interfaces = NO_INTERFACES,

@@ -14,14 +14,14 @@ import typing as t
 
 from ..base.addresses import contains, family_of, host
 from . import local_blocks
-from .node_state import OVERHEAD, OVERHEAD6, TABLE_MAIN, NodeIpam, NodeState, Pool, Route, Sysctl, WorkloadEndpoint
+from .node_state import OVERHEAD, OVERHEAD6, TABLE_MAIN, NodeIpam, NodeState, Pool, Route, Sysctl, VethEndpoint
 
 #: Values of rp_filter: the source of a packet may be any, leads back to the interface that it came by, or to any one.
 UNCHECKED, STRICT, LOOSE = "0", "1", "2"
 
 
 @dataclasses.dataclass(frozen=True)
-class Workload:
+class AttachedWorkload:
     """A workload that the API, the CNI plugin or a module attached. `id` is unique on the node: CNI's is
     "<network>.<containerID>.<ifname>", any other's "<namespace>/<name>". The latter, which marks its link, is
     unique as well.
@@ -57,13 +57,13 @@ class Workload:
         told = self.to_dict()
         return {**told, "relabelled": dict(self.relabelled)} if self.relabelled else told
 
-    def with_labels(self, given: t.Mapping[str, str]) -> Workload:
+    def with_labels(self, given: t.Mapping[str, str]) -> AttachedWorkload:
         """As it is with the labels `given` to it by whoever adds it; those it was given while it stood win."""
         kept = {**given, **self.relabelled}
         labels = {key: text for key, text in kept.items() if text is not None}
         return self if labels == self.labels else dataclasses.replace(self, labels=labels)
 
-    def labelled(self, labels: t.Mapping[str, t.Optional[str]]) -> Workload:
+    def labelled(self, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
         """As it is with these labels besides, given while it stands; None takes one away."""
         kept = {key: text for key, text in {**self.labels, **labels}.items() if text is not None}
         relabelled = {**self.relabelled, **labels}
@@ -72,7 +72,7 @@ class Workload:
         return dataclasses.replace(self, labels=kept, relabelled=relabelled)
 
     @classmethod
-    def from_dict(cls, data: t.Any) -> Workload:
+    def from_dict(cls, data: t.Any) -> AttachedWorkload:
         """Raises ValueError. Fields that a later release may have added are passed over."""
         if not isinstance(data, dict):
             raise ValueError("a workload's record is not a JSON object")
@@ -135,8 +135,8 @@ _READERS: dict[str, t.Callable[[t.Any], bool]] = {
 
 
 def endpoint(
-    workload: Workload, pool: Pool, pool6: t.Optional[Pool] = None, *, source_spoofing: bool = False
-) -> WorkloadEndpoint:
+    workload: AttachedWorkload, pool: Pool, pool6: t.Optional[Pool] = None, *, source_spoofing: bool = False
+) -> VethEndpoint:
     """What the drivers make of it. `pool` is that of its IPv4 address, `pool6` that of its IPv6 address if it has both;
     of one with IPv6 alone `pool` is that one's. What both pools leave room for fits.
 
@@ -149,7 +149,7 @@ def endpoint(
     pools = (pool,) if pool6 is None else (pool, pool6)
     mtu = min([one.workload_mtu for one in pools] + ([] if workload.mtu is None else [workload.mtu]))
     route_mtus = [one.route_mtu for one in pools if one.route_mtu is not None]
-    return WorkloadEndpoint(
+    return VethEndpoint(
         name=workload.name,
         namespace=workload.namespace,
         interface=workload.interface,
@@ -169,7 +169,7 @@ def endpoint(
     )
 
 
-def endpoint_sysctls(workload: WorkloadEndpoint) -> tuple[Sysctl, ...]:
+def endpoint_sysctls(workload: VethEndpoint) -> tuple[Sysctl, ...]:
     """Return the settings of its host end, in the order in which they are written.
 
     Answering late with proxy_arp on and a delay set has crashed kernels (felix #1937). The source of each IPv4 packet
@@ -195,12 +195,12 @@ def endpoint_sysctls(workload: WorkloadEndpoint) -> tuple[Sysctl, ...]:
     return sysctls
 
 
-def endpoint_routes(workload: WorkloadEndpoint) -> tuple[Route, ...]:
+def endpoint_routes(workload: VethEndpoint) -> tuple[Route, ...]:
     """The ways to it, one for each of its addresses."""
     return tuple(Route(host(address), device=workload.interface) for address in workload.addresses)
 
 
-def own_routes(bgp: bool, ipam: NodeIpam, workloads: t.Sequence[WorkloadEndpoint]) -> tuple[Route, ...]:
+def own_routes(bgp: bool, ipam: NodeIpam, workloads: t.Sequence[VethEndpoint]) -> tuple[Route, ...]:
     """A blackhole for each block that the other nodes send here, and the way to each workload."""
     hosts = {route.destination: route for workload in workloads for route in endpoint_routes(workload)}
     # Without BGP the others route to spare blocks already, so what is not used in them has to end here as well.
@@ -224,10 +224,10 @@ class OwnEndpoints:
     """Makes WorkloadEndpoints again and again: of the same Workload, the same object in the same pool."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[Workload, tuple[Pool, ...], WorkloadEndpoint]] = {}  # by id
+        self._made: dict[str, tuple[AttachedWorkload, tuple[Pool, ...], VethEndpoint]] = {}  # by id
         self._source_spoofing = False
 
-    def of(self, state: NodeState, workload: Workload) -> WorkloadEndpoint:
+    def of(self, state: NodeState, workload: AttachedWorkload) -> VethEndpoint:
         """See `endpoint`."""
         if state.workload_source_spoofing != self._source_spoofing:
             self._made.clear()
@@ -247,14 +247,14 @@ class OwnEndpoints:
 
 
 def beside_inventory(
-    state: NodeState, workloads: t.Iterable[Workload], own: t.Optional[OwnEndpoints] = None
-) -> list[WorkloadEndpoint]:
+    state: NodeState, workloads: t.Iterable[AttachedWorkload], own: t.Optional[OwnEndpoints] = None
+) -> list[VethEndpoint]:
     """The node's own workloads, whatever their order. One without an address has nothing that could be on the host yet.
     Where two would have one interface or one address the inventory's is the one."""
     made = own or OwnEndpoints()
     interfaces = {found.interface for found in state.workloads}
     addresses = {address for found in state.workloads for address in found.addresses}
-    endpoints: list[WorkloadEndpoint] = []
+    endpoints: list[VethEndpoint] = []
     for workload in sorted(workloads, key=lambda found: found.id):
         if not workload.addresses:
             continue
@@ -268,7 +268,7 @@ def beside_inventory(
 
 def with_workloads(
     state: NodeState,
-    workloads: t.Iterable[Workload],
+    workloads: t.Iterable[AttachedWorkload],
     opened: t.Collection[str],
     own: t.Optional[OwnEndpoints] = None,
 ) -> NodeState:
@@ -321,7 +321,7 @@ def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocat
     )
 
 
-def address_conflicts(state: NodeState, workloads: t.Iterable[Workload]) -> list[str]:
+def address_conflicts(state: NodeState, workloads: t.Iterable[AttachedWorkload]) -> list[str]:
     """Addresses that `state` has for somebody else than the workload that has them on the node, in sentences."""
     planned = {address: f"the {kind} tunnel" for kind, address in state.ipam.tunnels.items()}
     planned.update(
@@ -338,7 +338,7 @@ def address_conflicts(state: NodeState, workloads: t.Iterable[Workload]) -> list
     ]
 
 
-def pools_of(state: NodeState, workload: Workload) -> tuple[Pool, ...]:
+def pools_of(state: NodeState, workload: AttachedWorkload) -> tuple[Pool, ...]:
     """The pools of its first address and, if it has both, of its IPv6 address: of the first the one that it was asked
     for by name, else where they lie by now. A workload whose pool is gone gets what fits in any tunnel."""
     first: dict[bool, str] = {}
@@ -353,7 +353,7 @@ def pools_of(state: NodeState, workload: Workload) -> tuple[Pool, ...]:
     return tuple(found) or (_pool_gone(state, workload, False),)
 
 
-def _pool_gone(state: NodeState, workload: Workload, family6: bool) -> Pool:
+def _pool_gone(state: NodeState, workload: AttachedWorkload, family6: bool) -> Pool:
     overhead = OVERHEAD6 if family6 else OVERHEAD
     name = "" if family6 and any(family_of(address) == 4 for address in workload.addresses) else workload.pool
     return Pool(name, "", 0, "None", workload_mtu=state.underlay_mtu - max(overhead.values()))

@@ -23,7 +23,7 @@ from ..policy.index.labels import namespaced_labels
 from ..policy.index.policy_index import PolicyIndex
 from ..policy.model import Endpoint
 from ..policy.sets.ip_sets import LOCAL_BLOCKS, name_of
-from .node_state import IpSet, IptablesTable, NodeState, WorkloadEndpoint
+from .node_state import IpSet, IptablesTable, NodeState, VethEndpoint
 from .policy_state import PolicySettings, PolicyState
 from .policy_tables import PolicyTables
 
@@ -43,7 +43,7 @@ class NodePolicyTables:
         self._elsewhere = _Elsewhere()
         self._endpoints: tuple[t.Mapping[_Key, Endpoint], dict[_Key, Endpoint]] = ({}, {})  # elsewhere and here
         self._planned: t.Mapping[str, Endpoint] = {}  # here, by the inventory
-        self._own: dict[str, tuple[WorkloadEndpoint, Endpoint]] = {}  # here, by interface, and made of what
+        self._own: dict[str, tuple[VethEndpoint, Endpoint]] = {}  # here, by interface, and made of what
         self._policy: t.Optional[PolicyState] = None
         self._settings: t.Optional[ChainSettings] = None
         self._compilers: tuple[Compiler, ...] = ()
@@ -191,7 +191,7 @@ def planned(policy: PolicyState, node: str) -> dict[str, Endpoint]:
 
 
 def own_endpoint(
-    node: str, workload: WorkloadEndpoint, policy: PolicyState, by_inventory: t.Mapping[str, Endpoint]
+    node: str, workload: VethEndpoint, policy: PolicyState, by_inventory: t.Mapping[str, Endpoint]
 ) -> Endpoint:
     """One of the node's own workloads as it is; `by_inventory` is `planned`."""
     known = by_inventory.get(f"{workload.namespace}/{workload.name}")

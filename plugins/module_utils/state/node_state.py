@@ -140,7 +140,7 @@ class FdbEntry:
 
 
 @dataclasses.dataclass(frozen=True)
-class WorkloadEndpoint:
+class VethEndpoint:
     """A network namespace joined to the host by a veth pair.
 
     One with both families has `address` and `address6`; one with IPv6 alone has "" as `address`. `pool6` is the pool
@@ -264,7 +264,7 @@ class NodeState:
     devices: tuple[TunnelDevice, ...] = ()
     neighbors: tuple[Neighbor, ...] = ()
     fdb: tuple[FdbEntry, ...] = ()
-    workloads: tuple[WorkloadEndpoint, ...] = ()
+    workloads: tuple[VethEndpoint, ...] = ()
     routes: tuple[Route, ...] = ()
     rules: tuple[RoutingRule, ...] = ()
     sysctls: tuple[Sysctl, ...] = ()
@@ -420,7 +420,7 @@ def _build(kind: type, value: t.Any) -> t.Any:
 #: Fields that came after the first release, with their defaults. Earlier releases refuse a field that they do not know.
 _LATER: t.Mapping[type, t.Mapping[str, t.Any]] = {
     NodeState: {"workload_source_spoofing": False},
-    WorkloadEndpoint: {"source_spoofing": False},
+    VethEndpoint: {"source_spoofing": False},
 }
 
 

@@ -17,7 +17,7 @@ import typing as t
 from ..policy.model import Endpoint
 from .answers.endpoints import BlockOwners, OwnBlocks, read_endpoints, single_address
 from .answers.left_out import LeftOut, shown
-from .attachment import Workload, with_workloads
+from .attachment import AttachedWorkload, with_workloads
 from .node_policy_tables import workload_endpoint
 from .node_state import NodeState
 from .policy_json import Data, to_plain
@@ -218,7 +218,7 @@ def _blocks(node: str, data: t.Any) -> t.Optional[OwnBlocks]:
     return OwnBlocks(data)
 
 
-def own_endpoints(state: NodeState, workloads: t.Iterable[Workload]) -> tuple[Endpoint, ...]:
+def own_endpoints(state: NodeState, workloads: t.Iterable[AttachedWorkload]) -> tuple[Endpoint, ...]:
     """What a node tells of itself: `workloads`, those that came to it between runs, as its own policy knows them. The
     inventory's are known to all by the plan."""
     profiles = (state.policy.settings if state.policy else PolicySettings()).workload_profiles

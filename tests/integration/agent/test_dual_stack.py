@@ -11,7 +11,7 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import InterfaceAddress
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe.probing import Target, probe
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     FdbEntry,
@@ -55,7 +55,7 @@ SABOTAGES = {
 @pytest.fixture(scope="module")
 def daemon(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
     with daemon_under_test(engine, tmp_path_factory.mktemp("dual"), FULL) as found:
-        found.kernel.address_add(Address("eth0", "fd00:10:10::11", 64))
+        found.kernel.address_add(InterfaceAddress("eth0", "fd00:10:10::11", 64))
         found.start()
         yield found
 

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.a
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import rtnetlink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     NewLink,
     RouteAttributes,
     RouteOperation,
@@ -278,7 +278,7 @@ def test_the_filter_follows_a_tunnel_device_that_was_made_anew(host: Host, whose
         getattr(host, whose).link_delete("vxlan.calico")
         host.ours.link_add(NewLink("vxlan.calico", "vxlan", vni=7, port=4790, local="10.10.1.11"))
         host.ours.link_set("vxlan.calico", up=True)
-        host.ours.address_add(Address("vxlan.calico", "10.244.1.1", 32))
+        host.ours.address_add(InterfaceAddress("vxlan.calico", "10.244.1.1", 32))
         await asyncio.sleep(1.2)
         add = ["ip", "neighbor", "replace", "10.10.1.12", "lladdr", "66:00:00:00:00:02", "dev", "vxlan.calico"]
         assert await host.marks_of(lambda: host.kernel.run(add)) == {"neighbor"}
@@ -310,7 +310,7 @@ def test_addresses_of_the_host_are_told_of(host: Host) -> None:
         await host.quiet()
         for act in (host.kernel.address_add, host.kernel.address_delete):
             before = host.addresses
-            act(Address("eth0", "192.0.2.77", 32))
+            act(InterfaceAddress("eth0", "192.0.2.77", 32))
             await host.until(lambda before=before: host.addresses > before)
         before = host.addresses
         host.kernel.link_set("eth0", mtu=1400)

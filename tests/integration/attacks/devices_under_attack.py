@@ -21,13 +21,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     NewLink,
     RouteAttributes,
     RouteOperation,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, VethEndpoint
 
 from tests.integration.host_under_test import HostKernel
 from tests.unit.fleet.fleets import build, pool, states, workload
@@ -79,7 +79,7 @@ class Host:
     @staticmethod
     def _up(kernel: LinuxKernel, device: str, address: str) -> None:
         kernel.link_set(device, up=True)
-        kernel.address_add(Address(device, address, 24))
+        kernel.address_add(InterfaceAddress(device, address, 24))
 
     def close(self) -> None:
         self._sockets.close()
@@ -166,7 +166,7 @@ def received(listener: socket.socket) -> set[str]:
         found.add(source)
 
 
-def endpoint(wanted: NodeState, name: str) -> WorkloadEndpoint:
+def endpoint(wanted: NodeState, name: str) -> VethEndpoint:
     return next(one for one in wanted.workloads if one.name == name)
 
 

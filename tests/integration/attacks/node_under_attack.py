@@ -13,7 +13,7 @@ import secrets
 import subprocess
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import InterfaceAddress
 
 from tests.integration.agent.cni.shim import Shim
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine
@@ -103,6 +103,6 @@ def node_under_attack(folder: pathlib.Path) -> t.Iterator[Node]:
     engine.mkdir()
     home.mkdir()
     with daemon_under_test(install_engine(engine), home, DUAL) as daemon:
-        daemon.kernel.address_add(Address("eth0", "fd00:10:10::11", 64))
+        daemon.kernel.address_add(InterfaceAddress("eth0", "fd00:10:10::11", 64))
         daemon.start()
         yield Node(daemon)

@@ -22,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.d
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import conntrack
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     KernelError,
     NewLink,
     RouteAttributes,
@@ -36,7 +36,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     Pool,
     Route,
     Sysctl,
-    WorkloadEndpoint,
+    VethEndpoint,
 )
 
 from tests.unit.dataplane.suites.drivers import OWN, converge, underlay
@@ -277,8 +277,8 @@ def test_namespace_that_exists_is_not_made_again(kernel):
     assert "web-1" in kernel.netns_list()
 
 
-WEB = WorkloadEndpoint("web-1", "cali111", "10.244.1.5", 1450, "pool", netns="web-1")
-DB = WorkloadEndpoint("db-1", "cali222", "10.244.1.6", 1450, "pool", netns="db-1")
+WEB = VethEndpoint("web-1", "cali111", "10.244.1.5", 1450, "pool", netns="web-1")
+DB = VethEndpoint("db-1", "cali222", "10.244.1.6", 1450, "pool", netns="db-1")
 
 
 def two_workloads(kernel):
@@ -392,9 +392,7 @@ def two_workloads_state(kernel):
 def test_to_observe_many_workloads_takes_as_much_work_for_each(kernel):
     """Counted in calls of functions: four times the workloads take four times the work, and not sixteen."""
     underlay(kernel)
-    endpoints = [
-        WorkloadEndpoint(f"w{n}", f"cali{n}", f"10.244.1.{n}", 1450, "pool", netns=f"w{n}") for n in range(1, 41)
-    ]
+    endpoints = [VethEndpoint(f"w{n}", f"cali{n}", f"10.244.1.{n}", 1450, "pool", netns=f"w{n}") for n in range(1, 41)]
     counted = []
     for some in (endpoints[:10], endpoints):
         converge(workload, kernel, some)
@@ -553,9 +551,9 @@ def test_a_thread_that_looked_elsewhere_is_home_again(kernel):
 def test_addresses_of_both_families(kernel):
     kernel.link_add(NewLink("eth7", "bridge", 1500))
     kernel.link_set("eth7", up=True)
-    kernel.address_add(Address("eth7", "192.0.2.7", 24))
+    kernel.address_add(InterfaceAddress("eth7", "192.0.2.7", 24))
     assert kernel.run(["ip", "-6", "address", "add", "2001:db8::7/64", "dev", "eth7", "nodad"]).code == 0
-    assert Address("eth7", "2001:db8::7", 64) in kernel.addresses(family=6)
-    assert Address("eth7", "2001:db8::7", 64) in kernel.addresses("eth7", 6)
+    assert InterfaceAddress("eth7", "2001:db8::7", 64) in kernel.addresses(family=6)
+    assert InterfaceAddress("eth7", "2001:db8::7", 64) in kernel.addresses("eth7", 6)
     assert [address.address for address in kernel.addresses("eth7")] == ["192.0.2.7"]
     assert all(":" in address.address for address in kernel.addresses(family=6))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     RouteAttributes,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe.probing import Target, probe
@@ -19,7 +19,7 @@ NOBODY, TOO_FAR = "fd00:10:10::99", "fd00:99::1"
 
 def test_both_versions_at_once_and_why_one_does_not_answer(kernel):
     dual_stack(kernel)
-    kernel.address_add(Address("lo", "fd00:77::1", 128))
+    kernel.address_add(InterfaceAddress("lo", "fd00:77::1", 128))
     write_route(kernel, f"{TOO_FAR}/128", RouteAttributes("unreachable", metric=1024))
     wishes = [
         Target(OWN, 84),

@@ -14,13 +14,13 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, VethEndpoint
 
 from tests.integration.attacks.devices_under_attack import HOST, PORT, Host, endpoint, ethernet, received, state, udp
 from tests.integration.host_under_test import HostKernel, host_under_test
 from tests.unit.roles.test_calico_node_vars import files
 
-_ETH0 = WorkloadEndpoint("pod", "calipod0", "10.244.9.1", 1450, "default", netns="two", netns_owned=False)
+_ETH0 = VethEndpoint("pod", "calipod0", "10.244.9.1", 1450, "default", netns="two", netns_owned=False)
 #: One container on two networks.
 POD = (
     _ETH0,

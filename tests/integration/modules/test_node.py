@@ -34,7 +34,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     RoutingRule,
     Sysctl,
     TunnelDevice,
-    WorkloadEndpoint,
+    VethEndpoint,
 )
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_info, probe
 
@@ -44,7 +44,7 @@ VXLAN = TunnelDevice("vxlan.calico", "vxlan", 1450, "10.10.1.11", "10.244.3.0", 
 
 def workload(name, address):
     interface = naming.interface_name("default", name)
-    return WorkloadEndpoint(name, interface, address, 1450, "pool", netns=name)
+    return VethEndpoint(name, interface, address, 1450, "pool", netns=name)
 
 
 WORKLOADS = (workload("web-1", "10.244.3.1"), workload("web-2", "10.244.3.2"))

@@ -19,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 
 from tests.integration.ansible_playbook import PIPELINED, play
 from tests.unit.fleet.fleets import build, states
@@ -60,7 +60,7 @@ class Sandbox:
         self.inventory = {"calico_nodes": {"hosts": hosts, "vars": {"calico_ip_pools": pools}}}
         (folder / "hosts.yml").write_text(yaml.safe_dump(self.inventory))
         (folder / ".calico.lock.yml").write_text(lockfile.dump(fleet.allocation))
-        workload = Workload("default/web", "web", interface="cali1", addresses=("10.244.1.2",))
+        workload = AttachedWorkload("default/web", "web", interface="cali1", addresses=("10.244.1.2",))
         Endpoints(str(folder / "node2" / "run" / "calico" / "workloads")).save(workload)
 
     def store(self, node: str) -> str:

@@ -22,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.lockfi
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.remote_endpoints import known
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, NodeIpam
 
 from tests.integration.ansible_playbook import PIPELINED, play
@@ -46,7 +46,9 @@ class Sandbox:
                 )
             )
             self.endpoints(node).save(
-                Workload("default/web", "web", interface="cali1", addresses=(f"10.244.{index}.2",), labels={"on": node})
+                AttachedWorkload(
+                    "default/web", "web", interface="cali1", addresses=(f"10.244.{index}.2",), labels={"on": node}
+                )
             )
             interpreter = root / "python"
             interpreter.write_text(

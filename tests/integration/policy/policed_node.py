@@ -41,7 +41,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     NodeState,
     Pool,
     TunnelDevice,
-    WorkloadEndpoint,
+    VethEndpoint,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
@@ -347,11 +347,11 @@ def _source(frames: socket.socket) -> str:
             return socket.inet_ntoa(data[26:30])
 
 
-def _workloads(found: t.Iterable[resources.Resource]) -> t.Iterator[WorkloadEndpoint]:
+def _workloads(found: t.Iterable[resources.Resource]) -> t.Iterator[VethEndpoint]:
     for one in found:
         if isinstance(one, resources.WorkloadEndpoint) and one.node == NODE:
             address = one.ipNetworks[0].partition("/")[0]
-            yield WorkloadEndpoint(one.name, one.interfaceName, address, 1500, "pool", one.namespace)
+            yield VethEndpoint(one.name, one.interfaceName, address, 1500, "pool", one.namespace)
 
 
 def _endpoints(found: t.Iterable[resources.Resource]) -> t.Iterator[Endpoint]:

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PolicySet,
     policy_set,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, VethEndpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
@@ -53,7 +53,7 @@ def compiled(policies: PolicySet, endpoints: t.Sequence[Endpoint], settings: Cha
 
 def state(world: World) -> NodeState:
     workloads = tuple(
-        WorkloadEndpoint(
+        VethEndpoint(
             one.name.partition("/")[2],
             one.interface,
             next((address for address in one.addresses if ":" not in address), ""),

@@ -30,7 +30,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PolicyTier,
     policy_set,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 
@@ -74,7 +74,7 @@ class Heard:
             "host", "10.65.2.1/24", policy=PolicyState(policy_set(TIERS, policies, [OPEN]), tuple(WORKLOADS))
         )
         own = [
-            Workload(
+            AttachedWorkload(
                 id=f"default/w{index}", name=f"w{index}", interface=one.interface, netns="", addresses=one.addresses
             )
             for index, one in enumerate(WORKLOADS)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.lab.streams import Report, Stream, Streams
+from tests.lab.measure.streams import Report, Stream, Streams
 
 from tests.lab import Lab, containers
 from tests.lab.containers import Container

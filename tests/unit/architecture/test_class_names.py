@@ -12,26 +12,6 @@ from tests.unit.architecture.test_files import PLUGINS, ROOT
 
 #: The names that Ansible asks for, and the associated type that each driver has.
 ONE_EACH = {"ActionModule", "ModuleDocFragment", "Observed"}
-#: Names that mean several things still, and the rooms to rename them in. Remove a name here that means one thing; add
-#: none.
-SEVERAL = {
-    "Address": "dataplane",
-    "Agent": "agent, node",
-    "Answer": "agent, node",
-    "Client": "agent, bird",
-    "Connection": "agent, dataplane",
-    "Machine": "agent",
-    "Marked": "agent",
-    "Outcome": "agent, bird, dataplane",
-    "Place": "cli, dataplane",
-    "Problem": "cli, node",
-    "Refused": "agent",
-    "Rule": "dataplane",
-    "Session": "bird, node",
-    "Turn": "agent",
-    "Workload": "agent, state",
-    "WorkloadEndpoint": "agent, dataplane, state",
-}
 
 
 def public_classes() -> dict[str, list[str]]:
@@ -45,6 +25,5 @@ def public_classes() -> dict[str, list[str]]:
 
 
 def test_a_class_name_means_one_thing() -> None:
-    allowed = ONE_EACH | SEVERAL.keys()
-    several = {name: files for name, files in public_classes().items() if len(files) > 1 and name not in allowed}
+    several = {name: files for name, files in public_classes().items() if len(files) > 1 and name not in ONE_EACH}
     assert several == {}, "name each after what it is"

@@ -13,7 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     FleetMember,
@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     NodeState,
     Pool,
     TunnelDevice,
-    WorkloadEndpoint,
+    VethEndpoint,
 )
 
 from tests.fakes.kernel import FakeKernel
@@ -46,7 +46,7 @@ STATE = NodeState(
     ),
     devices=(TunnelDevice("tunl0", "ipip", 1480, "10.10.1.11", "10.244.3.0"),),
     workloads=(
-        WorkloadEndpoint("db", "cali0d3f1c11aa2", "10.244.3.1", 1480, "default-ipv4-ippool", netns="db",
+        VethEndpoint("db", "cali0d3f1c11aa2", "10.244.3.1", 1480, "default-ipv4-ippool", netns="db",
                          labels={"app": "db"}),
     ),
     bird=Bird(
@@ -67,7 +67,7 @@ STATE = NodeState(
     ),
 )  # fmt: skip
 
-WEB = Workload(
+WEB = AttachedWorkload(
     id="default/web-1",
     name="web-1",
     interface="cali1f2e3d4c5b6",
@@ -78,7 +78,7 @@ WEB = Workload(
     labels={"app": "web", "tier": "front"},
     since="2026-11-21T07:00:00Z",
 )
-POD = Workload(
+POD = AttachedWorkload(
     id="podman.3f0c.eth0",
     name="shop",
     namespace="prod",

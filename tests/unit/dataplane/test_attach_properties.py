@@ -15,7 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Pool, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Pool, VethEndpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +29,7 @@ NAMES = ("a", "b", "c")
 def endpoints(draw, name=None):
     name = name or draw(st.sampled_from(NAMES))
     families = draw(st.sampled_from([(4,), (6,), (4, 6)]))
-    return WorkloadEndpoint(
+    return VethEndpoint(
         name=name,
         interface=f"cali{name}",
         address=f"10.244.1.{10 + NAMES.index(name)}" if 4 in families else "",
@@ -107,7 +107,7 @@ REFUSALS6 = [
     ("sysctl_write", "net/ipv6/conf/calib/accept_dad"),
     ("sysctl_write", "net/ipv6/conf/calib/disable_ipv6"),
 ]
-ONE = WorkloadEndpoint("b", "calib", "10.244.1.11", 1450, "pool", netns="b", address6="fd00:10:244::11")
+ONE = VethEndpoint("b", "calib", "10.244.1.11", 1450, "pool", netns="b", address6="fd00:10:244::11")
 POD = dataclasses.replace(ONE, netns_owned=False)
 
 

@@ -15,7 +15,7 @@ import errno
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     KernelError,
     NeighborEntry,
     NewLink,
@@ -36,7 +36,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     RoutingRule,
     Sysctl,
     TunnelDevice,
-    WorkloadEndpoint,
+    VethEndpoint,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,7 +65,7 @@ NAMES = ["a", "b", "c"]
 
 @st.composite
 def workloads(draw, name):
-    return WorkloadEndpoint(
+    return VethEndpoint(
         name=name,
         interface=f"cali{name}",
         address=f"10.244.1.{10 + NAMES.index(name)}" if draw(st.booleans()) else f"10.244.1.{20 + NAMES.index(name)}",
@@ -145,7 +145,7 @@ def machine():
     underlay(kernel)
     kernel.link_add(NewLink("br0", "bridge"))
     kernel.link_set("br0", up=True, alias="theirs")
-    kernel.address_add(Address("br0", "192.0.2.1", 24))
+    kernel.address_add(InterfaceAddress("br0", "192.0.2.1", 24))
     for destination, protocol in (("198.51.100.0/24", 4), ("10.244.77.0/26", 12), ("203.0.113.0/24", 80)):
         write_route(kernel, destination, RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=protocol))
     kernel.neighbor_replace(NeighborEntry("eth0", "10.10.1.12", "02:00:00:00:99:12"))

@@ -14,7 +14,7 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     NewLink,
     RouteAttributes,
     RouteOperation,
@@ -25,7 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import Uptime
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import module_answer
 
 
@@ -38,7 +38,7 @@ class Host:
         self.kernel = kernel
         self.kernel.link_add(NewLink("eth0", "bridge", 1500))
         self.kernel.link_set("eth0", up=True)
-        self.kernel.address_add(Address("eth0", "10.10.1.11", 24))
+        self.kernel.address_add(InterfaceAddress("eth0", "10.10.1.11", 24))
         gateway = RouteAttributes(device="eth0", gateway="10.10.1.1")
         assert self.kernel.route_batch([RouteOperation("add", "0.0.0.0/0", gateway)]) == []
         bird = folder / "bird"
@@ -93,7 +93,7 @@ class Host:
         given = ipam.assign(f"default/{name}", {}, **wanted)
         ipam.flush()
         ipam.close()
-        made = Workload(
+        made = AttachedWorkload(
             f"default/{name}",
             name,
             interface=naming.interface_name("default", name),

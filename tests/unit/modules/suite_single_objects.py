@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     NewLink,
     RouteAttributes,
     RouteOperation,
@@ -89,7 +89,7 @@ class TestRoute:
         assert host.snapshot() == before
 
     def test_both_ip_versions(self, host):
-        host.kernel.address_add(Address("eth0", "fd00:10:10::11", 64))
+        host.kernel.address_add(InterfaceAddress("eth0", "fd00:10:10::11", 64))
         host.run(route, destination="172.19.2.0/24", gateway="10.10.1.12")
         params = {"destination": "fd00:19:0::40/122", "gateway": "fd00:10:10:0::12"}
         planned, dummy = host.four_times(route, **params)
@@ -162,7 +162,7 @@ class TestTunnelDevice:
         assert len(host.run(tunnel_device_info)["devices"][0]["remotes"]) == 1
 
     def test_vxlan_over_ipv6(self, host):
-        host.kernel.address_add(Address("eth0", "fd00:10:10::11", 64))
+        host.kernel.address_add(InterfaceAddress("eth0", "fd00:10:10::11", 64))
         host.kernel.link_set("eth0", mtu=9000)
         remotes = [
             {"node": "node2", "address": "fd00:10:10:0::12"},
@@ -196,7 +196,7 @@ class TestTunnelDevice:
     def test_addresses_of_others_stay(self, host):
         host.needs("ipip")
         host.run(tunnel_device, kind="ipip", local="10.10.1.11", address="10.244.3.0")
-        host.kernel.address_add(Address("tunl0", "198.51.100.1", 32))
+        host.kernel.address_add(InterfaceAddress("tunl0", "198.51.100.1", 32))
         host.run(tunnel_device, kind="ipip", state="absent")
         assert [entry.address for entry in host.kernel.addresses("tunl0")] == ["198.51.100.1"]
 

@@ -10,7 +10,7 @@ import errno
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import InterfaceAddress
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import File, Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
@@ -62,7 +62,7 @@ def test_plan_changes_nothing_and_apply_does_what_it_says(host):
 def test_the_nodes_address_may_come_late(host, monkeypatch):
     """It comes when it is looked for the third time."""
     store(host)
-    address, addresses, looks = Address("eth0", "10.10.1.11", 24), host.kernel.addresses, []
+    address, addresses, looks = InterfaceAddress("eth0", "10.10.1.11", 24), host.kernel.addresses, []
     host.machine.boot_wait = 600.0
     host.kernel.address_delete(address)
 

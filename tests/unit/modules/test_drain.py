@@ -10,7 +10,7 @@ import json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import boot
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.modules import drain as drain_module
 from ansible_collections.baremetal.host_routing.plugins.modules import node
 
@@ -21,7 +21,7 @@ def test_until_the_next_run(host):
     """Check, do, check, do; a reboot changes nothing of it, a run ends it and says so."""
     assert host.run(drain_module)["changed"] is False, "a host that has nothing of ours takes nothing anyway"
     host.run(node, **PARAMS)
-    Endpoints(host.machine.workloads).save(Workload("default/web", "web", addresses=("10.244.3.2",)))
+    Endpoints(host.machine.workloads).save(AttachedWorkload("default/web", "web", addresses=("10.244.3.2",)))
     planned, done = host.four_times(drain_module, who="admin@ctl")
     assert (planned["workloads"], done["workloads"]) == (["default/web"], ["default/web"])
     path = drain.path(host.machine.store)

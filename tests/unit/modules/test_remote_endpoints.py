@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PolicyRule,
     policy_set,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import RemoteEndpoints
@@ -58,7 +58,7 @@ def told(when=EARLY, **endpoints):
 @pytest.fixture
 def node(host):
     Store(host.machine.store).save(Stored(with_state(policy=POLICY), complete=True))
-    db = Workload("default/db", "db", interface="cali1", addresses=("10.244.1.2",), labels={"app": "db"})
+    db = AttachedWorkload("default/db", "db", interface="cali1", addresses=("10.244.1.2",), labels={"app": "db"})
     Endpoints(host.machine.workloads).save(db)
     return host
 

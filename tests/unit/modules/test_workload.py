@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.modules import workload, workload_info
 
 from tests.unit.cli.conftest import POD, STATE
@@ -59,7 +59,7 @@ class Books:
             self.given += 1
             address = f"10.244.3.{self.given}"
         id = f"{wanted['namespace']}/{wanted['name']}"
-        self.held[id] = Workload(id=id, interface="cali1f2e3d4c5b6", addresses=(address,), **wanted).to_dict()
+        self.held[id] = AttachedWorkload(id=id, interface="cali1f2e3d4c5b6", addresses=(address,), **wanted).to_dict()
         return {"workload": self.held[id], "created": True}
 
 

@@ -9,7 +9,10 @@ import dataclasses
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address, NewLink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    InterfaceAddress,
+    NewLink,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import (
     RecordsUnreadable,
     desired,
@@ -23,7 +26,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.l
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload, with_workloads
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
+    AttachedWorkload,
+    with_workloads,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     NodeIpam,
@@ -60,7 +66,9 @@ def attach(machine, count):
     for number in range(count):
         found = ipam.assign(f"default/w{number}", {})
         workloads.append(
-            Workload(found.handle, f"w{number}", interface=f"cali{number}", addresses=(found.address,), pool="p")
+            AttachedWorkload(
+                found.handle, f"w{number}", interface=f"cali{number}", addresses=(found.address,), pool="p"
+            )
         )
         endpoints.save(workloads[-1])
     ipam.flush()
@@ -107,8 +115,8 @@ def test_interfaces_of_the_host_are_looked_up_where_policy_depends_on_them():
     kernel = FakeKernel()
     for device in ("eth0", "cali0"):
         kernel.link_add(NewLink(device, "bridge"))
-        kernel.address_add(Address(device, "10.10.1.11" if device == "eth0" else "169.254.1.1", 24))
-        kernel.address_add(Address(device, "fd00::11" if device == "eth0" else "fd00:1::1", 64))
+        kernel.address_add(InterfaceAddress(device, "10.10.1.11" if device == "eth0" else "169.254.1.1", 24))
+        kernel.address_add(InterfaceAddress(device, "fd00::11" if device == "eth0" else "fd00:1::1", 64))
     by_address = Endpoint("HostEndpoint", "e", "node1", addresses=("10.10.1.11",))
     state = dataclasses.replace(STATE, policy=PolicyState(endpoints=(by_address,)))
     assert interfaces_of(kernel, state)["eth0"] == ["10.10.1.11", "fd00::11"]

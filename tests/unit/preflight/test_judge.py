@@ -18,11 +18,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     NodeState,
     Sysctl,
     TunnelDevice,
-    WorkloadEndpoint,
+    VethEndpoint,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 
-WORKLOAD = WorkloadEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1450, "pool")
+WORKLOAD = VethEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1450, "pool")
 IPIP = TunnelDevice("tunl0", "ipip", 1480, "10.10.1.17", "10.244.3.0")
 VXLAN = TunnelDevice("vxlan.calico", "vxlan", 1450, "10.10.1.17", "10.244.3.0", "66:00:00:00:00:01", 4096, 4789)
 BIRD = Bird("10.10.1.17", "10.10.1.17", 64512, "10.10.1.0/24")

@@ -10,8 +10,8 @@ import json
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
     Completed,
+    InterfaceAddress,
     Link,
     RouteAttributes,
 )
@@ -35,7 +35,7 @@ class Host:
         self.root = root
         self.programs = {}
         self.devices = [Link("lo", 1), Link("eth0", 2)]
-        self.held = [Address("eth0", "10.10.1.17", 24)]
+        self.held = [InterfaceAddress("eth0", "10.10.1.17", 24)]
         self.table = []
 
     def write(self, path, text):
@@ -242,7 +242,7 @@ def test_the_route_to_the_workloads_gateway(host, lines, device):
 
 def test_devices_addresses_and_what_people_route_into_tunnels(host):
     host.devices += [Link("tunl0", 3, kind="ipip", local="192.0.2.1"), Link("cali1", 4, kind="veth")]
-    host.held += [Address("tunl0", "10.9.9.9", 32), Address("cali1", "169.254.1.1", 32)]
+    host.held += [InterfaceAddress("tunl0", "10.9.9.9", 32), InterfaceAddress("cali1", "169.254.1.1", 32)]
     host.table = [
         ("10.1.0.0/16", RouteAttributes(device="tunl0", protocol=3)),
         ("10.2.0.0/16", RouteAttributes(device="tunl0", protocol=179)),
@@ -257,7 +257,7 @@ def test_devices_addresses_and_what_people_route_into_tunnels(host):
 
 def test_ipv6(host):
     assert host.observe()["ipv6"] == {"present": False, "advertised_default": []}
-    host.held += [Address("eth0", "fd00:10:10::17", 64), Address("eth0", "fe80::1", 64, 253)]
+    host.held += [InterfaceAddress("eth0", "fd00:10:10::17", 64), InterfaceAddress("eth0", "fe80::1", 64, 253)]
     host.devices += [Link("vxlan-v6.calico", 3, kind="vxlan")]
     host.table = [
         ("::/0", RouteAttributes(device="eth0", gateway="fe80::9", protocol=9, metric=1024)),

@@ -13,7 +13,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     FleetMember,
@@ -29,7 +29,7 @@ from tests.unit.fleet.fleets import build, pool, stored, workload
 
 POOL = Pool("default", "10.244.0.0/16", 26, "IPIP", workload_mtu=1480)
 POOL6 = Pool("six", "fd00::/64", 122, "None", workload_mtu=1500)
-CONTAINER = Workload(
+CONTAINER = AttachedWorkload(
     "podman.3f2a.eth0",
     "web",
     interface="cali3f2a",
@@ -48,20 +48,20 @@ def state(*pools: t.Mapping[str, t.Any], **rest: t.Any) -> NodeState:
     return compiler.node_state(build(*pools, **rest), "node1")
 
 
-def attached(number: int, address: str, **fields: t.Any) -> Workload:
+def attached(number: int, address: str, **fields: t.Any) -> AttachedWorkload:
     values = {"name": f"d{number}", "interface": f"calid{number}", "netns": f"d{number}", "pool": "default", **fields}
-    return Workload(f"default/d{number}", addresses=(address,), **values)
+    return AttachedWorkload(f"default/d{number}", addresses=(address,), **values)
 
 
 # --- a workload as a value ------------------------------------------------------------------------------------------
 
 
 def test_a_workload_survives_json() -> None:
-    assert Workload.from_dict(json.loads(json.dumps(CONTAINER.to_dict()))) == CONTAINER
+    assert AttachedWorkload.from_dict(json.loads(json.dumps(CONTAINER.to_dict()))) == CONTAINER
 
 
 def test_a_record_of_a_later_release_is_read() -> None:
-    assert Workload.from_dict({**CONTAINER.to_dict(), "qos": {"ingress": 1}}) == CONTAINER
+    assert AttachedWorkload.from_dict({**CONTAINER.to_dict(), "qos": {"ingress": 1}}) == CONTAINER
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_record_of_a_later_release_is_read() -> None:
 )
 def test_a_record_that_cannot_be_read_is_refused_in_words(record: t.Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:
-        Workload.from_dict(record)
+        AttachedWorkload.from_dict(record)
     assert str(caught.value) == message
 
 
@@ -140,7 +140,7 @@ def test_a_workload_gets_all_that_one_of_the_inventory_gets(bgp: bool) -> None:
     ])  # fmt: skip
     wanted = compiler.node_state(after, "node1")
     made = next(found for found in wanted.workloads if found.name == "d1")
-    added = Workload(
+    added = AttachedWorkload(
         "default/d1", "d1", interface=made.interface, netns="d1", netns_owned=True, addresses=(made.address,),
         pool="default",
     )  # fmt: skip
@@ -185,7 +185,7 @@ def test_what_the_inventory_has_is_not_taken_from_it() -> None:
 
 def test_a_workload_without_an_address_has_nothing_here() -> None:
     before = state()
-    assert attachment.with_workloads(before, [Workload("default/d1", "d1")], ()) is before
+    assert attachment.with_workloads(before, [AttachedWorkload("default/d1", "d1")], ()) is before
 
 
 def test_a_workload_of_both_families_has_a_way_for_each() -> None:
@@ -308,7 +308,7 @@ def test_reservations_reach_the_node_sorted() -> None:
 
 
 def test_labels_that_are_given_again_yield_to_those_that_changed_meanwhile():
-    one = Workload("default/w", "w", labels={"a": "1", "b": "1"}, relabelled={"b": "2"})
+    one = AttachedWorkload("default/w", "w", labels={"a": "1", "b": "1"}, relabelled={"b": "2"})
     assert one.with_labels({"a": "1", "b": "1", "c": "3"}).labels == {"a": "1", "b": "2", "c": "3"}
     settled = one.with_labels({"a": "1", "b": "1"})
     assert settled.labels == {"a": "1", "b": "2"}

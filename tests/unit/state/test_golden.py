@@ -18,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.a
     AllocationJournal,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import RemoteEndpoints
 
@@ -78,7 +78,7 @@ def test_a_generation(tmp_path: pathlib.Path) -> None:
 
 
 def test_the_record_of_a_workload() -> None:
-    workload = Workload.from_dict(json.loads(text("workload.json")))
+    workload = AttachedWorkload.from_dict(json.loads(text("workload.json")))
     assert json.dumps(workload.to_record()) == json.dumps(workload.to_dict()) == text("workload.json")
 
 

@@ -11,7 +11,10 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import node_policy_tables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload, with_workloads
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
+    AttachedWorkload,
+    with_workloads,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import (
     NodePolicyTables,
     with_policy,
@@ -19,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     IptablesTable,
     NodeState,
-    WorkloadEndpoint,
+    VethEndpoint,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 from hypothesis import given, settings
@@ -50,7 +53,7 @@ def tables(state: NodeState) -> dict[tuple[int, str], IptablesTable]:
 def state_of(world: World) -> NodeState:
     """NODE of a world, with the world's workloads there as they are; IPv6 addresses aside, which no node has."""
     workloads = tuple(
-        WorkloadEndpoint(
+        VethEndpoint(
             one.name.partition("/")[2],
             one.interface,
             next(address for address in one.addresses if ":" not in address),
@@ -100,7 +103,7 @@ def test_no_workload_leaves_by_ipv6() -> None:
 
 def test_a_workload_that_came_between_runs_is_guarded_too() -> None:
     state = fleet_state()
-    came = Workload("x", "web-2", interface="cali0123456789a", addresses=("10.244.0.9",), labels={"app": "web"})
+    came = AttachedWorkload("x", "web-2", interface="cali0123456789a", addresses=("10.244.0.9",), labels={"app": "web"})
     before, after = with_policy(state), with_policy(with_workloads(state, [came], ()))
     assert {one.name: one.chains for one in after.iptables} == {one.name: one.chains for one in before.iptables}
     pairs = zip(before.ipsets, after.ipsets)

@@ -69,7 +69,7 @@ DEFAULTS = [
     ),
     (node_state.Route, {"onlink": False, "table": 254}),
     (node_state.RoutingRule, {"family": 4}),
-    (node_state.WorkloadEndpoint, {"netns_owned": True, "source_spoofing": False}),
+    (node_state.VethEndpoint, {"netns_owned": True, "source_spoofing": False}),
 ]
 
 

@@ -10,7 +10,7 @@ import json
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import DefinedPort, Endpoint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
@@ -120,9 +120,9 @@ def test_when_an_endpoint_was_told_of_whatever_it_is_called_here() -> None:
 
 def test_a_node_tells_of_workloads_that_came_to_it_as_its_own_policy_knows_them() -> None:
     came = [
-        Workload("default/web", "web", interface="cali1", addresses=("10.244.1.3",), labels={"app": "web"}),
-        Workload("prod/db", "db", "prod", "cali2", addresses=("10.244.1.2",)),
-        Workload("default/not-yet", "not-yet", interface="cali3"),
+        AttachedWorkload("default/web", "web", interface="cali1", addresses=("10.244.1.3",), labels={"app": "web"}),
+        AttachedWorkload("prod/db", "db", "prod", "cali2", addresses=("10.244.1.2",)),
+        AttachedWorkload("default/not-yet", "not-yet", interface="cali3"),
     ]
     state = with_state(policy=PolicyState(settings=PolicySettings(workload_profiles=("closed",))))
     web, db = own_endpoints(state, came)

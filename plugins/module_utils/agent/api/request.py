@@ -12,7 +12,7 @@ import typing as t
 
 from ...base import naming
 from ...base.addresses import family_of
-from ...state.attachment import Workload, endpoint
+from ...state.attachment import AttachedWorkload, endpoint
 from ...state.node_state import Pool
 from . import protocol
 from .protocol import AgentError
@@ -155,9 +155,9 @@ class AddRequest:
         if not known or len(set(self.families)) != len(self.families):
             raise _invalid("families", self.families, "must be a list of IP versions, 4 and 6.")
 
-    def workload(self, since: str) -> Workload:
+    def workload(self, since: str) -> AttachedWorkload:
         """The workload that this becomes; its address and its pool are still to be had."""
-        workload = Workload(
+        workload = AttachedWorkload(
             id=self.id,
             name=self.name,
             namespace=self.namespace,
@@ -174,7 +174,7 @@ class AddRequest:
         known = endpoint(dataclasses.replace(workload, addresses=("0.0.0.0",)), Pool("", "", 0, "None"))
         return dataclasses.replace(workload, interface=naming.interface_name(known.namespace, known.name))
 
-    def differs_from(self, workload: Workload) -> str:
+    def differs_from(self, workload: AttachedWorkload) -> str:
         """In words what it asks for that `workload`, which has its id, does not have; "" for the same again.
 
         A runtime that adds its container again may have other labels for it: they are no difference.

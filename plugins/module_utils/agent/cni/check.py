@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...state.attachment import Workload
+from ...state.attachment import AttachedWorkload
 from . import identity, result, versions
 from .configuration import Configuration, Document
 from .environment import Attachment
@@ -38,7 +38,9 @@ async def check(agent: CniBackend, attachment: Attachment, configuration: Config
         raise _failed(attachment, problems)
 
 
-def _differences(workload: Workload, attachment: Attachment, previous: Document, version: str) -> t.Iterator[str]:
+def _differences(
+    workload: AttachedWorkload, attachment: Attachment, previous: Document, version: str
+) -> t.Iterator[str]:
     """Between what the agent knows and what the runtime was told."""
     if workload.netns != attachment.netns:
         yield f"it was attached in {workload.netns}, and CNI_NETNS is {attachment.netns}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...state.attachment import Workload
+from ...state.attachment import AttachedWorkload
 from .environment import Attachment
 from .port import CniBackend
 
@@ -20,12 +20,12 @@ def workload_id(network: str, container: str, ifname: str) -> str:
     return f"{network}.{container}.{ifname}"
 
 
-def find(agent: CniBackend, network: str, attachment: Attachment) -> t.Optional[Workload]:
+def find(agent: CniBackend, network: str, attachment: Attachment) -> t.Optional[AttachedWorkload]:
     """The workload of this attachment. Dots may be part of all three names, so that the id alone does not prove it."""
     found = agent.get(workload_id(network, attachment.container, attachment.ifname))
     return found if found is not None and key(found) == (attachment.container, attachment.ifname) else None
 
 
-def key(workload: Workload) -> tuple[str, str]:
+def key(workload: AttachedWorkload) -> tuple[str, str]:
     """(container id, ifname), as GC names attachments."""
     return workload.container, workload.peer_interface

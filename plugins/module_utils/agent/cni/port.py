@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ...ipam.allocations import Allocation, Usage
-from ...state.attachment import Workload
+from ...state.attachment import AttachedWorkload
 from ...state.node_state import NodeState
 from ..api.request import AddRequest
 
@@ -36,16 +36,16 @@ class CniBackend(t.Protocol):
     @property
     def ipam(self) -> CniIpam: ...
 
-    async def add(self, request: AddRequest) -> Workload:
+    async def add(self, request: AddRequest) -> AttachedWorkload:
         """The workload, when it can be reached; `mac` and `mtu` are those of the link inside. The same again is no
         error."""
 
     async def delete(self, id: str) -> bool:
         """False if there was none. It cannot be reached any more when this returns."""
 
-    def get(self, id: str) -> t.Optional[Workload]: ...
+    def get(self, id: str) -> t.Optional[AttachedWorkload]: ...
 
-    def list(self, selector: t.Optional[str] = None) -> t.Sequence[Workload]: ...
+    def list(self, selector: t.Optional[str] = None) -> t.Sequence[AttachedWorkload]: ...
 
     async def check(self, id: str) -> t.Sequence[str]:
         """What of it is not as it has to be, in the kernel and in IPAM."""

@@ -15,8 +15,8 @@ import typing as t
 from ...base.addresses import family_of
 from ...dataplane.drivers.workload import GATEWAY, GATEWAY6, wanted_routes
 from ...dataplane.kernel.port import METRIC_IPV6
-from ...state.attachment import Workload
-from ...state.node_state import WorkloadEndpoint
+from ...state.attachment import AttachedWorkload
+from ...state.node_state import VethEndpoint
 from . import versions
 from .configuration import Document
 from .errors import INVALID_CONFIGURATION, CniError, shown
@@ -25,7 +25,7 @@ _DEPTH = 50  # levels; a result of the specification has five
 _LISTS = ("interfaces", "ips", "routes")
 
 
-def added(workload: Workload, version: str, previous: t.Optional[Document], dns: Document) -> dict[str, t.Any]:
+def added(workload: AttachedWorkload, version: str, previous: t.Optional[Document], dns: Document) -> dict[str, t.Any]:
     """What ADD prints. Raises CniError for a `prevResult` that is none."""
     if not versions.with_interfaces(version):
         return _before_interfaces(workload, version, previous, dns)
@@ -107,7 +107,7 @@ def addresses_at(result: Document, index: int) -> set[str]:
     }
 
 
-def _interfaces(workload: Workload, version: str) -> list[dict[str, t.Any]]:
+def _interfaces(workload: AttachedWorkload, version: str) -> list[dict[str, t.Any]]:
     host: dict[str, t.Any] = {"name": workload.interface}
     inside: dict[str, t.Any] = {"name": workload.peer_interface}
     if workload.mac:
@@ -117,7 +117,7 @@ def _interfaces(workload: Workload, version: str) -> list[dict[str, t.Any]]:
     return [host, {**inside, "sandbox": workload.netns}]
 
 
-def _addresses(workload: Workload, version: str, interface: int) -> list[dict[str, t.Any]]:
+def _addresses(workload: AttachedWorkload, version: str, interface: int) -> list[dict[str, t.Any]]:
     """Without a gateway, as Calico's: those of the workloads are no addresses of their subnets."""
     entries: list[dict[str, t.Any]] = []
     for text in workload.addresses:
@@ -129,9 +129,9 @@ def _addresses(workload: Workload, version: str, interface: int) -> list[dict[st
     return entries
 
 
-def _routes(workload: Workload, version: str) -> list[dict[str, t.Any]]:
+def _routes(workload: AttachedWorkload, version: str) -> list[dict[str, t.Any]]:
     """Those in the container, which dataplane/drivers/workload.py writes."""
-    interface = WorkloadEndpoint(
+    interface = VethEndpoint(
         workload.name,
         workload.interface,
         next((text for text in workload.addresses if family_of(text) == 4), ""),
@@ -156,7 +156,7 @@ def _routes(workload: Workload, version: str) -> list[dict[str, t.Any]]:
 
 
 def _before_interfaces(
-    workload: Workload, version: str, previous: t.Optional[Document], dns: Document
+    workload: AttachedWorkload, version: str, previous: t.Optional[Document], dns: Document
 ) -> dict[str, t.Any]:
     """0.1.0 and 0.2.0: one address of each family."""
     result: dict[str, t.Any] = {**(previous or {}), "cniVersion": version}

@@ -22,7 +22,7 @@ async def watch(
     interval: float = INTERVAL,
 ) -> t.NoReturn:
     """A task of its own. While BIRD is not `wanted` on this node there are no figures of it, and no alert."""
-    refused = Refused()
+    refused = RefusedAnnouncements()
     while True:
         if wanted():
             await look(instruments, socket, refused=refused)
@@ -33,7 +33,7 @@ async def watch(
         await asyncio.sleep(interval)
 
 
-class Refused:
+class RefusedAnnouncements:
     """What BIRD refused of nodes. It counts by session, from the beginning of each. Routers outside the fleet are left
     out: most of them announce more than is wanted."""
 
@@ -53,7 +53,7 @@ async def look(
     instruments: Instruments,
     socket: str = client.SOCKET,
     timeout: float = 5.0,
-    refused: t.Optional[Refused] = None,
+    refused: t.Optional[RefusedAnnouncements] = None,
 ) -> None:
     """Once. Figures of sessions are gone while BIRD does not answer: none is known to be up, nor to be down."""
     try:
@@ -66,4 +66,4 @@ async def look(
     instruments.bird_up.set(value=1)
     instruments.bgp_sessions.set(value=len(seen.sessions))
     instruments.bgp_established.set(value=sum(session.established for session in seen.sessions))
-    instruments.bgp_refused.add(amount=(refused or Refused()).more(seen.sessions))
+    instruments.bgp_refused.add(amount=(refused or RefusedAnnouncements()).more(seen.sessions))

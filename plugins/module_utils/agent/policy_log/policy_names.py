@@ -11,7 +11,7 @@ import typing as t
 from ...policy.chains.rules import log_prefix
 from ...policy.chains.rules.log_prefix import Reason
 from ...policy.model import WORKLOAD_ENDPOINT
-from ...state.attachment import Workload
+from ...state.attachment import AttachedWorkload
 from ...state.node_state import NodeState
 from ...state.policy_state import PolicyState
 from ...state.remote_endpoints import RemoteEndpoints
@@ -33,7 +33,7 @@ class PolicyNames:
     def __init__(
         self,
         state: t.Callable[[], t.Optional[NodeState]],
-        workloads: t.Callable[[], t.Iterable[Workload]],
+        workloads: t.Callable[[], t.Iterable[AttachedWorkload]],
         remote: t.Callable[[], RemoteEndpoints] = RemoteEndpoints,
     ) -> None:
         self._state = state

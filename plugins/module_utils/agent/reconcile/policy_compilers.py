@@ -17,7 +17,7 @@ import typing as t
 from ...policy.host_endpoints import Interfaces
 from ...policy.model import Endpoint
 from ...state.node_policy_tables import NodePolicyTables
-from ...state.node_state import NodeState, WorkloadEndpoint
+from ...state.node_state import NodeState, VethEndpoint
 from ...state.policy_state import PolicyState
 
 _KEPT = 2
@@ -43,7 +43,7 @@ class PolicyCompilers:
     def whole(
         self,
         state: NodeState,
-        coming: tuple[WorkloadEndpoint, ...],
+        coming: tuple[VethEndpoint, ...],
         interfaces: Interfaces,
         others: tuple[Endpoint, ...],
     ) -> NodeState:

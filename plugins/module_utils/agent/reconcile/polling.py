@@ -28,7 +28,7 @@ import typing as t
 
 from ...dataplane.drivers import workload
 from ...dataplane.kernel.port import Kernel
-from ...state.node_state import ROUTE_PROTOCOL, UNDERLAY, NodeState, Sysctl, WorkloadEndpoint
+from ...state.node_state import ROUTE_PROTOCOL, UNDERLAY, NodeState, Sysctl, VethEndpoint
 from . import timer_alignment
 
 INTERIORS = 25  # namespaces looked into in a period
@@ -84,7 +84,7 @@ class Polling:
         # Of the state that was polled last, which is seldom another one.
         self._state: t.Optional[NodeState] = None
         self._sysctls: tuple[Sysctl, ...] = ()
-        self._endpoints: list[WorkloadEndpoint] = []  # by interface
+        self._endpoints: list[VethEndpoint] = []  # by interface
         self._interfaces: list[str] = []
 
     async def run(self) -> None:
@@ -123,7 +123,7 @@ class Polling:
         kernel: Kernel,
         make: t.Callable[[], NodeState],
         sysctls: t.Sequence[Sysctl],
-        endpoints: t.Sequence[WorkloadEndpoint],
+        endpoints: t.Sequence[VethEndpoint],
     ) -> _Seen:
         """In the drivers' thread. All that a small node has: the way there and back costs as much as what is read."""
         whole = make()
@@ -145,13 +145,13 @@ class Polling:
             self._reconciler.mark("sysctl")
         self._wrong = found
 
-    async def _poll_interiors(self, endpoints: t.Sequence[WorkloadEndpoint]) -> None:
+    async def _poll_interiors(self, endpoints: t.Sequence[VethEndpoint]) -> None:
         """A few at a time: each takes half a millisecond, and the loop shares the interpreter."""
         for start in range(0, len(endpoints), _VISITS):
             part = endpoints[start : start + _VISITS]
             self._judge_interiors(part, await self._reconciler.ask(lambda kernel: _troubled(kernel, part)))  # noqa: B023 awaited
 
-    def _judge_interiors(self, endpoints: t.Sequence[WorkloadEndpoint], troubled: t.Sequence[str]) -> None:
+    def _judge_interiors(self, endpoints: t.Sequence[VethEndpoint], troubled: t.Sequence[str]) -> None:
         changed = self._reconciler.changed["workload"]
         news = [interface for interface in troubled if self._troubled.get(interface) != changed]
         for endpoint in endpoints:
@@ -171,7 +171,7 @@ class Polling:
     def _read_rules(self, kernel: Kernel, state: NodeState) -> t.Any:
         return self._reconciler.rules_mark(kernel) if state.iptables else None
 
-    def _turn(self) -> list[WorkloadEndpoint]:
+    def _turn(self) -> list[VethEndpoint]:
         """The next workloads whose namespaces are to be looked into, all of them in turn."""
         first = bisect.bisect_right(self._interfaces, self._next)
         turn = [*self._endpoints[first:], *self._endpoints[:first]][: self._interiors]
@@ -210,7 +210,7 @@ def _wrong(kernel: Kernel, sysctls: t.Iterable[Sysctl]) -> dict[str, str]:
     return found
 
 
-def _troubled(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> list[str]:
+def _troubled(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
     """Interfaces of those that are not as desired, of all where that cannot be told: the reconciler says why then."""
     try:
         return list(workload.unlike(kernel, endpoints))

@@ -36,7 +36,7 @@ import dataclasses
 
 from ...dataplane.attach import Attached
 from ...node.store.store import now
-from ...state.attachment import Workload
+from ...state.attachment import AttachedWorkload
 from ..api import protocol
 from ..api.protocol import AgentError
 from ..api.request import AddRequest
@@ -45,7 +45,7 @@ from .context import PATIENCE, WorkloadContext
 from .labels import save_labels
 
 
-async def add(on: WorkloadContext, request: AddRequest) -> Workload:
+async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
     """Attach a workload, and return it with the MAC and MTU of its link. Idempotent by id.
 
     Raises AgentError; nothing of the workload is left then.
@@ -72,7 +72,7 @@ async def add(on: WorkloadContext, request: AddRequest) -> Workload:
     return _with_link(workload, attached)
 
 
-async def _attach(on: WorkloadContext, workload: Workload) -> Attached:
+async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
     """Begin the record, make the link while disk and policy are written, then the route, then commit; or undo all."""
     on.table.begin(workload)
     try:
@@ -120,7 +120,7 @@ async def _attach(on: WorkloadContext, workload: Workload) -> Attached:
     return attached
 
 
-async def _undo(on: WorkloadContext, workload: Workload) -> None:
+async def _undo(on: WorkloadContext, workload: AttachedWorkload) -> None:
     """Leave nothing of an add; what cannot be done at once is retried until it is."""
     with contextlib.suppress(AgentError):
         await on.wiring.unroute(on.table.endpoint(workload))
@@ -129,7 +129,7 @@ async def _undo(on: WorkloadContext, workload: Workload) -> None:
     await on.cleanup.finished(workload.interface, PATIENCE)
 
 
-async def _add_again(on: WorkloadContext, request: AddRequest, present: Workload) -> Workload:
+async def _add_again(on: WorkloadContext, request: AddRequest, present: AttachedWorkload) -> AttachedWorkload:
     """Answer a repeated request like the first one, after repairing what broke since. Raises AgentError conflict."""
     difference = request.differs_from(present)
     if difference:
@@ -144,7 +144,7 @@ async def _add_again(on: WorkloadContext, request: AddRequest, present: Workload
     return _with_link(present, attached)
 
 
-async def _wait_for_device(on: WorkloadContext, workload: Workload) -> None:
+async def _wait_for_device(on: WorkloadContext, workload: AttachedWorkload) -> None:
     """Wait until the device of a deleted workload of the same name is gone. Raises AgentError try_again."""
     if not await on.cleanup.finished(workload.interface, PATIENCE):
         raise AgentError(
@@ -154,7 +154,7 @@ async def _wait_for_device(on: WorkloadContext, workload: Workload) -> None:
         )
 
 
-async def _wait_for_addresses(on: WorkloadContext, workload: Workload) -> None:
+async def _wait_for_addresses(on: WorkloadContext, workload: AttachedWorkload) -> None:
     """Wait until the connections of deleted workloads with its addresses are gone. Raises AgentError try_again."""
     for address in workload.addresses:
         if not await on.cleanup.forgotten(address, PATIENCE):
@@ -164,5 +164,5 @@ async def _wait_for_addresses(on: WorkloadContext, workload: Workload) -> None:
             )
 
 
-def _with_link(workload: Workload, attached: Attached) -> Workload:
+def _with_link(workload: AttachedWorkload, attached: Attached) -> AttachedWorkload:
     return dataclasses.replace(workload, mac=attached.mac, mtu=attached.mtu)

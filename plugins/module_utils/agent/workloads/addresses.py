@@ -10,7 +10,7 @@ import typing as t
 
 from ...ipam.allocations import AllocationError
 from ...node.ipam.local_ipam import IpamNotWritten
-from ...state.attachment import Workload
+from ...state.attachment import AttachedWorkload
 from ..api.protocol import AgentError
 from ..api.request import AddRequest
 from ..persisted_state import PersistedState
@@ -60,7 +60,7 @@ class WorkloadAddresses:
             return False
         return True
 
-    def adopt(self, workloads: t.Iterable[Workload]) -> None:
+    def adopt(self, workloads: t.Iterable[AttachedWorkload]) -> None:
         """Have attached workloads keep their addresses, also when a damaged journal was moved away."""
         broken = self._persisted.broken
         if "ipam" in broken:
@@ -71,7 +71,7 @@ class WorkloadAddresses:
             broken["addresses"] = " ".join(problems)
         self._commit.written()  # not awaited: what does not reach the disk is adopted again by the next start
 
-    def missing(self, workload: Workload) -> list[str]:
+    def missing(self, workload: AttachedWorkload) -> list[str]:
         """Return the addresses of a workload that are not allocated to it."""
         held = () if "ipam" in self._persisted.broken else self._persisted.ipam.of_handle(workload.id)
         return [address for address in workload.addresses if address not in {one.address for one in held}]

@@ -13,7 +13,7 @@ import typing as t
 
 from ...dataplane.change import Change
 from ...dataplane.registry import REGISTRY
-from ...state.node_state import WorkloadEndpoint
+from ...state.node_state import VethEndpoint
 from ..api import protocol
 from ..api.protocol import AgentError
 from ..desired_state import DesiredState
@@ -48,7 +48,7 @@ class PolicyUpdates:
         """Have policy learn of all workloads that are coming; return the write to wait for, None without policy."""
         return self._admissions.written() if self._desired.has_policy else None
 
-    async def admitted(self, write: Write, endpoint: WorkloadEndpoint) -> None:
+    async def admitted(self, write: Write, endpoint: VethEndpoint) -> None:
         """Wait until policy knows the workload. Raises AgentError."""
         refused = f"policy for workload {endpoint.namespace}/{endpoint.name} cannot be put in force"
         try:
@@ -71,13 +71,13 @@ class PolicyUpdates:
                 raise _NotAllWritten(applied.failed)
 
 
-def _reason(failed: t.Iterable[tuple[Change, str]], endpoint: WorkloadEndpoint) -> t.Optional[str]:
+def _reason(failed: t.Iterable[tuple[Change, str]], endpoint: VethEndpoint) -> t.Optional[str]:
     """Return why policy does not know this workload, None if it does."""
     about = (f"{change.kind} {change.subject}: {reason}" for change, reason in failed if _concerns(change, endpoint))
     return next(about, None)
 
 
-def _concerns(change: Change, endpoint: WorkloadEndpoint) -> bool:
+def _concerns(change: Change, endpoint: VethEndpoint) -> bool:
     if change.kind != "ipset" or change.new is None:
         return True
     _name, want = change.new

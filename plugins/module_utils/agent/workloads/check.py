@@ -10,7 +10,7 @@ import typing as t
 
 from ...base import selectors
 from ...dataplane.drivers import workload as workload_driver
-from ...state.attachment import Workload
+from ...state.attachment import AttachedWorkload
 from ...state.node_state import NodeState
 from ..api import protocol
 from ..api.protocol import AgentError
@@ -20,7 +20,7 @@ from .table import WorkloadTable
 SELECTOR_LIMIT = 4096  # characters of a caller's selector
 
 
-def select(table: WorkloadTable, selector: t.Optional[str] = None) -> list[Workload]:
+def select(table: WorkloadTable, selector: t.Optional[str] = None) -> list[AttachedWorkload]:
     """Return the attached workloads by id. Raises AgentError for a selector that cannot be read."""
     found = sorted(table, key=lambda workload: workload.id)
     if selector is None:

@@ -20,8 +20,8 @@ from ...dataplane import attach
 from ...dataplane.drivers import workload
 from ...dataplane.kernel.port import Kernel, KernelError
 from ...node.ipam.local_ipam import IpamNotWritten
-from ...state.attachment import Workload
-from ...state.node_state import WorkloadEndpoint
+from ...state.attachment import AttachedWorkload
+from ...state.node_state import VethEndpoint
 from ..reconcile.driver_thread import Worker
 from . import failpoints
 
@@ -38,8 +38,8 @@ RETRY = 1.0
 class Leaving:
     """`released` says whether the disk knows that its address is free; `gone` is done when nothing is left."""
 
-    workload: Workload
-    endpoint: WorkloadEndpoint
+    workload: AttachedWorkload
+    endpoint: VethEndpoint
     released: bool = False
     linked: bool = True
     problem: str = ""
@@ -65,7 +65,7 @@ class Cleanup:
         self._asked = asyncio.Event()
         self._urgent = asyncio.Event()
 
-    def add(self, left: Workload, endpoint: WorkloadEndpoint, *, released: bool = False) -> None:
+    def add(self, left: AttachedWorkload, endpoint: VethEndpoint, *, released: bool = False) -> None:
         self._leaving[left.id] = Leaving(left, endpoint, released)
         self._asked.set()
 
@@ -160,7 +160,7 @@ class Cleanup:
         failpoints.point("delete.forgotten")
 
 
-def _unlink(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> dict[str, str]:
+def _unlink(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> dict[str, str]:
     """Blocks. {host end: why it is still there}"""
     failed = attach.detach_links(kernel, endpoints)
     gone = [address for endpoint in endpoints if endpoint.interface not in failed for address in endpoint.addresses]

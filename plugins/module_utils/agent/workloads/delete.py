@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from ...state.attachment import Workload
+from ...state.attachment import AttachedWorkload
 from ..api import protocol
 from ..api.protocol import AgentError
 from . import failpoints
@@ -31,7 +31,7 @@ async def delete(on: WorkloadContext, id: str) -> bool:
     return True
 
 
-async def _detach(on: WorkloadContext, workload: Workload) -> None:
+async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
     """Commit, then remove the route while the release goes to the disk; the link is left to the cleanup."""
     with contextlib.suppress(OSError):  # then it is deleted all the same, and only a crash would bring it back
         on.persisted.records.leave(workload.id)

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import typing as t
 
-from ...state.attachment import Workload
+from ...state.attachment import AttachedWorkload
 from .context import WorkloadContext
 
 
-async def relabel(on: WorkloadContext, id: str, labels: t.Mapping[str, t.Optional[str]]) -> Workload:
+async def relabel(on: WorkloadContext, id: str, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
     """Give a workload these labels beside its own, None removing one; return it. Raises AgentError."""
     async with on.locks(id):
         workload = on.table.need(id)
         return save_labels(on, workload, workload.labelled(labels))
 
 
-def save_labels(on: WorkloadContext, before: Workload, workload: Workload) -> Workload:
+def save_labels(on: WorkloadContext, before: AttachedWorkload, workload: AttachedWorkload) -> AttachedWorkload:
     """Record an attached workload with its new labels, and return it. Raises AgentError."""
     if workload is before:
         return before

@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import typing as t
 
-from ...state.attachment import Workload
+from ...state.attachment import AttachedWorkload
 from ..api.protocol import AgentError
 from .context import WorkloadContext
 
@@ -20,7 +20,9 @@ _log = logging.getLogger("calico.workloads")
 _UNKNOWN = "unknown"
 
 
-async def recover(on: WorkloadContext, attached: t.Sequence[Workload], unfinished: t.Sequence[Workload]) -> None:
+async def recover(
+    on: WorkloadContext, attached: t.Sequence[AttachedWorkload], unfinished: t.Sequence[AttachedWorkload]
+) -> None:
     """Take the attached workloads; clear away the unfinished ones, whether they were being added or deleted."""
     on.table.load(attached)
     on.addresses.adopt(on.table)

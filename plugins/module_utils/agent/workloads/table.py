@@ -10,8 +10,8 @@ import typing as t
 
 from ...dataplane.change import Change
 from ...dataplane.drivers import workload as workload_driver
-from ...state.attachment import OwnEndpoints, Workload, beside_inventory, endpoint_routes, with_workloads
-from ...state.node_state import NodeState, WorkloadEndpoint
+from ...state.attachment import AttachedWorkload, OwnEndpoints, beside_inventory, endpoint_routes, with_workloads
+from ...state.node_state import NodeState, VethEndpoint
 from ..api import protocol
 from ..api.protocol import AgentError
 from ..persisted_state import PersistedState
@@ -29,8 +29,8 @@ class WorkloadTable:
 
     def __init__(self, persisted: PersistedState) -> None:
         self._persisted = persisted
-        self._attached: dict[str, Workload] = {}
-        self._coming: dict[str, Workload] = {}
+        self._attached: dict[str, AttachedWorkload] = {}
+        self._coming: dict[str, AttachedWorkload] = {}
         self._interfaces: dict[str, str] = {}  # host end: id of the workload that has it, or is being added with it
         self._endpoints = OwnEndpoints()
         self._settled: set[str] = set()  # subjects of changes, of workloads that were attached as the state wants them
@@ -39,13 +39,13 @@ class WorkloadTable:
 
     # ---- changes
 
-    def load(self, workloads: t.Iterable[Workload]) -> None:
+    def load(self, workloads: t.Iterable[AttachedWorkload]) -> None:
         """Take what the records hold, at the start."""
         self.opened = self._persisted.opened
         self._attached = {workload.id: workload for workload in workloads}
         self._interfaces = {workload.interface: workload.id for workload in self._attached.values()}
 
-    def claim(self, workload: Workload) -> None:
+    def claim(self, workload: AttachedWorkload) -> None:
         """Reserve the workload's host end. Raises AgentError conflict if another workload has it."""
         other = self._interfaces.get(workload.interface) or self._in_inventory(workload.interface)
         if other:
@@ -56,39 +56,39 @@ class WorkloadTable:
             )
         self._interfaces[workload.interface] = workload.id
 
-    def unclaim(self, workload: Workload) -> None:
+    def unclaim(self, workload: AttachedWorkload) -> None:
         """Give the workload's host end up."""
         self._interfaces.pop(workload.interface, None)
 
-    def begin(self, workload: Workload) -> None:
+    def begin(self, workload: AttachedWorkload) -> None:
         """Make a workload one that is coming."""
         self._coming[workload.id] = workload
 
-    def abandon(self, workload: Workload) -> None:
+    def abandon(self, workload: AttachedWorkload) -> None:
         """Forget a workload that was coming."""
         del self._coming[workload.id]
 
-    def attach(self, workload: Workload, made: WorkloadEndpoint) -> None:
+    def attach(self, workload: AttachedWorkload, made: VethEndpoint) -> None:
         """Make a workload that was coming an attached one; `made` is the endpoint that the kernel has of it."""
         self._attached[workload.id] = workload
         del self._coming[workload.id]
         if self.endpoint(workload) == made:  # else the state changed meanwhile: what follows from that is no drift
             self._settled |= _subjects(made)
 
-    def replace(self, workload: Workload) -> None:
+    def replace(self, workload: AttachedWorkload) -> None:
         """Take another version of an attached workload."""
         before = self._attached[workload.id]
         self._attached[workload.id] = workload
         if workload.labels != before.labels:
             self.relabellings += 1
 
-    def remove(self, workload: Workload) -> None:
+    def remove(self, workload: AttachedWorkload) -> None:
         """Forget an attached workload, and give its host end up."""
         del self._attached[workload.id]
         self.unclaim(workload)
         self._settled -= _subjects(self.endpoint(workload))
 
-    def forget_endpoint(self, workload: Workload) -> None:
+    def forget_endpoint(self, workload: AttachedWorkload) -> None:
         """Drop what is cached of a workload that does not come back."""
         self._endpoints.forget(workload.id)
 
@@ -101,28 +101,28 @@ class WorkloadTable:
     def __len__(self) -> int:
         return len(self._attached)
 
-    def __iter__(self) -> t.Iterator[Workload]:
+    def __iter__(self) -> t.Iterator[AttachedWorkload]:
         return iter(list(self._attached.values()))
 
     def __contains__(self, id: object) -> bool:
         return id in self._attached
 
-    def get(self, id: str) -> t.Optional[Workload]:
+    def get(self, id: str) -> t.Optional[AttachedWorkload]:
         """Return an attached workload, None if there is none of this id."""
         return self._attached.get(id)
 
-    def need(self, id: str) -> Workload:
+    def need(self, id: str) -> AttachedWorkload:
         """Return an attached workload. Raises AgentError not_found."""
         workload = self._attached.get(id)
         if workload is None:
             raise not_found(id)
         return workload
 
-    def endpoint(self, workload: Workload) -> WorkloadEndpoint:
+    def endpoint(self, workload: AttachedWorkload) -> VethEndpoint:
         """Return what the present state makes of a workload."""
         return self._endpoints.of(self._persisted.state or _NO_STATE, workload)
 
-    def coming(self) -> tuple[WorkloadEndpoint, ...]:
+    def coming(self) -> tuple[VethEndpoint, ...]:
         """Return the endpoints of workloads that are coming: policy has to know them before they can be reached."""
         return tuple(self.endpoint(workload) for workload in self._coming.values())
 
@@ -168,7 +168,7 @@ def not_found(id: str) -> AgentError:
     return AgentError(protocol.NOT_FOUND, f"there is no workload {shown} on this node. See `calicoctl workload list`.")
 
 
-def _subjects(endpoint: WorkloadEndpoint) -> set[str]:
+def _subjects(endpoint: VethEndpoint) -> set[str]:
     """Return the subjects of changes about a workload: its own, its device's (with its sysctls), its routes'."""
     routes = {route.destination for route in endpoint_routes(endpoint)}
     return {workload_driver.identity(endpoint), endpoint.interface, *routes}

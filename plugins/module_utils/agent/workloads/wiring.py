@@ -14,7 +14,7 @@ from ...dataplane.drivers import route, workload
 from ...dataplane.kernel.port import Kernel, KernelError, MissingLibrary
 from ...dataplane.plan import NodePlan, plan_node
 from ...state.attachment import endpoint_routes
-from ...state.node_state import NodeState, Route, WorkloadEndpoint
+from ...state.node_state import NodeState, Route, VethEndpoint
 from ..api import protocol
 from ..api.protocol import AgentError
 from ..reconcile.driver_thread import Worker
@@ -31,7 +31,7 @@ class WorkloadWiring:
         self._thread = thread
 
     async def link(
-        self, endpoint: WorkloadEndpoint, opened: t.Collection[str], reachable: t.Callable[[], bool]
+        self, endpoint: VethEndpoint, opened: t.Collection[str], reachable: t.Callable[[], bool]
     ) -> tuple[Attached, bool]:
         """Make all but the route; nothing of it is left if it fails. Return the link, and whether the route stands too.
 
@@ -40,24 +40,24 @@ class WorkloadWiring:
         """
         return await self._run(_attach, endpoint, opened, reachable)
 
-    async def route(self, endpoint: WorkloadEndpoint, opened: t.Collection[str]) -> None:
+    async def route(self, endpoint: VethEndpoint, opened: t.Collection[str]) -> None:
         """Make a workload reachable. `opened` are the blocks of which it is the first workload: packets to addresses
         of theirs that are not in use have to end at this node from now on."""
         await self._run(_attach_route, endpoint, opened)
 
-    async def again(self, endpoint: WorkloadEndpoint) -> Attached:
+    async def again(self, endpoint: VethEndpoint) -> Attached:
         """Attach a workload of which parts may be in the kernel already; those are repaired."""
         return await self._run(attach.attach, endpoint)
 
-    async def unroute(self, endpoint: WorkloadEndpoint) -> None:
+    async def unroute(self, endpoint: VethEndpoint) -> None:
         """Remove the route, so that the workload cannot be reached."""
         await self._run(attach.detach_route, endpoint)
 
-    async def adopted(self, endpoint: WorkloadEndpoint) -> str:
+    async def adopted(self, endpoint: VethEndpoint) -> str:
         """Return the identity of the namespace that the workload's link is in, "" if it has no link."""
         return await self._run(workload.adopted, endpoint)
 
-    async def plan(self, state: NodeState, endpoint: WorkloadEndpoint) -> NodePlan:
+    async def plan(self, state: NodeState, endpoint: VethEndpoint) -> NodePlan:
         """Return what is wrong with one workload; `state` holds nothing but what is its own."""
         return await self._run(plan_node, state, ("workload", "sysctl", "route"), (endpoint.interface,))
 
@@ -73,7 +73,7 @@ class WorkloadWiring:
 
 
 def _attach(
-    kernel: Kernel, endpoint: WorkloadEndpoint, opened: t.Collection[str], reachable: t.Callable[[], bool]
+    kernel: Kernel, endpoint: VethEndpoint, opened: t.Collection[str], reachable: t.Callable[[], bool]
 ) -> tuple[Attached, bool]:
     attached = attach.attach_link(kernel, endpoint)
     failpoints.point("add.linked")
@@ -85,7 +85,7 @@ def _attach(
     return attached, True
 
 
-def _attach_route(kernel: Kernel, endpoint: WorkloadEndpoint, opened: t.Collection[str]) -> None:
+def _attach_route(kernel: Kernel, endpoint: VethEndpoint, opened: t.Collection[str]) -> None:
     own = {one.destination for one in endpoint_routes(endpoint)}
     wanted = tuple(Route(cidr, "blackhole") for cidr in opened if cidr not in own)
     if wanted:

@@ -11,7 +11,7 @@ import sys
 import typing as t
 
 from ...base import terminal_text
-from ...state.attachment import Workload
+from ...state.attachment import AttachedWorkload
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
 from ..render import tables, yaml_text
 from ..sources import Data, Sources
@@ -140,7 +140,7 @@ def listed(sources: Sources) -> list[Data]:
     """
     found: list[Data] = [
         {
-            **Workload(
+            **AttachedWorkload(
                 id=f"{endpoint.namespace}/{endpoint.name}",
                 name=endpoint.name,
                 namespace=endpoint.namespace,

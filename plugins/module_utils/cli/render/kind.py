@@ -9,7 +9,7 @@ import dataclasses
 import typing as t
 
 from ...resources.resource import API_VERSION
-from ...state.attachment import Workload
+from ...state.attachment import AttachedWorkload
 from ...state.node_state import NodeState
 
 Document = dict[str, t.Any]
@@ -20,7 +20,7 @@ class View:
     """The source of documents. `workloads` are the ones that are not in the inventory."""
 
     state: NodeState
-    workloads: t.Sequence[Workload] = ()
+    workloads: t.Sequence[AttachedWorkload] = ()
 
     @property
     def as_number(self) -> t.Optional[int]:

@@ -16,8 +16,8 @@ from ...bgp.filter_rules import FilterFunction
 from ...policy import to_resources
 from ...policy.model import Endpoint
 from ...resources import parse_flat
-from ...state.attachment import Workload
-from ...state.node_state import WorkloadEndpoint
+from ...state.attachment import AttachedWorkload
+from ...state.node_state import VethEndpoint
 from ..errors import UsageError
 from .kind import Document, Kind, View, document_of, name_of, spec_field, spec_list
 from .policy_kinds import POLICY_KINDS
@@ -174,7 +174,7 @@ def _workload_endpoints(view: View) -> list[Document]:
     return sorted(found, key=lambda document: (document["metadata"]["namespace"], name_of(document)))
 
 
-def _of_inventory(node: str, endpoint: WorkloadEndpoint, known: t.Optional[Endpoint]) -> Document:
+def _of_inventory(node: str, endpoint: VethEndpoint, known: t.Optional[Endpoint]) -> Document:
     """Return the inventory's workload as a WorkloadEndpoint. `known` is its endpoint in policy, None without policy."""
     return _workload_endpoint(
         node,
@@ -193,7 +193,7 @@ def _of_inventory(node: str, endpoint: WorkloadEndpoint, known: t.Optional[Endpo
     )
 
 
-def _of_workload(node: str, workload: Workload, profiles: tuple[str, ...]) -> Document:
+def _of_workload(node: str, workload: AttachedWorkload, profiles: tuple[str, ...]) -> Document:
     return _workload_endpoint(
         node,
         "cni" if workload.container else "calicoctl",

@@ -23,7 +23,7 @@ from ...state.node_state import TunnelDevice
 from .. import hardening
 from ..change import Change, apply_each, refused
 from ..driver import DriverStep
-from ..kernel.port import SCOPE_LINK, Address, Kernel, KernelError, Link, NewLink
+from ..kernel.port import SCOPE_LINK, InterfaceAddress, Kernel, KernelError, Link, NewLink
 
 MARK = "calico: tunnel"
 NAMES = ("tunl0", "vxlan.calico", "vxlan-v6.calico")
@@ -31,7 +31,7 @@ NAMES = ("tunl0", "vxlan.calico", "vxlan-v6.calico")
 
 class Observed(t.NamedTuple):
     link: Link
-    addresses: tuple[Address, ...]
+    addresses: tuple[InterfaceAddress, ...]
     recorded: tuple[str, ...]  # our addresses, as the alias names them
     sockets: t.Mapping[str, int]  # {our address that is no longer desired: sockets}
     advertised: t.Optional[hardening.Advertised] = None  # what advertisements left on it
@@ -41,11 +41,11 @@ class Observed(t.NamedTuple):
         return self.link.alias.startswith(MARK)
 
     @property
-    def own(self) -> list[Address]:
+    def own(self) -> list[InterfaceAddress]:
         return [address for address in self.addresses if address.address in self.recorded]
 
     @property
-    def foreign(self) -> list[Address]:
+    def foreign(self) -> list[InterfaceAddress]:
         return [address for address in self.addresses if address.address not in self.recorded]
 
 
@@ -71,7 +71,7 @@ def observe(kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence
     return observed
 
 
-def _addresses(kernel: Kernel, link: Link) -> list[Address]:
+def _addresses(kernel: Kernel, link: Link) -> list[InterfaceAddress]:
     """Those of the family that the tunnel carries, without what was advertised."""
     if link.local is None or family_of(link.local) == 4:
         return kernel.addresses(link.name)
@@ -104,7 +104,7 @@ def diff(desired: t.Iterable[TunnelDevice], observed: t.Mapping[str, Observed]) 
 def _present(device: TunnelDevice, have: t.Optional[Observed]) -> list[Change]:
     after = "  ".join(word for word in (_identity(device), f"mtu {device.mtu}", "up") if word)
     length = 128 if family_of(device.local) == 6 else 32
-    address = Address(device.name, device.address, length) if device.address else None
+    address = InterfaceAddress(device.name, device.address, length) if device.address else None
     if have is None:
         changes = [Change("device", "+", device.name, None, after, new=device)]
         if address:
@@ -142,7 +142,7 @@ def _present(device: TunnelDevice, have: t.Optional[Observed]) -> list[Change]:
     return changes
 
 
-def _address_change(address: Address, device: TunnelDevice) -> Change:
+def _address_change(address: InterfaceAddress, device: TunnelDevice) -> Change:
     subject = f"{address.address}/{address.prefix_length}"
     return Change("address", "+", subject, None, f"dev {device.name}", new=(address, device))
 
@@ -294,7 +294,7 @@ def _record(kernel: Kernel, name: str, addresses: t.Iterable[str]) -> None:
         kernel.link_set(name, alias=alias)
 
 
-def _add_address(kernel: Kernel, address: Address, device: TunnelDevice) -> None:
+def _add_address(kernel: Kernel, address: InterfaceAddress, device: TunnelDevice) -> None:
     _record(kernel, device.name, [address.address])
     if family_of(address.address) == 6:
         _turn_on(kernel, device.name)
@@ -312,7 +312,7 @@ def _turn_on(kernel: Kernel, name: str) -> None:
         kernel.sysctl_write(key, "0")
 
 
-def _delete_address(kernel: Kernel, address: Address) -> None:
+def _delete_address(kernel: Kernel, address: InterfaceAddress) -> None:
     try:
         kernel.address_delete(address)
     except KernelError as error:

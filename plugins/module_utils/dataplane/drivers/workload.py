@@ -32,7 +32,7 @@ import re
 import typing as t
 
 from ...base.addresses import family_of
-from ...state.node_state import ROUTE_PROTOCOL, TABLE_MAIN, WorkloadEndpoint
+from ...state.node_state import ROUTE_PROTOCOL, TABLE_MAIN, VethEndpoint
 from .. import hardening
 from ..change import Change, apply_each
 from ..driver import DriverStep, Scope
@@ -41,7 +41,7 @@ from ..kernel.port import (
     METRIC_IPV6,
     PROTOCOL_BOOT,
     SCOPE_LINK,
-    Address,
+    InterfaceAddress,
     Kernel,
     KernelError,
     KernelRoute,
@@ -82,7 +82,7 @@ class Observed(t.NamedTuple):
     peer: t.Optional[Link] = None
     joined: bool = False
     lo_up: bool = False
-    addresses: tuple[Address, ...] = ()
+    addresses: tuple[InterfaceAddress, ...] = ()
     routes: t.Mapping[str, RouteAttributes] = {}  # {destination: attributes}, gateways and defaults only
     owned: t.Optional[str] = None  # stale: name of the namespace that was made for it
     inside: bool = True  # whether the namespace was looked into; only what stands on the host counts otherwise
@@ -93,15 +93,15 @@ class Observed(t.NamedTuple):
     advertised: t.Optional[hardening.Advertised] = None  # what advertisements left on the host end
 
 
-def identity(endpoint: WorkloadEndpoint) -> str:
+def identity(endpoint: VethEndpoint) -> str:
     return f"{endpoint.namespace}/{endpoint.name}"
 
 
-def netns_name(endpoint: WorkloadEndpoint) -> str:
+def netns_name(endpoint: VethEndpoint) -> str:
     return endpoint.netns or endpoint.name
 
 
-def ended(kernel: Kernel, endpoint: WorkloadEndpoint) -> str:
+def ended(kernel: Kernel, endpoint: VethEndpoint) -> str:
     """Return why a workload ended with the namespace that it was attached to, "" for one that did not.
 
     One without an identity is of a record that an earlier release wrote, and has ended unless its pair is joined. An
@@ -123,7 +123,7 @@ def ended(kernel: Kernel, endpoint: WorkloadEndpoint) -> str:
     return "" if stands else ELSEWHERE.format(name)
 
 
-def adopted(kernel: Kernel, endpoint: WorkloadEndpoint) -> str:
+def adopted(kernel: Kernel, endpoint: VethEndpoint) -> str:
     """Return the identity of the namespace in which a workload of an earlier release's record stands, "" for none.
 
     It is the one where the other end of its host end is, with the name and an address that the workload has.
@@ -146,14 +146,14 @@ def adopted(kernel: Kernel, endpoint: WorkloadEndpoint) -> str:
     return found if seen.joined and not has.isdisjoint(endpoint.addresses) else ""
 
 
-def gone(kernel: Kernel, desired: t.Iterable[WorkloadEndpoint]) -> dict[str, str]:
+def gone(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str, str]:
     """Return {interface: why} of the workloads that ended with their namespace, which is not ours to make anew."""
     found = {endpoint.interface: ended(kernel, endpoint) for endpoint in desired}
     return {interface: why for interface, why in found.items() if why}
 
 
 def observe(
-    kernel: Kernel, desired: t.Sequence[WorkloadEndpoint], interiors: t.Union[bool, t.Collection[str]] = True
+    kernel: Kernel, desired: t.Sequence[VethEndpoint], interiors: t.Union[bool, t.Collection[str]] = True
 ) -> dict[str, Observed]:
     """By interface; of those that are no longer desired by `<namespace>/<name>`.
 
@@ -188,7 +188,7 @@ def observe(
     return observed
 
 
-def observe_each(kernel: Kernel, desired: t.Iterable[WorkloadEndpoint]) -> dict[str, Observed]:
+def observe_each(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str, Observed]:
     """By interface, read one by one, insides included, and nothing else: for a few of many. Raises KernelError."""
     observed: dict[str, Observed] = {}
     for endpoint in desired:
@@ -200,7 +200,7 @@ def observe_each(kernel: Kernel, desired: t.Iterable[WorkloadEndpoint]) -> dict[
     return observed
 
 
-def look(kernel: Kernel, endpoint: WorkloadEndpoint) -> Observed:
+def look(kernel: Kernel, endpoint: VethEndpoint) -> Observed:
     """Return what there is of a workload that is being attached, wherever it may have been before.
 
     Raises KernelError.
@@ -221,7 +221,7 @@ def _add_advertised(kernel: Kernel, suspects: t.Mapping[str, Observed], observed
         observed[interface] = observed[interface]._replace(advertised=left)
 
 
-def unlike(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> list[str]:
+def unlike(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
     """Interfaces of those that are not as they should be, outside or inside. Raises KernelError.
 
     Those that ended with their namespace are as they should be.
@@ -230,18 +230,18 @@ def unlike(kernel: Kernel, endpoints: t.Sequence[WorkloadEndpoint]) -> list[str]
     return [change.new.interface for change in changes if change.action != "="]
 
 
-def ours(link: Link, endpoint: WorkloadEndpoint) -> bool:
+def ours(link: Link, endpoint: VethEndpoint) -> bool:
     """Whether a device is the host end of this workload: marked, or just made by whoever was stopped before marking."""
     return link.alias == MARK + identity(endpoint) or (
         (link.kind, link.mac, link.alias, link.name) == ("veth", HOST_MAC, "", endpoint.interface)
     )
 
 
-def _marked(link: t.Optional[Link], endpoint: WorkloadEndpoint) -> bool:
+def _marked(link: t.Optional[Link], endpoint: VethEndpoint) -> bool:
     return link is not None and link.peer_elsewhere and link.alias == MARK + identity(endpoint)
 
 
-def _inside(kernel: Kernel, endpoint: WorkloadEndpoint, link: t.Optional[Link]) -> Observed:
+def _inside(kernel: Kernel, endpoint: VethEndpoint, link: t.Optional[Link]) -> Observed:
     name, expected = netns_name(endpoint), expected_identity(endpoint)
     try:
         table = _second_table(endpoint)
@@ -281,7 +281,7 @@ def _inside(kernel: Kernel, endpoint: WorkloadEndpoint, link: t.Optional[Link]) 
     return Observed(link, True, peer, joined, lo is not None and lo.up, addresses, routes, by_source=by_source)
 
 
-def expected_identity(endpoint: WorkloadEndpoint) -> str:
+def expected_identity(endpoint: VethEndpoint) -> str:
     """Return the identity that the namespace of a workload has to have, "" for any: ours may have been made anew."""
     return "" if endpoint.netns_owned else endpoint.netns_identity
 
@@ -297,7 +297,7 @@ def _ends(link: Link, peer: Link) -> bool:
     return elsewhere and (peer.peer_index, link.peer_index) == (link.index, peer.index)
 
 
-def wanted_routes(endpoint: WorkloadEndpoint) -> dict[str, RouteAttributes]:
+def wanted_routes(endpoint: VethEndpoint) -> dict[str, RouteAttributes]:
     through = RouteAttributes(
         device=endpoint.peer_interface,
         mtu=endpoint.route_mtu,
@@ -313,7 +313,7 @@ def wanted_routes(endpoint: WorkloadEndpoint) -> dict[str, RouteAttributes]:
     return wanted
 
 
-def route_metric(endpoint: WorkloadEndpoint) -> int:
+def route_metric(endpoint: VethEndpoint) -> int:
     """A namespace of somebody else may be attached twice, by eth0 and by net1: both reach everything by 169.254.1.1,
     and eth0 is the one that is used while it is there. By the name alone, so that the order does not matter. Those of
     IPv6 have METRIC_IPV6 besides."""
@@ -323,13 +323,13 @@ def route_metric(endpoint: WorkloadEndpoint) -> int:
     return _SECOND_METRIC + (int(number[0]) if number else 0)
 
 
-def _second_table(endpoint: WorkloadEndpoint) -> t.Optional[int]:
+def _second_table(endpoint: VethEndpoint) -> t.Optional[int]:
     metric = route_metric(endpoint)
     return _SECOND_TABLE + metric if metric else None
 
 
 def missing_by_source(
-    endpoint: WorkloadEndpoint, rules: t.Collection[RuleEntry] = (), routes: t.Collection[KernelRoute] = ()
+    endpoint: VethEndpoint, rules: t.Collection[RuleEntry] = (), routes: t.Collection[KernelRoute] = ()
 ) -> list[Write]:
     """Return what is still to be written inside, beside `rules` and `routes`, for packets from the addresses of an
     interface that is not eth0 to leave by it."""
@@ -360,7 +360,7 @@ def _alike(have: RouteAttributes, want: RouteAttributes) -> bool:
     return have._replace(protocol=want.protocol, source=None) == want
 
 
-def _text(endpoint: WorkloadEndpoint) -> str:
+def _text(endpoint: VethEndpoint) -> str:
     words = [
         f"{endpoint.peer_interface} {' '.join(endpoint.addresses)}",
         f"host end {endpoint.interface}",
@@ -371,7 +371,7 @@ def _text(endpoint: WorkloadEndpoint) -> str:
     return "  ".join(words)
 
 
-def diff(desired: t.Iterable[WorkloadEndpoint], observed: t.Mapping[str, Observed]) -> list[Change]:
+def diff(desired: t.Iterable[VethEndpoint], observed: t.Mapping[str, Observed]) -> list[Change]:
     changes: list[Change] = []
     keys = set()
     for endpoint in desired:
@@ -407,7 +407,7 @@ def _apart(have: Observed) -> str:
     return f"host end {have.link.name if have.link else ''}  not joined"
 
 
-def must_recreate(endpoint: WorkloadEndpoint, have: Observed) -> bool:
+def must_recreate(endpoint: VethEndpoint, have: Observed) -> bool:
     return have.link is not None and not have.joined
 
 
@@ -420,7 +420,7 @@ def recreated(changes: t.Iterable[Change]) -> set[str]:
     }
 
 
-def _in_the_way(endpoint: WorkloadEndpoint, have: Observed) -> str:
+def _in_the_way(endpoint: VethEndpoint, have: Observed) -> str:
     link, name = have.link, netns_name(endpoint)
     if have.unmounted:
         return (
@@ -461,7 +461,7 @@ def _shown(destination: str) -> tuple[str, str]:
     return "ip", "default" if destination == _DEFAULT_ROUTE else destination
 
 
-def _differing(endpoint: WorkloadEndpoint, have: Observed) -> list[tuple[str, str]]:
+def _differing(endpoint: VethEndpoint, have: Observed) -> list[tuple[str, str]]:
     """[(before, after)] of what is not as it should be, for a pair that is joined."""
     link, peer = have.link, have.peer
     if link is None or (peer is None and have.inside):
@@ -484,7 +484,7 @@ def _differing(endpoint: WorkloadEndpoint, have: Observed) -> list[tuple[str, st
     return found
 
 
-def _differing_inside(endpoint: WorkloadEndpoint, have: Observed, peer: Link) -> list[tuple[str, str]]:
+def _differing_inside(endpoint: VethEndpoint, have: Observed, peer: Link) -> list[tuple[str, str]]:
     found = []
     if not have.lo_up:
         found.append(("lo down", "lo up"))
@@ -517,7 +517,7 @@ def _words(attributes: RouteAttributes) -> str:
     return f"{via} mtu {attributes.mtu}" if attributes.mtu else via
 
 
-def address_mark(endpoint: WorkloadEndpoint) -> str:
+def address_mark(endpoint: VethEndpoint) -> str:
     """Alias of the inner end: which addresses on it are ours."""
     return _ADDRESS_MARK + " ".join(endpoint.addresses)
 
@@ -544,13 +544,13 @@ def activate(kernel: Kernel, changes: t.Iterable[Change]) -> None:
     apply_each(made, lambda change: _set_up(kernel, change.new), _reason)
 
 
-def _set_up(kernel: Kernel, endpoint: WorkloadEndpoint) -> None:
+def _set_up(kernel: Kernel, endpoint: VethEndpoint) -> None:
     link = kernel.link(endpoint.interface)
     if link is not None and link.alias == MARK + identity(endpoint) and not link.up:
         kernel.link_set(link.name, up=True)
 
 
-def _bring(kernel: Kernel, endpoint: WorkloadEndpoint, have: Observed) -> None:
+def _bring(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
     name = netns_name(endpoint)
     if must_recreate(endpoint, have):
         # It may go by itself meanwhile: that of a namespace that was unmounted does, some time later.
@@ -591,7 +591,7 @@ def _bring(kernel: Kernel, endpoint: WorkloadEndpoint, have: Observed) -> None:
         kernel.link_set(link.name, mtu=endpoint.mtu)
 
 
-def _bring_inside(inner: Kernel, endpoint: WorkloadEndpoint) -> None:
+def _bring_inside(inner: Kernel, endpoint: VethEndpoint) -> None:
     device = endpoint.peer_interface
     lo, peer = inner.link("lo"), inner.link(device)
     if lo is None or not lo.up:
@@ -636,7 +636,7 @@ def _bring_inside(inner: Kernel, endpoint: WorkloadEndpoint) -> None:
         inner.link_set(device, alias=alias)
 
 
-def _bring_by_source(inner: Kernel, endpoint: WorkloadEndpoint, families: t.Iterable[int]) -> None:
+def _bring_by_source(inner: Kernel, endpoint: VethEndpoint, families: t.Iterable[int]) -> None:
     table = _second_table(endpoint)
     if table is not None:
         rules = [rule for family in families for rule in inner.rules(family)]
@@ -644,8 +644,8 @@ def _bring_by_source(inner: Kernel, endpoint: WorkloadEndpoint, families: t.Iter
         inner.write(missing_by_source(endpoint, rules, routes))
 
 
-def inner_address(device: str, address: str) -> Address:
-    return Address(device, address, 128 if family_of(address) == 6 else 32)
+def inner_address(device: str, address: str) -> InterfaceAddress:
+    return InterfaceAddress(device, address, 128 if family_of(address) == 6 else 32)
 
 
 def turn_on_ipv6(inner: Kernel, device: str) -> None:
@@ -667,7 +667,7 @@ def _reason(change: Change, error: KernelError) -> str:
     said = f"The kernel said: {error.said}."
     if change.action == "-":
         return f"It could not be removed: {error.operation}. {said} Run again to have it tried once more."
-    endpoint: WorkloadEndpoint = change.new
+    endpoint: VethEndpoint = change.new
     if error.errno == errno.EOPNOTSUPP:
         return f"This kernel cannot make veth pairs. {said} Install a kernel that can (Debian: linux-image-amd64)."
     return (
@@ -676,7 +676,7 @@ def _reason(change: Change, error: KernelError) -> str:
     )
 
 
-def _look(kernel: Kernel, desired: t.Sequence[WorkloadEndpoint], scope: Scope) -> dict[str, Observed]:
+def _look(kernel: Kernel, desired: t.Sequence[VethEndpoint], scope: Scope) -> dict[str, Observed]:
     return observe(kernel, desired, scope.interiors) if scope.stale else observe_each(kernel, desired)
 
 
@@ -685,7 +685,7 @@ def _made(changes: t.Iterable[Change]) -> set[str]:
     return {change.new.interface for change in changes if change.action in ("+", "~")}
 
 
-STEP: DriverStep[t.Sequence[WorkloadEndpoint], dict[str, Observed]] = DriverStep(
+STEP: DriverStep[t.Sequence[VethEndpoint], dict[str, Observed]] = DriverStep(
     name="workload",
     kinds=("workload",),
     stage="workloads",

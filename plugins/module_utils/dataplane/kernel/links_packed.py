@@ -110,19 +110,19 @@ def group_delete(group: int) -> Packed:
     return Packed(RTM_DELLINK, 0, _ifinfo() + attribute(_IFLA_GROUP, _U32.pack(group)))
 
 
-def _address(address: port.Address, index: int) -> bytes:
+def _address(address: port.InterfaceAddress, index: int) -> bytes:
     packed, family = packed_address(address.address), af_of(address.address)
     flags = _IFA_F_NODAD if family == socket.AF_INET6 else 0
     head = _IFADDR.pack(family, address.prefix_length, flags, address.scope, index)
     return head + attribute(_IFA_LOCAL, packed) + attribute(_IFA_ADDRESS, packed)
 
 
-def address_add(address: port.Address, index: int) -> Packed:
+def address_add(address: port.InterfaceAddress, index: int) -> Packed:
     """`index` is that of its device."""
     return Packed(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, _address(address, index))
 
 
-def address_delete(address: port.Address, index: int) -> Packed:
+def address_delete(address: port.InterfaceAddress, index: int) -> Packed:
     return Packed(RTM_DELADDR, 0, _address(address, index))
 
 

@@ -199,7 +199,7 @@ class LinuxKernel:
         try:
             links = kernel.links()
             names = {link.index: link.name for link in links}
-            addresses: list[port.Address] = []
+            addresses: list[port.InterfaceAddress] = []
             routes: list[port.KernelRoute] = []
             rules: list[port.RuleEntry] = []
             for family in families:
@@ -373,7 +373,7 @@ class LinuxKernel:
     def link(self, name: str) -> t.Optional[port.Link]:
         return rt.get_link(self._channel, name)
 
-    def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[port.Address]:
+    def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[port.InterfaceAddress]:
         if device is None:
             return rt.dump_addresses(self._channel, self._names(), family=family)
         link = self.link(device)
@@ -568,7 +568,7 @@ class LinuxKernel:
         return self._channel.batch(parts, operation)
 
     def write(self, writes: t.Sequence[port.Write]) -> None:
-        named = {item.device for item in writes if isinstance(item, port.Address)}
+        named = {item.device for item in writes if isinstance(item, port.InterfaceAddress)}
         named |= {item.attributes.device or "" for item in writes if isinstance(item, port.RouteOperation)}
         indexes = self._indexes(named - {""})
         messages = []
@@ -578,10 +578,10 @@ class LinuxKernel:
             elif isinstance(item, port.RuleEntry):
                 messages.append(packed.rule_add(item))
             else:
-                device = item.device if isinstance(item, port.Address) else item.attributes.device
+                device = item.device if isinstance(item, port.InterfaceAddress) else item.attributes.device
                 if device is not None and device not in indexes:
                     raise port.KernelError(errno.ENODEV, _doing(item), f"there is no device {device}")
-                if isinstance(item, port.Address):
+                if isinstance(item, port.InterfaceAddress):
                     messages.append(packed.address_add(item, indexes[item.device]))
                 else:
                     messages.append(packed.Packed(*rt.route_message(item, indexes)))
@@ -592,10 +592,10 @@ class LinuxKernel:
             change = writes[position]
             raise _about(error, change.name) if isinstance(change, port.LinkChange) else error
 
-    def address_add(self, address: port.Address) -> None:
+    def address_add(self, address: port.InterfaceAddress) -> None:
         self.write([address])
 
-    def address_delete(self, address: port.Address) -> None:
+    def address_delete(self, address: port.InterfaceAddress) -> None:
         operation = f"delete address {address.address}/{address.prefix_length} from {address.device}"
         self._send(packed.address_delete(address, self._index(address.device, operation)), operation)
 
@@ -706,7 +706,7 @@ def _doing(item: port.Write) -> str:
     """What a write is, for its error."""
     if isinstance(item, port.LinkChange):
         return f"change device {item.name}"
-    if isinstance(item, port.Address):
+    if isinstance(item, port.InterfaceAddress):
         return f"add address {item.address}/{item.prefix_length} to {item.device}"
     if isinstance(item, port.RuleEntry):
         return f"add rule {item.priority} (from {item.source})"

@@ -102,7 +102,7 @@ class NewLink:
     peer_mac: t.Optional[str] = None
 
 
-class Address(t.NamedTuple):
+class InterfaceAddress(t.NamedTuple):
     """One of IPv6 is added without asking whether somebody else has it (DAD, RFC 4862): it is to serve at once.
 
     One that is not `permanent` has a lifetime: a router's advertisement or DHCP brought it. It cannot be added.
@@ -187,7 +187,7 @@ class Interior(t.NamedTuple):
     that was asked for, together with the policy rules."""
 
     links: list[Link]
-    addresses: list[Address]
+    addresses: list[InterfaceAddress]
     routes: list[KernelRoute]
     rules: tuple[RuleEntry, ...] = ()
 
@@ -218,7 +218,7 @@ class Connection(t.NamedTuple):
 
 #: What `Kernel.write` does: a link changed, an address added, a route operation, a rule for a source added. Of the last
 #: one it is no error that it is there.
-Write = t.Union[LinkChange, Address, RouteOperation, RuleEntry]
+Write = t.Union[LinkChange, InterfaceAddress, RouteOperation, RuleEntry]
 
 
 class Completed(t.NamedTuple):
@@ -241,7 +241,7 @@ class Kernel(t.Protocol):
 
     def link(self, name: str) -> t.Optional[Link]: ...
 
-    def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[Address]:
+    def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[InterfaceAddress]:
         """Of one IP version; [] for a device that does not exist."""
 
     def routes(
@@ -318,9 +318,9 @@ class Kernel(t.Protocol):
         Each deletion waits for all processors to have let go of the device (RCU): 20 to 30 ms, spent once here.
         """
 
-    def address_add(self, address: Address) -> None: ...
+    def address_add(self, address: InterfaceAddress) -> None: ...
 
-    def address_delete(self, address: Address) -> None: ...
+    def address_delete(self, address: InterfaceAddress) -> None: ...
 
     def write(self, writes: t.Sequence[Write]) -> None:
         """Makes all of them in order, in one system call where it can. Raises the first refusal.

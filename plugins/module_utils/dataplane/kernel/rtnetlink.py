@@ -735,10 +735,10 @@ def _open_settings(data: bytes) -> tuple[tuple[str, int], ...]:
 # ---- addresses, neighbours, forwarding entries, rules
 
 
-def dump_addresses(channel: Channel, names: Names, index: int = 0, family: int = 4) -> list[port.Address]:
+def dump_addresses(channel: Channel, names: Names, index: int = 0, family: int = 4) -> list[port.InterfaceAddress]:
     """Of the device `index`, or of all (0)."""
     wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
-    found: list[port.Address] = []
+    found: list[port.InterfaceAddress] = []
     try:
         messages = channel.dump(RTM_GETADDR, _IFADDR.pack(wanted, 0, 0, 0, index), "list addresses")
     except port.KernelError as error:
@@ -751,7 +751,9 @@ def dump_addresses(channel: Channel, names: Names, index: int = 0, family: int =
         local = data.get(2) or data.get(1)
         if found_family == wanted and local and index in (0, index_):
             permanent = bool(flags & _IFA_F_PERMANENT)
-            found.append(port.Address(names.get(index_, str(index_)), address_text(local), bits, scope, permanent))
+            found.append(
+                port.InterfaceAddress(names.get(index_, str(index_)), address_text(local), bits, scope, permanent)
+            )
     return found
 
 

@@ -17,7 +17,7 @@ from .bgp_inventory import FleetBGP
 from .node_inventory import FleetNode
 from .policy_inventory import FleetPolicy
 from .policy_sources import Document
-from .workload_inventory import Workload
+from .workload_inventory import InventoryWorkload
 
 _MISSING = object()
 
@@ -46,7 +46,7 @@ class Inventory:
     settings: FleetSettings
     pools: tuple[resources.IPPool, ...]  # in order of the inventory
     nodes: t.Mapping[str, FleetNode]  # in order of names
-    workloads: tuple[Workload, ...]
+    workloads: tuple[InventoryWorkload, ...]
     bgp: FleetBGP
     policy: t.Optional[FleetPolicy] = None  # None: none is in force
 

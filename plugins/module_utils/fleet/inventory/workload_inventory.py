@@ -47,7 +47,7 @@ _DEVICE_NAME = re.compile(r"[^\s/:]{1,15}")
 
 
 @dataclasses.dataclass(frozen=True)
-class Workload:
+class InventoryWorkload:
     name: str
     node: str
     namespace: str = "default"
@@ -69,7 +69,7 @@ def read(
     pools: t.Sequence[resources.IPPool],
     nodes: t.Mapping[str, FleetNode],
     profiles: t.Collection[str],
-) -> t.Iterator[Workload]:
+) -> t.Iterator[InventoryWorkload]:
     """Those of the fleet's list, then those of the nodes' own. `profiles`: names of those that there are. Raises
     FleetError."""
     entries: list[tuple[str, t.Any, t.Optional[str]]] = [
@@ -134,7 +134,7 @@ def _workload(
     nodes: t.Mapping[str, FleetNode],
     families: _Families,
     profiles: t.Collection[str],
-) -> Workload:
+) -> InventoryWorkload:
     if not isinstance(entry, t.Mapping):
         raise FleetError(label, entry, "is not a dictionary.", "Write at least a name and a node there.")
     allowed = _WORKLOAD_FIELDS if node is None else tuple(field for field in _WORKLOAD_FIELDS if field != "node")
@@ -179,7 +179,7 @@ def _workload(
         raise FleetError(within(label, "labels"), labels, "is not a dictionary.", "Write for example {app: web}.")
     texts = label_texts(labels, within(label, "labels"))
     own = entry.get("profiles")
-    return Workload(
+    return InventoryWorkload(
         entry["name"],
         owner,
         entry.get("namespace", "default"),

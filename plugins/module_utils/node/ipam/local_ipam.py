@@ -32,7 +32,7 @@ from ...ipam.allocations import (
     Released,
     Usage,
 )
-from ...state.attachment import Workload
+from ...state.attachment import AttachedWorkload
 from ...state.node_state import NodeState
 from . import steady_clock
 from .allocation_journal import AllocationJournal, IpamNotWritten, IpamUnreadable, Record, unreadable
@@ -139,7 +139,7 @@ class LocalIpam:
         with self._memory:
             return self._allocations.opened
 
-    def check(self, state: NodeState, workloads: t.Iterable[Workload]) -> consistency.Report:
+    def check(self, state: NodeState, workloads: t.Iterable[AttachedWorkload]) -> consistency.Report:
         """Compares the books with what `state` plans and what `workloads` use, those of the node's own."""
         grants = consistency.Grants(
             node=state.node,
@@ -223,7 +223,7 @@ class LocalIpam:
             self._touched = True
             return self._allocations.release(handle, self._clock())
 
-    def adopt(self, workloads: t.Iterable[Workload]) -> list[str]:
+    def adopt(self, workloads: t.Iterable[AttachedWorkload]) -> list[str]:
         """Assigns to workloads that stand the addresses that they have, should the books not say so: somebody moved
         the journal away. Counts when a flush has returned. Returns a sentence for each one that cannot have its
         address; it may be given to another then."""

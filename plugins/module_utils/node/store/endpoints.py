@@ -20,7 +20,7 @@ import os
 import stat
 import urllib.parse
 
-from ...state.attachment import Workload
+from ...state.attachment import AttachedWorkload
 
 FOLDER = "/run/calico/workloads"
 UNFINISHED = "unfinished"
@@ -42,11 +42,11 @@ class Endpoints:
         self._folder = folder
         self._unfinished = os.path.join(folder, UNFINISHED)
 
-    def load(self) -> tuple[list[Workload], list[str]]:
+    def load(self) -> tuple[list[AttachedWorkload], list[str]]:
         """Workloads that stand, by id, and a sentence for each record that cannot be read; it is left where it is."""
         return _read(self._folder)
 
-    def unfinished(self) -> tuple[list[Workload], list[str]]:
+    def unfinished(self) -> tuple[list[AttachedWorkload], list[str]]:
         """Workloads whose add or delete was begun and not finished; as `load`."""
         return _read(self._unfinished)
 
@@ -63,7 +63,7 @@ class Endpoints:
                 if stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) != _FILE_MODE:
                     os.chmod(entry.path, _FILE_MODE)
 
-    def save(self, workload: Workload) -> None:
+    def save(self, workload: AttachedWorkload) -> None:
         """The record of a workload that stands, new or in place of the last one."""
         _write(self._folder, workload)
 
@@ -83,7 +83,7 @@ class Endpoints:
         finally:
             os.close(handle)
 
-    def begin(self, workload: Workload) -> None:
+    def begin(self, workload: AttachedWorkload) -> None:
         """An add begins."""
         _write(self._unfinished, workload)
 
@@ -130,7 +130,7 @@ def _make(folder: str) -> None:
     os.chmod(folder, _FOLDER_MODE)  # whatever the umask
 
 
-def _text(workload: Workload) -> bytes:
+def _text(workload: AttachedWorkload) -> bytes:
     """The record, with the namespace's identity at its end and room for another one there."""
     told = json.dumps(workload.to_record()).encode("ascii")
     return told[:-1] + b', "netns_identity": ' + _netns_identity(workload.netns_identity) + b"}"
@@ -140,7 +140,7 @@ def _netns_identity(text: str) -> bytes:
     return json.dumps(text).encode("ascii").ljust(_ROOM)
 
 
-def _write(folder: str, workload: Workload) -> None:
+def _write(folder: str, workload: AttachedWorkload) -> None:
     passing = os.path.join(folder, ".new")
     try:
         handle = os.open(passing, _FLAGS, _FILE_MODE)
@@ -156,8 +156,8 @@ def _write(folder: str, workload: Workload) -> None:
     os.rename(passing, os.path.join(folder, file_name(workload.id)))
 
 
-def _read(folder: str) -> tuple[list[Workload], list[str]]:
-    workloads: list[Workload] = []
+def _read(folder: str) -> tuple[list[AttachedWorkload], list[str]]:
+    workloads: list[AttachedWorkload] = []
     problems: list[str] = []
     try:
         names = sorted(os.listdir(folder))
@@ -173,7 +173,7 @@ def _read(folder: str) -> tuple[list[Workload], list[str]]:
         path = os.path.join(folder, name)
         try:
             with open(path, encoding="utf-8") as stream:
-                workload = Workload.from_dict(json.load(stream))
+                workload = AttachedWorkload.from_dict(json.load(stream))
             if file_name(workload.id) != name:
                 raise ValueError(f"it is the record of {workload.id}")
             workloads.append(workload)

@@ -25,7 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attac
     endpoint_routes,
     endpoint_sysctls,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, VethEndpoint
 
 from tests.integration.agent.daemon_under_test import Daemon, install_engine
 from tests.integration.agent.policy.policed_daemon import (
@@ -214,7 +214,7 @@ def test_the_boot_unit_has_policy_in_force_before_anybody_is_reachable(
     daemon = stopped_daemon
     outside(daemon)
     daemon.kernel.netns_add("web", "default/web")
-    endpoint = WorkloadEndpoint(
+    endpoint = VethEndpoint(
         "web",
         "cali0123456789a",
         "10.244.1.5",

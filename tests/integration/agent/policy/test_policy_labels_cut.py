@@ -11,7 +11,7 @@ import socket
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import InterfaceAddress
 
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.integration.agent.policy.policed_daemon import inside, policed
@@ -65,7 +65,7 @@ def connections(stopped_daemon: Daemon) -> t.Iterator[list[Connection]]:
     assert state.policy is not None
     settings = dataclasses.replace(state.policy.settings, cut_denied_flows=True)
     daemon.desire(dataclasses.replace(state, policy=dataclasses.replace(state.policy, settings=settings)))
-    daemon.kernel.address_add(Address("eth0", "fd00:10:10::11", 64))
+    daemon.kernel.address_add(InterfaceAddress("eth0", "fd00:10:10::11", 64))
     daemon.start()
     found = daemon.add("web", labels={"app": "web"})["addresses"]
     daemon.add("client", labels={"app": "client"})

@@ -18,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.r
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.cni.dispatch import Dispatcher
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import Allocation, Usage
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 from tests.unit.agent.cni.runtime import BLOCK, Answer, Container, Runtime
@@ -43,7 +43,7 @@ class FakeAgent:
         self.namespaces: dict[str, dict[str, Interface]] = {}
         self.host_routes: set[str] = set()
         self.given: dict[str, Allocation] = {}  # by address
-        self.workloads: dict[str, Workload] = {}
+        self.workloads: dict[str, AttachedWorkload] = {}
         self.fail: dict[str, Exception] = {}
         self.asked: list[AddRequest] = []
         self.unable: list[str] = []
@@ -74,7 +74,7 @@ class FakeAgent:
 
     # --- workloads
 
-    async def add(self, request: AddRequest) -> Workload:
+    async def add(self, request: AddRequest) -> AttachedWorkload:
         request = request.checked()
         self.asked.append(request)
         self._may_fail("add")
@@ -112,10 +112,10 @@ class FakeAgent:
             self.namespaces.get(workload.netns, {}).pop(workload.peer_interface, None)
         return workload is not None or bool(held)
 
-    def get(self, id: str) -> Workload | None:
+    def get(self, id: str) -> AttachedWorkload | None:
         return self.workloads.get(id)
 
-    def list(self, selector: str | None = None) -> list[Workload]:
+    def list(self, selector: str | None = None) -> list[AttachedWorkload]:
         return list(self.workloads.values())
 
     async def check(self, id: str) -> t.Sequence[str]:

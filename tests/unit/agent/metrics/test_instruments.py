@@ -143,7 +143,7 @@ def test_sessions(bird: FakeBird, instruments: Instruments) -> None:  # noqa: F8
     bird.answers["show status"] = [[b"1011-Router ID is 10.0.0.1\n0013 Daemon is up and running\n"]]
     bird.answers["show protocols all"] = [[(BGP % refused).encode()] for refused in (2, 2, 3, 1)]
     figures = instruments.bird_up, instruments.bgp_sessions, instruments.bgp_established, instruments.bgp_refused
-    counted = bgp_metrics.Refused()
+    counted = bgp_metrics.RefusedAnnouncements()
     for total in (2, 2, 3, 4):  # the last one is of a session that began anew
         asyncio.run(bgp_metrics.look(instruments, bird.path, refused=counted))
         assert [figure.value() for figure in figures] == [1, 3, 2, total]

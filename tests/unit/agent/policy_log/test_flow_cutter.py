@@ -15,9 +15,9 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.agent_metrics import watch_agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
     Completed,
     Connection,
+    InterfaceAddress,
     KernelError,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import remote_endpoints
@@ -106,7 +106,7 @@ def test_other_labels_end_what_they_deny_before_the_answer(tmp_path: pathlib.Pat
 
     async def scenario() -> None:
         node = Node(tmp_path, dataclasses.replace(DUAL, policy=policy()))
-        node.kernel.address_add(Address("eth0", "fd00:10:10::11", 64))
+        node.kernel.address_add(InterfaceAddress("eth0", "fd00:10:10::11", 64))
         agent = await node.start()
         request = node.request("web", id="pods.c.eth0", network="pods", container="c", labels={"app": "web"})
         held = (await agent.add(request)).addresses

@@ -31,7 +31,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PolicyTier,
     policy_set,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import FleetMember, NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
@@ -52,7 +52,7 @@ APP = Endpoint("WorkloadEndpoint", "default/app", "node2", "cali1", ("10.244.2.2
 DB = Endpoint("WorkloadEndpoint", "default/db", "node3", "cali2", ("10.244.3.2",))
 POLICY = PolicyState(policy_set([PolicyTier("platform", 1.0)], POLICIES, [PolicyProfile("open")]), (APP,))
 STATE = with_state(policy=POLICY)
-WEB = Workload(id="default/web", name="web", interface="caliweb", netns="web", addresses=("10.244.1.2",))
+WEB = AttachedWorkload(id="default/web", name="web", interface="caliweb", netns="web", addresses=("10.244.1.2",))
 TO_WEB = Flow(6, "10.244.2.2", "10.244.1.2", 40000, 80)
 BY_WEB = Reason("deny", "Ingress", "policy", 1, "default/web")
 DEVICES = {3: "eth0", 4: "caliweb"}
@@ -61,7 +61,7 @@ DEVICES = {3: "eth0", 4: "caliweb"}
 class Given:
     """A log, and what its names come from."""
 
-    def __init__(self, room: int = policy_log.ROOM, workloads: tuple[Workload, ...] = (WEB,)) -> None:
+    def __init__(self, room: int = policy_log.ROOM, workloads: tuple[AttachedWorkload, ...] = (WEB,)) -> None:
         self.state: NodeState | None = STATE
         self.workloads = workloads
         self.remote = RemoteEndpoints({"node3": Collected("2026-11-22T05:00:00Z", (DB,))})

@@ -12,7 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.recon
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import VethEndpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
@@ -44,7 +44,7 @@ def test_the_same_question_has_the_same_answer():
 
 def test_a_workload_that_is_coming_is_in_the_sets_and_not_in_the_state():
     guards, asked = PolicyCompilers(), state(1)
-    web = WorkloadEndpoint("web", "cali1", "10.244.1.2", 1400, "default-pool", netns="web")
+    web = VethEndpoint("web", "cali1", "10.244.1.2", 1400, "default-pool", netns="web")
     found = whole(guards, asked, (web,))
     assert found.workloads == ()
     arrived = dataclasses.replace(asked, workloads=(web,))

@@ -12,11 +12,11 @@ import errno
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.polling import Polling
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Sysctl, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Sysctl, VethEndpoint
 
 from tests.unit.agent.reconcile.test_reconcile import Node
 from tests.unit.agent.virtual_time import run
@@ -93,7 +93,7 @@ def replace_by_bird(kernel):
             "drift ~ route    10.244.1.5/32  via 10.10.1.9 dev eth0  ->  dev cali111    taken over from BIRD",
         ),
         (
-            lambda kernel: kernel.inside("web-1").address_delete(Address("eth0", "10.244.1.5", 32)),
+            lambda kernel: kernel.inside("web-1").address_delete(InterfaceAddress("eth0", "10.244.1.5", 32)),
             ("workload", ("cali111",)),
             "drift ~ workload default/web-1  address none  ->  address 10.244.1.5",
         ),
@@ -206,7 +206,7 @@ def test_sysctls_are_read_in_slices_and_all_of_them_within_a_period():
 def test_namespaces_are_looked_into_by_turns():
     async def scenario():
         workloads = tuple(
-            WorkloadEndpoint(f"w{n}", f"cali{n:03}", f"10.244.1.{n + 2}", 1450, "default-pool", netns=f"w{n}")
+            VethEndpoint(f"w{n}", f"cali{n:03}", f"10.244.1.{n + 2}", 1450, "default-pool", netns=f"w{n}")
             for n in range(10)
         )
         node = Node(dataclasses.replace(STATE, workloads=workloads, routes=(), sysctls=()))
@@ -227,7 +227,7 @@ def test_namespaces_are_looked_into_by_turns():
             ["w6", "w7", "w8", "w9"],
             ["w0", "w1", "w2", "w3"],
         ]
-        node.kernel.inside("w7").address_delete(Address("eth0", "10.244.1.9", 32))
+        node.kernel.inside("w7").address_delete(InterfaceAddress("eth0", "10.244.1.9", 32))
         await asyncio.sleep(3)
         assert len(node.told) == 1
 

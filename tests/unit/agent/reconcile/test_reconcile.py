@@ -17,8 +17,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.recon
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.stages import Listener, Wanted
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import CachedDrivers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
     ForwardingEntry,
+    InterfaceAddress,
     KernelError,
     NeighborEntry,
     RouteAttributes,
@@ -26,7 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RuleEntry,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route, VethEndpoint
 
 from tests.fakes.kernel import FakeKernel
 from tests.unit.agent.virtual_time import inline, run
@@ -140,7 +140,7 @@ def sabotages():
             ["drift ~ route    10.244.1.5/32  via 10.10.1.9 dev eth0  ->  dev cali111"],
         ),
         "tunnel address": (
-            lambda kernel: kernel.address_delete(Address("vxlan.calico", "10.244.1.1", 32)),
+            lambda kernel: kernel.address_delete(InterfaceAddress("vxlan.calico", "10.244.1.1", 32)),
             "tunnel",
             [address],
         ),
@@ -226,7 +226,7 @@ def test_an_inside_is_mended_when_it_is_looked_into():
         node = Node()
         await node.start()
         inner = node.kernel.inside("web-1")
-        inner.address_delete(Address("eth0", "10.244.1.5", 32))
+        inner.address_delete(InterfaceAddress("eth0", "10.244.1.5", 32))
         node.reconciler.mark("workload")
         await asyncio.sleep(0.05)
         assert node.told == []
@@ -332,7 +332,7 @@ def test_a_new_state_is_handed_over_in_two_halves_and_none_of_it_is_drift():
     async def scenario():
         node = Node()
         await node.start()
-        old, new = STATE.workloads[0], WorkloadEndpoint("db", "cali222", "10.244.1.6", 1450, "default-pool", netns="db")
+        old, new = STATE.workloads[0], VethEndpoint("db", "cali222", "10.244.1.6", 1450, "default-pool", netns="db")
         node.state = dataclasses.replace(
             STATE,
             workloads=(new,),
@@ -551,7 +551,7 @@ def test_the_address_of_the_node_may_be_away_for_a_while():
     async def scenario():
         node = Node()
         await node.start()
-        node.kernel.address_delete(Address("eth0", "10.10.1.11", 24))
+        node.kernel.address_delete(InterfaceAddress("eth0", "10.10.1.11", 24))
         node.reconciler.mark()
         await asyncio.sleep(0.05)
         outcome = await node.reconciler.resync()
@@ -559,7 +559,7 @@ def test_the_address_of_the_node_may_be_away_for_a_while():
             "No network interface of node1 has its address 10.10.1.11. It is taken from calico_node_address"
             " (10.10.1.11/24). Correct that variable, or give the host this address (ip address), then run again.",
         )
-        node.kernel.address_add(Address("eth0", "10.10.1.11", 24))
+        node.kernel.address_add(InterfaceAddress("eth0", "10.10.1.11", 24))
         await asyncio.sleep(11)
         assert node.reconciler.in_sync
 
@@ -610,7 +610,7 @@ def test_a_repair_waits_for_the_turn_and_reads_what_is_desired_then():
     async def scenario():
         node = Node()
         await node.start()
-        endpoint = WorkloadEndpoint("db", "cali222", "10.244.1.6", 1450, "default-pool", netns="db")
+        endpoint = VethEndpoint("db", "cali222", "10.244.1.6", 1450, "default-pool", netns="db")
         async with node.turn:
             write_route(node.kernel, "10.244.1.6/32", RouteAttributes(device="cali111", protocol=179, scope=253))
             node.reconciler.mark()
@@ -820,7 +820,7 @@ def test_a_sentence_says_what_was_found_and_what_was_done():
 
 def test_what_is_broken_while_all_namespaces_are_looked_into_does_not_wait_for_that():
     workloads = tuple(
-        WorkloadEndpoint(f"w{n}", f"cali{n:03}", f"10.244.2.{n + 2}", 1450, "default-pool", netns=f"w{n}")
+        VethEndpoint(f"w{n}", f"cali{n:03}", f"10.244.2.{n + 2}", 1450, "default-pool", netns=f"w{n}")
         for n in range(200)
     )
 
@@ -902,7 +902,7 @@ def test_a_sysctl_that_cannot_be_written_is_not_forgotten_over_the_repair_of_oth
 
 def test_of_many_workloads_the_one_that_is_broken_is_read_again():
     workloads = tuple(
-        WorkloadEndpoint(f"w{n}", f"cali{n:03}", f"10.244.2.{n + 2}", 1450, "default-pool", netns=f"w{n}")
+        VethEndpoint(f"w{n}", f"cali{n:03}", f"10.244.2.{n + 2}", 1450, "default-pool", netns=f"w{n}")
         for n in range(20)
     )
 

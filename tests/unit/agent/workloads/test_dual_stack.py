@@ -11,7 +11,7 @@ import json
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.cni.dispatch import Dispatcher
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import InterfaceAddress
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Pool, Route, Sysctl
 
@@ -39,7 +39,7 @@ FIRST, FIRST6 = "10.244.1.0", "fd00:10:244::41"
 class DualNode(Node):
     def __init__(self, folder, state=DUAL):
         super().__init__(folder, state)
-        self.kernel.address_add(Address("eth0", "fd00:10:10::11", 64))
+        self.kernel.address_add(InterfaceAddress("eth0", "fd00:10:10::11", 64))
 
     @property
     def routes6(self) -> set[str]:
@@ -229,7 +229,7 @@ def test_a_container_gets_both(tmp_path):
         ]
         assert await executed(node, "CHECK", prevResult=result) == (0, None)
         inner = node.kernel.inside("/run/netns/c1")
-        inner.address_delete(Address("eth0", FIRST6, 128))
+        inner.address_delete(InterfaceAddress("eth0", FIRST6, 128))
         status, answer = await executed(node, "CHECK", prevResult=result)
         assert (status, FIRST6 in answer["details"]) == (1, True)
         assert await executed(node, "DEL") == (0, None)

@@ -9,7 +9,10 @@ import asyncio
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address, NewLink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    InterfaceAddress,
+    NewLink,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import of_machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
@@ -127,7 +130,7 @@ def test_a_host_endpoint_by_address_goes_where_its_address_goes(tmp_path):
         await node.settle()
         assert "cali-fh-eth0" in chains_of(node) and "cali-fh-eth1" not in chains_of(node)
         node.kernel.link_add(NewLink("eth1", "bridge", 1500))
-        node.kernel.address_add(Address("eth1", "10.10.1.11", 24))
+        node.kernel.address_add(InterfaceAddress("eth1", "10.10.1.11", 24))
         agent.addresses_changed()
         await node.settle()
         assert {"cali-fh-eth0", "cali-fh-eth1"} <= chains_of(node)
@@ -145,7 +148,7 @@ def test_a_host_endpoint_by_its_ipv6_address(tmp_path):
         node = Node(tmp_path, with_state(policy=PolicyState(POLICY.policy_set, (host,))), resync_interval=20.0)
         await node.start()
         assert "cali-fh-eth0" not in chains_of(node, 6)
-        node.kernel.address_add(Address("eth0", "2001:db8::1", 64))
+        node.kernel.address_add(InterfaceAddress("eth0", "2001:db8::1", 64))
         await asyncio.sleep(25)
         assert "cali-fh-eth0" in chains_of(node, 6) and "cali-fh-eth0" in chains_of(node, 4)
         assert node.differences() == []

@@ -18,7 +18,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import policy_explain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow import packet_way
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import age
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Address, NewLink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    InterfaceAddress,
+    NewLink,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import remote_endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -118,7 +121,7 @@ def settle(node: Node, state: NodeState = GUARDED) -> None:
     kernel = node.machine.kernel
     kernel.link_add(NewLink("eth0", "bridge"))
     kernel.link_set("eth0", up=True)
-    kernel.address_add(Address("eth0", "10.10.1.11", 24))
+    kernel.address_add(InterfaceAddress("eth0", "10.10.1.11", 24))
     Store(node.machine.store).save(Stored(state, None, (), "ops@control", WHEN, complete=True))
 
 
@@ -420,7 +423,7 @@ def test_ipv6(node: Node) -> None:
     state = with_policy(policies=[ping])
     assert state.policy is not None
     settled(node, dataclasses.replace(state, policy=dataclasses.replace(state.policy, endpoints=(dual, DB_2))))
-    node.machine.kernel.address_add(Address("eth0", "2001:db8::11", 64))
+    node.machine.kernel.address_add(InterfaceAddress("eth0", "2001:db8::11", 64))
     assert explain(node, "2001:db8::99 default/db icmp") == (
         0,
         """\

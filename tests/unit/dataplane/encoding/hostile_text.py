@@ -63,7 +63,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     RoutingRule,
     Sysctl,
     TunnelDevice,
-    WorkloadEndpoint,
+    VethEndpoint,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
@@ -195,7 +195,7 @@ def state() -> NodeState:
         neighbors=(Neighbor("vxlan-v6.calico", "fe80::1", "66:00:00:00:00:02"),),
         fdb=(FdbEntry("vxlan-v6.calico", "66:00:00:00:00:02", "fd01::2"),),
         workloads=(
-            WorkloadEndpoint("w", "cali1", "10.244.1.1", 1480, "pool", "default", "ns", "eth0", None, label,
+            VethEndpoint("w", "cali1", "10.244.1.1", 1480, "pool", "default", "ns", "eth0", None, label,
                              mac="02:00:00:00:00:01", address6="fd00::1", pool6="six"),
         ),
         routes=(Route("10.244.1.1/32", device="cali1", gateway="10.10.1.1"),),

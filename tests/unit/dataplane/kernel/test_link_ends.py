@@ -9,7 +9,7 @@ import dataclasses
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import VethEndpoint
 
 from tests.fakes.kernel import FakeKernel
 from tests.unit.dataplane.suites.drivers import converge, underlay
@@ -18,7 +18,7 @@ from tests.unit.dataplane.suites.drivers import converge, underlay
 @pytest.mark.parametrize(("before", "after"), [(1450, 1500), (1500, 1450)])
 def test_the_host_never_sends_what_the_other_end_drops(kernel: FakeKernel, before: int, after: int) -> None:
     underlay(kernel)
-    web = WorkloadEndpoint("web-1", "cali111", "10.244.1.5", before, "default", netns="web-1")
+    web = VethEndpoint("web-1", "cali111", "10.244.1.5", before, "default", netns="web-1")
     converge(workload, kernel, [web])
     seen: list[tuple[int, int]] = []
 

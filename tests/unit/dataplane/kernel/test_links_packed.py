@@ -10,7 +10,7 @@ import socket
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import links_packed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     LinkChange,
     NewLink,
 )
@@ -106,14 +106,14 @@ def test_group_and_deletions(link, name, group):
 def test_address_of_ipv6_serves_at_once(address, local, bits, index):
     header = {"family": 10, "prefixlen": bits, "flags": 2, "index": index}  # IFA_F_NODAD
     body = address(header, ("IFA_LOCAL", local), ("IFA_ADDRESS", local))
-    assert links_packed.address_add(Address("eth0", local, bits), index) == (20, 0x600, body)
-    assert links_packed.address_delete(Address("eth0", local, bits), index) == (21, 0, body)
+    assert links_packed.address_add(InterfaceAddress("eth0", local, bits), index) == (20, 0x600, body)
+    assert links_packed.address_delete(InterfaceAddress("eth0", local, bits), index) == (21, 0, body)
 
 
 @settings(max_examples=15, deadline=None)
 @given(addresses, st.integers(0, 32), st.sampled_from([0, 253, 254]), indexes)
 def test_address(address, local, bits, scope, index):
-    wanted = Address("eth0", local, bits, scope)
+    wanted = InterfaceAddress("eth0", local, bits, scope)
     body = address({"prefixlen": bits, "scope": scope, "index": index}, ("IFA_LOCAL", local), ("IFA_ADDRESS", local))
     assert links_packed.address_add(wanted, index) == (20, 0x600, body)
     assert links_packed.address_delete(wanted, index) == (21, 0, body)

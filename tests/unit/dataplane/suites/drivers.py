@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, Change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     Kernel,
     NewLink,
     RouteAttributes,
@@ -26,7 +26,7 @@ def underlay(kernel: Kernel) -> None:
     kernel.link_add(NewLink("eth0", "veth", peer_name="wire0"))
     kernel.link_set("wire0", up=True)
     kernel.link_set("eth0", up=True)
-    kernel.address_add(Address("eth0", OWN, 24))
+    kernel.address_add(InterfaceAddress("eth0", OWN, 24))
     write_route(kernel, "0.0.0.0/0", RouteAttributes(device="eth0", gateway="10.10.1.1"))
 
 

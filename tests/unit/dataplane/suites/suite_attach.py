@@ -15,7 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.a
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     KernelError,
     NewLink,
     RouteAttributes,
@@ -29,13 +29,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     NodeState,
     Route,
     Sysctl,
-    WorkloadEndpoint,
+    VethEndpoint,
 )
 
 from tests.unit.dataplane.suites.drivers import OWN, route_to, underlay, write_route
 from tests.unit.dataplane.suites.suite_node import state_of
 
-WEB = WorkloadEndpoint("web-1", "cali111", "10.244.1.5", 1450, "pool", netns="web-1")
+WEB = VethEndpoint("web-1", "cali111", "10.244.1.5", 1450, "pool", netns="web-1")
 POD = dataclasses.replace(WEB, netns="pod", netns_owned=False)
 BLOCK = Route("10.244.1.0/26", "blackhole")
 
@@ -289,7 +289,7 @@ def test_without_a_route_to_the_gateway_it_is_said_plainly(kernel):
     )
     assert state_of(kernel) == before
     kernel.link_set("lo", up=True)
-    kernel.address_add(Address("lo", "169.254.1.1", 32))
+    kernel.address_add(InterfaceAddress("lo", "169.254.1.1", 32))
     attach.attach_link(kernel, POD)
     assert kernel.link("cali111").up
 
@@ -427,7 +427,7 @@ def test_leftover_pair_that_ends_elsewhere_is_made_anew(kernel):
     kernel.netns_add("pod", "")
     attach.attach(kernel, WEB)
     attach.attach(kernel, POD)
-    assert kernel.inside("pod").addresses("eth0") == [Address("eth0", "10.244.1.5", 32)]
+    assert kernel.inside("pod").addresses("eth0") == [InterfaceAddress("eth0", "10.244.1.5", 32)]
     assert kernel.inside("web-1").link("eth0") is None
 
 
@@ -442,7 +442,7 @@ def test_pair_of_an_attach_that_was_killed_before_it_was_marked_is_deleted(kerne
 def test_many_are_detached_at_once_and_others_stay(kernel):
     host(kernel)
     many = [
-        WorkloadEndpoint(f"w{n}", f"cali{n}", f"10.244.1.{n}", 1450, "pool", netns=f"w{n}", netns_owned=n % 2 == 0)
+        VethEndpoint(f"w{n}", f"cali{n}", f"10.244.1.{n}", 1450, "pool", netns=f"w{n}", netns_owned=n % 2 == 0)
         for n in range(1, 7)
     ]
     for endpoint in many:
@@ -465,7 +465,7 @@ def test_absolute_paths_of_namespaces(kernel, netns_path):
     endpoint = dataclasses.replace(POD, netns=path)
     attach.attach(kernel, endpoint)
     assert planned(kernel, endpoint) == []
-    assert kernel.inside(path).addresses("eth0") == [Address("eth0", "10.244.1.5", 32)]
+    assert kernel.inside(path).addresses("eth0") == [InterfaceAddress("eth0", "10.244.1.5", 32)]
     kernel.leave(path)
     attach.detach_link(kernel, endpoint)
     assert kernel.netns_exists(path)
@@ -478,11 +478,11 @@ def test_absolute_paths_of_namespaces(kernel, netns_path):
 def test_writes_are_made_in_order_and_the_first_refusal_is_told(kernel):
     underlay(kernel)
     with pytest.raises(KernelError) as caught:
-        kernel.write([Address("eth0", OWN, 24), Address("eth0", "10.10.1.99", 32)])
+        kernel.write([InterfaceAddress("eth0", OWN, 24), InterfaceAddress("eth0", "10.10.1.99", 32)])
     assert caught.value.errno == errno.EEXIST
     assert str(caught.value).startswith(f"add address {OWN}/24 to eth0: File exists")
     with pytest.raises(KernelError) as caught:
-        kernel.write([Address("gone", "10.10.1.98", 32)])
+        kernel.write([InterfaceAddress("gone", "10.10.1.98", 32)])
     assert str(caught.value) == "add address 10.10.1.98/32 to gone: No such device (there is no device gone)"
 
 

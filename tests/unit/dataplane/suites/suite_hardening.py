@@ -12,7 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import sysctl, tunnel, workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     NewLink,
     RouteAttributes,
     RouteOperation,
@@ -118,7 +118,7 @@ def test_what_others_have_on_our_devices_stays(kernel):
     """An administrator's addresses and routes have no lifetime, and were not advertised."""
     underlay(kernel)
     converge(tunnel, kernel, [VXLAN])
-    kernel.address_add(Address(VXLAN.name, "2001:db8:7::1", 64))
+    kernel.address_add(InterfaceAddress(VXLAN.name, "2001:db8:7::1", 64))
     write_route(kernel, "2001:db8:8::/64", RouteAttributes(device=VXLAN.name, protocol=4, metric=1024))
     kernel.sysctl_write(hardening.key("ipv6/accept_ra", VXLAN.name), "1")
     converge(tunnel, kernel, [VXLAN])

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.d
     workload,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     NeighborEntry,
     NewLink,
     RouteAttributes,
@@ -41,7 +41,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     RoutingRule,
     Sysctl,
     TunnelDevice,
-    WorkloadEndpoint,
+    VethEndpoint,
 )
 
 from tests.unit.dataplane.suites import drivers
@@ -59,7 +59,7 @@ ROUTES6 = [
 ]
 VXLAN6 = TunnelDevice("vxlan-v6.calico", "vxlan", 1430, OWN6, "fd00:10:244::41", "66:00:00:00:00:01", 4096, 4789)
 VXLAN = TunnelDevice("vxlan.calico", "vxlan", 1450, OWN, "10.244.1.1", "66:00:00:00:00:01", 4096, 4789)
-WEB = WorkloadEndpoint(
+WEB = VethEndpoint(
     "web-1", "cali111", "10.244.1.5", 1430, "default", netns="web-1", address6="fd00:10:244::45", pool6="default6"
 )
 ONLY6 = dataclasses.replace(WEB, address="", pool="")
@@ -67,7 +67,7 @@ ONLY6 = dataclasses.replace(WEB, address="", pool="")
 
 def dual_stack(kernel):
     drivers.underlay(kernel)
-    kernel.address_add(Address("eth0", OWN6, 64))
+    kernel.address_add(InterfaceAddress("eth0", OWN6, 64))
     write_route(kernel, "::/0", RouteAttributes(device="eth0", gateway="fd00:10:10::1", metric=1024))
     for _attempt in range(300):  # the kernel makes it the host's own a moment later, by a work queue
         if kernel.route_to(OWN6).type == "local":
@@ -328,7 +328,7 @@ def test_what_others_break_inside_is_repaired(kernel, breakage):
     converge(workload, kernel, [WEB])
     inner = kernel.inside("web-1")
     if breakage == "no address":
-        inner.address_delete(Address("eth0", "fd00:10:244::45", 128))
+        inner.address_delete(InterfaceAddress("eth0", "fd00:10:244::45", 128))
     elif breakage == "off":
         inner.sysctl_write("net/ipv6/conf/eth0/disable_ipv6", "1")
     else:

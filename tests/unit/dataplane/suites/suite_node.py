@@ -12,7 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, ObserveError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     NewLink,
     RouteAttributes,
     RouteOperation,
@@ -35,7 +35,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     RoutingRule,
     Sysctl,
     TunnelDevice,
-    WorkloadEndpoint,
+    VethEndpoint,
 )
 
 from tests.unit.dataplane.suites.drivers import OWN, route_to, underlay, write_route
@@ -48,7 +48,7 @@ STATE = NodeState(
     devices=(TunnelDevice("vxlan.calico", "vxlan", 1450, OWN, "10.244.1.1", "66:00:00:00:00:01", 4096, 4789),),
     neighbors=(Neighbor("vxlan.calico", "10.10.1.12", "66:00:00:00:00:02"),),
     fdb=(FdbEntry("vxlan.calico", "66:00:00:00:00:02", "10.10.1.12"),),
-    workloads=(WorkloadEndpoint("web-1", "cali111", "10.244.1.5", 1450, "default-pool", netns="web-1"),),
+    workloads=(VethEndpoint("web-1", "cali111", "10.244.1.5", 1450, "default-pool", netns="web-1"),),
     routes=(
         Route("10.244.1.0/26", "blackhole"),
         Route("10.244.1.5/32", device="cali111"),
@@ -92,7 +92,7 @@ def foreign(kernel):
     """Things of others beside ours."""
     kernel.link_add(NewLink("br-theirs", "bridge"))
     kernel.link_set("br-theirs", up=True, alias="theirs")
-    kernel.address_add(Address("br-theirs", "192.0.2.1", 24))
+    kernel.address_add(InterfaceAddress("br-theirs", "192.0.2.1", 24))
     write_route(kernel, "198.51.100.0/24", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4))
     write_route(kernel, "10.244.77.0/26", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=12))
     kernel.run(["ipset", "create", "theirs", "hash:ip"])
@@ -310,7 +310,7 @@ def test_node_without_its_address_is_told_what_to_do(kernel):
 
 def test_underlay_on_lo_as_well_is_the_other_device(kernel):
     underlay(kernel)
-    kernel.address_add(Address("lo", OWN, 32))
+    kernel.address_add(InterfaceAddress("lo", OWN, 32))
     assert plan_node(kernel, STATE).underlay == "eth0"
 
 

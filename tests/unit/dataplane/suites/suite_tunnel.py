@@ -9,8 +9,8 @@ import dataclasses
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import neighbor, tunnel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
     ForwardingEntry,
+    InterfaceAddress,
     NeighborEntry,
     NewLink,
 )
@@ -116,7 +116,7 @@ def test_address_is_kept_while_sockets_use_it(kernel, hold_socket):
 def test_foreign_address_stays(kernel):
     underlay(kernel)
     converge(tunnel, kernel, [VXLAN])
-    kernel.address_add(Address("vxlan.calico", "192.0.2.1", 32))
+    kernel.address_add(InterfaceAddress("vxlan.calico", "192.0.2.1", 32))
     assert converge(tunnel, kernel, [VXLAN]) == []
     assert converge(tunnel, kernel, []) == [
         "- address  10.244.1.1/32  dev vxlan.calico",
@@ -193,7 +193,7 @@ def test_tunl0_is_set_up_and_set_down(kernel, ipip):
 def test_tunl0_with_addresses_of_others_stays_up(kernel, ipip):
     underlay(kernel)
     converge(tunnel, kernel, [IPIP])
-    kernel.address_add(Address("tunl0", "192.0.2.80", 32))
+    kernel.address_add(InterfaceAddress("tunl0", "192.0.2.80", 32))
     assert converge(tunnel, kernel, []) == [
         "- address  10.244.1.2/32  dev tunl0",
         "- device   tunl0  mtu 1480  up    left as it is: 192.0.2.80 on it is not ours",

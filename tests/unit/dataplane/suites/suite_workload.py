@@ -10,16 +10,16 @@ import dataclasses
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     NewLink,
     RouteAttributes,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import VethEndpoint
 
 from tests.unit.dataplane.suites.drivers import converge, fail, route_to, underlay, write_route
 
-WEB = WorkloadEndpoint("web-1", "cali111", "10.244.1.5", 1450, "default", netns="web-1")
-DB = WorkloadEndpoint("db-1", "cali222", "10.244.1.6", 1450, "default", netns="db-1", namespace="prod")
+WEB = VethEndpoint("web-1", "cali111", "10.244.1.5", 1450, "default", netns="web-1")
+DB = VethEndpoint("db-1", "cali222", "10.244.1.6", 1450, "default", netns="db-1", namespace="prod")
 
 
 def inside(kernel, endpoint=WEB):
@@ -47,7 +47,7 @@ def test_workload_is_made(kernel):
         {"169.254.1.1/32": (None, "eth0", None), "0.0.0.0/0": ("169.254.1.1", "eth0", None)},
     )
     inner = kernel.inside("web-1")
-    assert inner.addresses("eth0") == [Address("eth0", "10.244.1.5", 32)]
+    assert inner.addresses("eth0") == [InterfaceAddress("eth0", "10.244.1.5", 32)]
     assert inner.link("lo").up
     assert kernel.netns_owners() == {"web-1": "default/web-1", "db-1": "prod/db-1"}
 
@@ -91,7 +91,7 @@ def test_new_workload_with_route_mtu(kernel):
 
 def test_address_changes(kernel):
     converge(workload, kernel, [WEB])
-    kernel.inside("web-1").address_add(Address("eth0", "192.0.2.7", 32))
+    kernel.inside("web-1").address_add(InterfaceAddress("eth0", "192.0.2.7", 32))
     assert converge(workload, kernel, [dataclasses.replace(WEB, address="10.244.1.50")]) == [
         "~ workload default/web-1  address 10.244.1.5  ->  address 10.244.1.50"
     ]
@@ -108,7 +108,7 @@ def test_what_others_break_in_a_workload_is_repaired(kernel, breakage):
     elif breakage == "peer down":
         inner.link_set("eth0", up=False)
     elif breakage == "no address":
-        inner.address_delete(Address("eth0", "10.244.1.5", 32))
+        inner.address_delete(InterfaceAddress("eth0", "10.244.1.5", 32))
     elif breakage == "no route":
         inner.link_set("eth0", up=False)
         inner.link_set("eth0", up=True)

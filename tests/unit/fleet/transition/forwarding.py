@@ -17,7 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     TABLE_MAIN,
     NodeState,
     TunnelDevice,
-    WorkloadEndpoint,
+    VethEndpoint,
 )
 
 OVERHEAD = {"": 0, "tunl0": 20, "vxlan.calico": 50, "vxlan-v6.calico": 70}
@@ -160,7 +160,7 @@ def arrives(packet: Packet, receiver: Reception) -> None:
         raise Lost(f"{packet} is too large for {receiver.node}'s workload, which takes {takes}")
 
 
-def largest(workload: WorkloadEndpoint) -> int:
+def largest(workload: VethEndpoint) -> int:
     """What a workload sends at most."""
     return min(workload.mtu, workload.route_mtu or LARGE)
 

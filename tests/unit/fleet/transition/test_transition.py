@@ -289,7 +289,7 @@ def test_workloads_of_the_agent_with_both_versions_get_what_those_of_the_invento
         for phase in PHASES:
             reached = transition.phase_state(start, states(target)[name], phase)
             for planned in reached.workloads:
-                own = attachment.Workload("d", "d", addresses=planned.addresses, pool=planned.pool)
+                own = attachment.AttachedWorkload("d", "d", addresses=planned.addresses, pool=planned.pool)
                 agents = attachment.endpoint(own, *attachment.pools_of(reached, own))
                 both = len({len(state.workloads[0].addresses) for state in (start, reached)}) == 1
                 if both:  # else it gets or loses an address, as an agent's never does
@@ -392,7 +392,9 @@ def test_workloads_of_the_agent_get_what_those_of_the_inventory_get(
                 pools = {found.name: found for found in reached.pools}
                 for inventorys in reached.workloads:
                     if inventorys.interface in staying:
-                        own = attachment.Workload("d", "d", addresses=(inventorys.address,), pool=inventorys.pool)
+                        own = attachment.AttachedWorkload(
+                            "d", "d", addresses=(inventorys.address,), pool=inventorys.pool
+                        )
                         agents = attachment.endpoint(own, pools[inventorys.pool])
                         assert (agents.mtu, agents.route_mtu) == (inventorys.mtu, inventorys.route_mtu)
                 now = reached

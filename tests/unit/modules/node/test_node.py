@@ -38,7 +38,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     RoutingRule,
     Sysctl,
     TunnelDevice,
-    WorkloadEndpoint,
+    VethEndpoint,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
@@ -49,7 +49,7 @@ from ansible_collections.baremetal.host_routing.plugins.modules import node, nod
 
 from tests.fakes.kernel import FakeKernel
 
-WORKLOAD = WorkloadEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1480, "pool", netns="web-1")
+WORKLOAD = VethEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1480, "pool", netns="web-1")
 BIRD = Bird(
     "10.10.1.11",
     "10.10.1.11",

@@ -12,8 +12,8 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
     Connection,
+    InterfaceAddress,
     NewLink,
     RouteAttributes,
 )
@@ -36,7 +36,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PolicySet,
     policy_set,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, VethEndpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
@@ -68,7 +68,7 @@ def state(
     policies: PolicySet, endpoints: t.Sequence[Endpoint] = (WEB, DB), settings: PolicySettings = CUT
 ) -> NodeState:
     workloads = tuple(
-        WorkloadEndpoint(one.name.partition("/")[2], one.interface, one.addresses[0], 1500, "pool")
+        VethEndpoint(one.name.partition("/")[2], one.interface, one.addresses[0], 1500, "pool")
         for one in endpoints
         if one.kind == "WorkloadEndpoint" and one.node == NODE
     )
@@ -83,7 +83,7 @@ def kernel(*connections: Connection) -> FakeKernel:
         for link in (name, f"w{name}"):
             made.link_set(link, up=True)
         for address, length in zip(addresses, (24, 64)):
-            made.address_add(Address(name, address, length))
+            made.address_add(InterfaceAddress(name, address, length))
     write_route(made, "0.0.0.0/0", RouteAttributes(device="eth0", gateway="10.65.2.9"))
     write_route(made, "::/0", RouteAttributes(device="eth0", gateway="fd65:0:0:2::9"))
     for net in BY_ETH1:

@@ -25,14 +25,14 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.l
     IpamUnreadable,
     LocalIpam,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     NodeIpam,
     NodeState,
     Pool,
     TunnelDevice,
-    WorkloadEndpoint,
+    VethEndpoint,
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -44,7 +44,7 @@ STATE = NodeState(
     pools=(Pool("p", "10.0.0.0/24", 30, "IPIP"),),
     ipam=NodeIpam(blocks=(A,), spare_blocks=(B,), tunnels={"ipip": "10.0.0.0"}, workloads={"web-1": "10.0.0.1"}),
     devices=(TunnelDevice("tunl0", "ipip", 1480, "10.10.1.11", "10.0.0.0"),),
-    workloads=(WorkloadEndpoint("web-1", "cali1", "10.0.0.1", 1480, "p"),),
+    workloads=(VethEndpoint("web-1", "cali1", "10.0.0.1", 1480, "p"),),
 )
 
 
@@ -522,7 +522,7 @@ def test_threads_flush_while_another_assigns(machine, monkeypatch):
 def test_a_journal_that_was_moved_away_is_written_again_from_the_records(machine):
     ipam = machine.start()
     workloads = [
-        Workload(f"default/w{number}", f"w{number}", addresses=(ipam.assign(f"default/w{number}", {}).address,))
+        AttachedWorkload(f"default/w{number}", f"w{number}", addresses=(ipam.assign(f"default/w{number}", {}).address,))
         for number in range(3)
     ]
     ipam.flush()
@@ -539,7 +539,7 @@ def test_a_journal_that_was_moved_away_is_written_again_from_the_records(machine
 def test_what_cannot_be_adopted_is_said(machine):
     ipam = machine.start()
     ipam.assign("default/a", {})
-    assert ipam.adopt([Workload("default/b", "b", addresses=("10.0.0.2",))]) == [
+    assert ipam.adopt([AttachedWorkload("default/b", "b", addresses=("10.0.0.2",))]) == [
         "workload default/b uses 10.0.0.2, which cannot be its own: 10.0.0.2 belongs to default/a. Delete the workload "
         "and add it again."
     ]
@@ -552,13 +552,13 @@ def test_what_cannot_be_adopted_is_said(machine):
 def test_check_compares_with_the_state_and_the_workloads(machine):
     ipam = machine.start()
     ipam.assign("net.c1.eth0", {"node": "node1"})
-    good = Workload("net.c1.eth0", "c1", addresses=("10.0.0.2",))
+    good = AttachedWorkload("net.c1.eth0", "c1", addresses=("10.0.0.2",))
     report = ipam.check(STATE, [good])
     assert report.problems == 0
     assert "IPAM blocks record 3 allocations." in report.lines
     assert "Workloads and nodes are using 3 IPs." in report.lines
     ipam.assign("net.c2.eth0", {})
-    report = ipam.check(STATE, [good, Workload("net.c3.eth0", "c3", addresses=("10.0.0.7",))])
+    report = ipam.check(STATE, [good, AttachedWorkload("net.c3.eth0", "c3", addresses=("10.0.0.7",))])
     assert ipam.check(desired(STATE, [good], ()), [good]).problems == 1
     assert [found.address for found in report.leaked] == ["10.0.0.3"]
     assert report.missing == (("10.0.0.7", "net.c3.eth0"),)

@@ -9,12 +9,12 @@ import os
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints, file_name
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import Workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from hypothesis import given
 from hypothesis import strategies as st
 
-WEB = Workload("default/web", "web", addresses=("10.0.0.2",), labels={"app": "é"}, since="2026-11-21T07:00:00Z")
-CONTAINER = Workload("net.0123456789abcdef.eth0", "c", network="net", container="0123456789abcdef", mtu=1400)
+WEB = AttachedWorkload("default/web", "web", addresses=("10.0.0.2",), labels={"app": "é"}, since="2026-11-21T07:00:00Z")
+CONTAINER = AttachedWorkload("net.0123456789abcdef.eth0", "c", network="net", container="0123456789abcdef", mtu=1400)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_killed_while_it_writes_the_old_record_stands(endpoints, folder, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr(os, failing, die)
-        for workload in (CONTAINER, Workload(WEB.id, "other")):
+        for workload in (CONTAINER, AttachedWorkload(WEB.id, "other")):
             with pytest.raises(KeyboardInterrupt):
                 getattr(endpoints, step)(workload)
     again = Endpoints(str(folder))
@@ -159,7 +159,7 @@ def test_what_is_no_record_is_passed_over(endpoints, folder):
 
 @pytest.mark.parametrize("identity", ["/", "..", ".hidden", "a/../../b", "\0", "\ud800", "é" * 300, "x" * 5000, "%2F"])
 def test_any_id_has_a_file_of_its_own(endpoints, folder, identity):
-    workload = Workload(identity, "x")
+    workload = AttachedWorkload(identity, "x")
     endpoints.save(workload)
     endpoints.save(WEB)
     assert sorted(endpoints.load()[0], key=lambda found: found.id) == sorted(

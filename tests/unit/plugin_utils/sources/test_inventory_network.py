@@ -23,7 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.fl
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.known_network import KnownNetwork
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.sources import Sources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    Address,
+    InterfaceAddress,
     NewLink,
     RouteAttributes,
 )
@@ -225,7 +225,7 @@ def as_node_knows(state: NodeState) -> KnownNetwork:
     kernel = FakeKernel()
     kernel.link_add(NewLink("eth0", "bridge"))
     kernel.link_set("eth0", up=True)
-    kernel.address_add(Address("eth0", state.address.partition("/")[0], 16))
+    kernel.address_add(InterfaceAddress("eth0", state.address.partition("/")[0], 16))
     write_route(kernel, "0.0.0.0/0", RouteAttributes(device="eth0", gateway="10.10.0.1"))
     sources = types.SimpleNamespace(
         stored=lambda: Stored(state, None, when="2026-11-22T06:00:00Z"),
