@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.lab.measure.streams import Report, Stream, Streams
 
 from tests.lab import Lab, containers
 from tests.lab.containers import Container
 from tests.lab.fleet import Workload, no_way_around, workloads
 from tests.lab.handle import BaseLab
+from tests.lab.measure.streams import Report, Stream, Streams
 
 from .conftest import ROOT, Fleet
 from .test_agent import PPS, in_sync, ipam_is_clean, session_ages, wait
