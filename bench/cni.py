@@ -495,9 +495,11 @@ def main() -> int:
     if os.geteuid() != 0:
         print("bench/cni.py attaches containers in network namespaces of its own: run it as root.", file=sys.stderr)
         return 2
-    if not os.path.exists(PTP):
-        print(f"bench/cni.py: {PTP} is missing. apt-get install containernetworking-plugins", file=sys.stderr)
-        return 2
+    # Without this netcat the shim starts an interpreter for each call, which is what would be measured.
+    for program, package in ((PTP, "containernetworking-plugins"), ("/bin/nc.openbsd", "netcat-openbsd")):
+        if not os.path.exists(program):
+            print(f"bench/cni.py: {program} is missing. apt-get install {package}", file=sys.stderr)
+            return 2
     if not os.environ.get("CALICO_BENCH_INSIDE"):
         command = ["unshare", "--net", "--mount", "--propagation", "private", sys.executable, *sys.argv]
         return subprocess.run(command, env={**os.environ, "CALICO_BENCH_INSIDE": "1"}, check=False).returncode
