@@ -44,7 +44,7 @@ BUSY = "print('ready', flush=True)\nwhile True: pass"
 
 
 class Processes:
-    """A set of processes, stopped except within `going`."""
+    """Processes that run only inside the context `going`, and are stopped otherwise."""
 
     def __init__(self, commands: t.Sequence[t.Sequence[str]]) -> None:
         self._processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for command in commands]

@@ -357,7 +357,7 @@ class Agent:
             return await self.resync()
 
     async def resync(self) -> PassOutcome:
-        """Look at everything and repair it. Raises AgentError while it is not known what the node must have."""
+        """Compare the whole node with its desired state and repair it. Raises AgentError if that state is unknown."""
         await self._interfaces.look(self.state)
         self.desired_state.need()
         outcome = await self.reconciler.resync()

@@ -109,7 +109,7 @@ class AgentClient:
 
     def _connect(self) -> None:
         if os.geteuid() == 0:
-            # Root's own: nobody else can fill its queue. An agent of an earlier release has none.
+            # Only root can connect to this socket, so no other user can fill its queue. Earlier releases lack it.
             with contextlib.suppress(OSError):
                 self._lines.connect(protocol.root_socket(self.path), self.timeout)
                 return

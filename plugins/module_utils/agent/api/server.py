@@ -118,7 +118,7 @@ class Server:
             listener.close()
 
     async def _welcome(self, connection: socket.socket) -> None:
-        """Serve a connection, or tell it why not: nothing more is spent on who has too many."""
+        """Serve a connection, or refuse it with the reason if its user has too many."""
         connection.setblocking(False)
         try:
             peer = Peer.from_socket(connection)

@@ -63,12 +63,12 @@ class KindStates:
 
     @property
     def dirty(self) -> tuple[str, ...]:
-        """Kinds that will be looked at next."""
+        """The kinds of objects that the next look reads."""
         return self.those(lambda state: state.dirty)
 
     @property
     def withheld(self) -> tuple[str, ...]:
-        """Kinds of which there is too much that may not go yet."""
+        """The kinds with superfluous objects that may not be removed yet."""
         return self.those(lambda state: state.withheld)
 
     @property

@@ -155,7 +155,7 @@ class Reconciler:
 
     @property
     def dirty(self) -> tuple[str, ...]:
-        """Kinds that will be looked at next."""
+        """The kinds of objects that the next look reads."""
         return self._kinds.dirty
 
     async def run(self) -> None:

@@ -162,7 +162,7 @@ class Stages:
         return applied
 
     async def look(self, kinds: t.Collection[str]) -> t.Optional[Found]:
-        """Read these kinds. Return None when that failed: they are tried again later."""
+        """Read these kinds from the kernel. Return None on failure; the kinds are then retried later."""
         state = self._wanted.state()
         if state is None:
             self._kinds.mark(kinds)

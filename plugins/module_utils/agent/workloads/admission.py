@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy follows the workloads: a workload that changes is reported to the reconciler, a new one is admitted first.
+"""Updates of policy for workloads: the reconciler gets changed ones, and new ones are admitted before their route.
 
 One write of sets and chains serves all adds that wait for it (group commit). What is refused of that write fails those
 adds alone that it is about: a bad rule of another policy does not keep workloads from being added.

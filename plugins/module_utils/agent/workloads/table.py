@@ -61,7 +61,7 @@ class WorkloadTable:
         self._interfaces.pop(workload.interface, None)
 
     def begin(self, workload: AttachedWorkload) -> None:
-        """Make a workload one that is coming."""
+        """Record that a workload is being added, so that policy already counts it."""
         self._coming[workload.id] = workload
 
     def abandon(self, workload: AttachedWorkload) -> None:

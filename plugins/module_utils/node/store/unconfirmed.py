@@ -8,8 +8,8 @@
                                       change is confirmed
 
 Both are on the disk: a reboot is no confirmation. They are root's alone (0600) and hold no value of a secret: bird.cfg
-names the file with the sessions' passwords, which is not in here. Who reads or writes them holds the node's lock. A
-process that the change leaves behind waits (see wait.py); a reboot in between is seen to by the boot unit.
+names the file with the sessions' passwords, which is not in here. Readers and writers hold the node's
+lock. A detached process waits for the deadline (change/auto_revert.py); after a reboot the boot unit reverts.
 """
 
 from __future__ import annotations
