@@ -316,7 +316,7 @@ def decode(stdin: bytes) -> Document:
 
 
 def _finite(digits: str) -> float:
-    """Return the number as a float, or 0.0 if it is too large for one: the result for the runtime has to be JSON again."""
+    """Return the number as a float, or 0.0 if it is too large for one, which could not be written as JSON again."""
     value = float(digits)
     return value if math.isfinite(value) else 0.0
 

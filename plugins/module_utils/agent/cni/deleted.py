@@ -61,9 +61,10 @@ class DeletedWhileDown:
             return []
 
     async def _one(self, path: str) -> bool:
-        """Complete the DEL in one file; return True if the file can be removed, False if it is to be retried or is gone.
+        """Complete the DEL in one file; return True if the file can be removed, False if the DEL is to be retried.
 
-        A DEL that is not valid needs no retry. Problems are logged, not raised.
+        Return False for a missing file as well. A DEL that is not valid needs no retry. Problems are logged, not
+        raised.
         """
         try:
             network, attachment = _read(path)
