@@ -44,7 +44,7 @@ class AgentClient:
     """A connection to the agent, opened by the first call, and a context manager that closes it.
 
     `timeout` is in seconds and limits each request with its whole answer. An error that the agent answers leaves the
-    connection open. After any other error the next call opens a new connection.
+    connection open. After any other error the next call opens a new connection, which has the same limit of its own.
     """
 
     def __init__(self, path: str = protocol.SOCKET, timeout: float = protocol.DEADLINE) -> None:

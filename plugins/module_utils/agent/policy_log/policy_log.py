@@ -5,7 +5,7 @@
 
 Packets of a flow that differ only in their source port are one entry with a count. Packets that are repeated or come
 from many ports therefore do not push out all other entries. Memory and work are bounded: a packet of a known flow takes
-two microseconds, and only some new flows become entries in a turn. All packets are counted.
+two microseconds, and only some new flows become entries in a turn. The packets of the others are counted.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class PolicyLog:
         """Return the entries that match all given conditions, in the order of their last packets.
 
         `workload` is the id of the source or the destination. The last packet came at `since` (seconds since 1970) or
-        later, and its order is greater than `after`.
+        later, and its order is greater than `after`. None sets no condition.
         """
         found = [
             entry
@@ -207,7 +207,7 @@ class PolicyLog:
         return self._order
 
     def counted(self) -> dict[Counted, int]:
-        """Return the number of packets since the last call, by (verdict, direction, kind, tier, policy).
+        """Return a mapping from (verdict, direction, kind, tier, policy) to the number of packets since the last call.
 
         Packets that other programs' rules logged are left out.
         """
